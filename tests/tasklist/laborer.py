@@ -33,7 +33,7 @@ def main(root: str, folder: str, fail_every: int) -> int:
             continue
         except LockBusy:
             continue
-        tasks.worker.token = claimed["token"]
+        tasks.caller.token = claimed["token"]
         mark = os.path.join(os.path.dirname(folder), "held", claimed["task_id"])
         if not _take(mark):
             print(f"{claimed['task_id']} is held by two", flush=True)
@@ -41,7 +41,7 @@ def main(root: str, folder: str, fail_every: int) -> int:
         count += 1
         os.unlink(mark)
         _end(tasks, claimed["task_id"], fails=bool(fail_every) and count % fail_every == 0)
-        tasks.worker.token = None
+        tasks.caller.token = None
 
 
 def _take(mark: str) -> bool:

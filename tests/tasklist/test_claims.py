@@ -24,7 +24,7 @@ from agent_harness.errors import (
 from agent_harness.kernel import owner
 from agent_harness.protocols.tasklist.attempts import verbs
 from agent_harness.protocols.tasklist.claims import claim
-from agent_harness.protocols.tasklist.claims.worker import checkpoint, renew
+from agent_harness.protocols.tasklist.claims.caller import checkpoint, renew
 from agent_harness.protocols.tasklist.store import TaskListChange
 from agent_harness.testing.repo import Repo
 from agent_harness.testing.task_list_project import NOON, TaskListProject, after, task
@@ -60,7 +60,7 @@ def refused(
     """Return the error that a claim raises; the claim changes nothing."""
     before = project.files()
     with pytest.raises(error) as raised:
-        claim.claim(project.worker(name), **words)
+        claim.claim(project.caller(name), **words)
     assert type(raised.value) is error
     assert project.files() == before
     return raised.value
@@ -70,7 +70,7 @@ def refused(
 
 
 def test_a_claim_is_one_write_and_one_line(project: TaskListProject) -> None:
-    answer = claim.claim(project.worker(), lease_seconds=60)
+    answer = claim.claim(project.caller(), lease_seconds=60)
     found = project.task("a")
     assert project.raw["revision"] == 1
     assert found.raw == task("a") | {
@@ -93,25 +93,25 @@ def test_a_claim_is_one_write_and_one_line(project: TaskListProject) -> None:
 
 
 def test_the_same_worker_gets_the_same_task_again_with_a_longer_lease(project: TaskListProject) -> None:
-    first = claim.claim(project.worker())
+    first = claim.claim(project.caller())
     project.now = after(600)
-    again = claim.claim(project.worker())
+    again = claim.claim(project.caller())
     assert (again["task_id"], again["token"], again["resumed"]) == ("a", first["token"], True)
     assert again["lease_expires_at"] == "2026-03-01T12:40:00Z"
     assert len(project.log()) == 1
 
 
 def test_the_same_worker_gets_the_same_task_again_when_its_lease_is_unreadable(project: TaskListProject) -> None:
-    first = claim.claim(project.worker())
+    first = claim.claim(project.caller())
     project.edit("a", lease_expires_at="soon")
-    again = claim.claim(project.worker())
+    again = claim.claim(project.caller())
     assert (again["task_id"], again["token"], again["resumed"]) == ("a", first["token"], True)
 
 
 def test_a_worker_that_holds_a_task_gets_no_second_one(project: TaskListProject) -> None:
     project.claim()
     assert "you already have a in progress" in refused(project, Busy, task_id="b").message
-    assert claim.claim(project.worker(), "a")["resumed"]
+    assert claim.claim(project.caller(), "a")["resumed"]
 
 
 def test_a_named_task_is_given_or_the_reason_why_not(project: TaskListProject) -> None:
@@ -124,17 +124,17 @@ def test_a_named_task_is_given_or_the_reason_why_not(project: TaskListProject) -
     for name, said in (("c", "waits for b"), ("d", "completed"), ("e", "which is not a task"), ("f", "for good")):
         assert said in refused(project, NothingEligible, task_id=name).message
     assert "no task z" in refused(project, UsageError, task_id="z").message
-    assert claim.claim(project.worker(), "b")["task_id"] == "b"
+    assert claim.claim(project.caller(), "b")["task_id"] == "b"
 
 
 def test_in_concurrent_mode_each_worker_gets_its_own(shared: TaskListProject, tmp_path: Path) -> None:
     trees = [tmp_path / name for name in ("t1", "t2", "t3")]
     for each in trees:
         each.mkdir()
-    found = [claim.claim(shared.worker(each.name, cwd=str(each)))["task_id"] for each in trees[:2]]
+    found = [claim.claim(shared.caller(each.name, cwd=str(each)))["task_id"] for each in trees[:2]]
     assert found == ["a", "b"]
     with pytest.raises(NothingEligible) as raised:
-        claim.claim(shared.worker("w3", cwd=str(trees[2])))
+        claim.claim(shared.caller("w3", cwd=str(trees[2])))
     assert "2 in progress by others" in raised.value.message
     assert raised.value.data["work_left"]
 
@@ -167,7 +167,7 @@ def test_a_lost_race_gives_the_next_task_and_leaves_no_ref_behind(tmp_path: Path
         change.touch()
 
     won: list[dict[str, Any]] = []
-    slow = threading.Thread(target=lambda: won.append(claim.claim(project.worker(lock_timeout_seconds=60))))
+    slow = threading.Thread(target=lambda: won.append(claim.claim(project.caller(lock_timeout_seconds=60))))
     with project.store.lock() as lock:
         slow.start()
         while not refs():  # it has prepared its way back, and waits for the lock
@@ -203,7 +203,7 @@ def test_a_refusal_changes_nothing(
     name = None if error is UsageError else "me"
     assert said in refused(project, error, name=name).message
     with pytest.raises(error):
-        claim.preview(project.worker(name), project.store.read(), NOON)
+        claim.preview(project.caller(name), project.store.read(), NOON)
 
 
 def test_a_pause_is_a_refusal(project: TaskListProject) -> None:
@@ -213,23 +213,23 @@ def test_a_pause_is_a_refusal(project: TaskListProject) -> None:
 
 def test_one_work_tree_has_one_worker(shared: TaskListProject) -> None:
     Repo(shared.root, user_settings=True).write("app.py", "one\n").ignore(".harness*", "harness-*").commit("First")
-    claim.claim(shared.worker("w1"))
+    claim.claim(shared.caller("w1"))
     found = refused(shared, Refused, name="w2")
     assert found.code == "worktree_shared"
 
 
 def test_a_folder_without_git_may_be_shared(shared: TaskListProject) -> None:
-    first = claim.claim(shared.worker("w1"))
+    first = claim.claim(shared.caller("w1"))
     assert not any("share this folder" in line for line in shared.log())
-    second = claim.claim(shared.worker("w2"))
+    second = claim.claim(shared.caller("w2"))
     assert (first["task_id"], second["task_id"]) == ("a", "b")
     said = [line for line in shared.log() if "share this folder" in line]
     assert len(said) == 1
-    worker = shared.worker("w2")
-    worker.token = second["token"]
-    given = verbs.release(worker, "b", "later")
+    caller = shared.caller("w2")
+    caller.token = second["token"]
+    given = verbs.release(caller, "b", "later")
     assert given["rolled_back"] is False
-    claim.claim(shared.worker("w2"))
+    claim.claim(shared.caller("w2"))
     assert [line for line in shared.log() if "share this folder" in line] == said
 
 
@@ -238,17 +238,17 @@ def test_a_session_has_so_many_outcomes(project: TaskListProject) -> None:
     verbs.fail(project.claim(), "a", "TEST_FAIL", "no")
     assert "max_tasks_per_session" in refused(project, LimitReached).message
     project.edit(session_count=2)
-    assert claim.claim(project.worker())["task_id"] == "b"
+    assert claim.claim(project.caller())["task_id"] == "b"
 
 
 def test_in_concurrent_mode_the_outcomes_of_a_worker_count(shared: TaskListProject) -> None:
     shared.edit(session_config={"max_tasks_per_session": 1, "concurrency_mode": "concurrent"})
-    worker = shared.claim("w1")
-    verbs.release(worker, "a", "later")
-    worker = shared.claim("w1")  # what was given back is no outcome
-    verbs.complete(worker, "a")
+    caller = shared.claim("w1")
+    verbs.release(caller, "a", "later")
+    caller = shared.claim("w1")  # what was given back is no outcome
+    verbs.complete(caller, "a")
     refused(shared, LimitReached, name="w1")
-    assert claim.claim(shared.worker("w2"))["task_id"] == "b"
+    assert claim.claim(shared.caller("w2"))["task_id"] == "b"
 
 
 def test_a_preview_says_what_a_claim_gives_and_writes_nothing(project: TaskListProject) -> None:
@@ -257,9 +257,9 @@ def test_a_preview_says_what_a_claim_gives_and_writes_nothing(project: TaskListP
     before = project.files()
     state = project.store.read()
     raw = copy.deepcopy(state.raw)
-    assert claim.preview(project.worker(), state, after(3600)).id == "b"
+    assert claim.preview(project.caller(), state, after(3600)).id == "b"
     assert (state.raw, project.files()) == (raw, before)
-    assert claim.claim(project.worker())["task_id"] == "b"
+    assert claim.claim(project.caller())["task_id"] == "b"
 
 
 # ---- taking back ---------------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def test_a_claim_without_a_sign_of_life_is_taken_back(
     if not reaped:
         refused(shared, NothingEligible)
         return
-    answer = claim.claim(shared.worker())
+    answer = claim.claim(shared.caller())
     assert (answer["task_id"], answer["attempt"]) == ("a", 2)
     assert shared.raw["revision"] == 1
     assert shared.task("a").error_log == ["[SESSION_TIMEOUT] Lease expired (claimed_by=w9)"]
@@ -296,7 +296,7 @@ def test_a_claim_without_a_sign_of_life_is_taken_back(
 def test_a_claim_on_its_last_attempt_stays_failed_and_blocks(shared: TaskListProject) -> None:
     shared.edit(tasks=[task("a", attempts=2, **claimed("w9", worktree="/x")), task("b", depends_on=["a"]), task("c")])
     shared.now = after(3600)
-    assert claim.claim(shared.worker())["task_id"] == "c"
+    assert claim.claim(shared.caller())["task_id"] == "c"
     assert shared.statuses() == ["failed", "failed", "in_progress"]
     assert shared.log()[1] == "[SESSION-1] ERROR [b] [DEPENDENCY] Blocked by failed a"
 
@@ -304,7 +304,7 @@ def test_a_claim_on_its_last_attempt_stays_failed_and_blocks(shared: TaskListPro
 def test_nothing_eligible_still_writes_down_what_was_found_hopeless(project: TaskListProject) -> None:
     project.edit(tasks=[task("a", depends_on=["a"])])
     with pytest.raises(NothingEligible):
-        claim.claim(project.worker())
+        claim.claim(project.caller())
     assert project.task("a").error_log == ["[DEPENDENCY] Circular dependency detected: a -> a"]
     assert project.log() == ["[SESSION-1] ERROR [a] [DEPENDENCY] Circular dependency detected: a -> a"]
 
@@ -313,7 +313,7 @@ def test_in_exclusive_mode_a_dead_owner_is_taken_from_at_once(project: TaskListP
     project.edit("a", **claimed("w9", claimed_process=owner.current().as_record()))
     refused(project, Busy)
     project.edit("a", claimed_process=dead_process())
-    answer = claim.claim(project.worker(), "a")
+    answer = claim.claim(project.caller(), "a")
     assert (answer["task_id"], answer["attempt"]) == ("a", 2)
 
 
@@ -321,8 +321,8 @@ def test_an_owner_that_slept_past_its_lease_can_change_nothing(shared: TaskListP
     (tmp_path / "other").mkdir()
     sleeper = shared.claim("w1", task_id="a")
     shared.now = after(2000)
-    new = claim.claim(shared.worker("w2", cwd=str(tmp_path / "other")), "a")
-    awake = shared.worker("w1", token=sleeper.token)
+    new = claim.claim(shared.caller("w2", cwd=str(tmp_path / "other")), "a")
+    awake = shared.caller("w1", token=sleeper.token)
     before = shared.files()
     for act in (
         lambda: verbs.complete(awake, "a"),
@@ -342,9 +342,9 @@ def test_an_owner_that_slept_past_its_lease_can_change_nothing(shared: TaskListP
 
 
 def test_a_checkpoint_is_recorded_logged_and_renews(project: TaskListProject) -> None:
-    worker = project.claim(lease_seconds=600)
+    caller = project.claim(lease_seconds=600)
     project.now = after(300)
-    held = project.worker(token=worker.token)
+    held = project.caller(token=caller.token)
     answer = checkpoint(held, "a", 2, 4, 'auth "routes"\n created')
     assert answer["lease_expires_at"] == "2026-03-01T12:15:00Z"
     assert project.log()[-1] == '[SESSION-1] CHECKPOINT [a] step=2/4 "auth \\"routes\\" created"'
@@ -362,16 +362,16 @@ def test_a_checkpoint_is_recorded_logged_and_renews(project: TaskListProject) ->
 
 @pytest.mark.parametrize(("step", "total"), [(0, 2), (3, 2), (-1, 2), (1, 0)])
 def test_a_step_that_is_none_is_refused(project: TaskListProject, step: int, total: int) -> None:
-    worker = project.claim()
+    caller = project.claim()
     before = project.files()
     with pytest.raises(UsageError):
-        checkpoint(worker, "a", step, total, "x")
+        checkpoint(caller, "a", step, total, "x")
     assert project.files() == before
 
 
 def test_a_renewal_never_shortens(project: TaskListProject) -> None:
-    worker = project.claim(lease_seconds=1800)
-    assert renew(worker, "a", lease_seconds=10)["lease_expires_at"] == "2026-03-01T12:30:00Z"
-    assert renew(worker, "a", lease_seconds=3600)["lease_expires_at"] == "2026-03-01T13:00:00Z"
+    caller = project.claim(lease_seconds=1800)
+    assert renew(caller, "a", lease_seconds=10)["lease_expires_at"] == "2026-03-01T12:30:00Z"
+    assert renew(caller, "a", lease_seconds=3600)["lease_expires_at"] == "2026-03-01T13:00:00Z"
     with pytest.raises(NotOwner):
-        renew(worker, "b")
+        renew(caller, "b")

@@ -71,14 +71,14 @@ def test_random_repositories(tmp_path: Path, seed: int) -> None:
     for _ in range(6):
         change(repo, random)
     staged, at_claim, base = tree(repo, "index"), files_of(repo), tree(repo, "HEAD")
-    worker = project.hold()
+    caller = project.hold()
     for number in range(8):
         change(repo, random)
         if number == 3 and seed % 3 == 0:
             repo.git("commit", "-q", "-m", "by the agent", check=False)
     head, now = tree(repo, "HEAD"), files_of(repo)
     before = repo.head
-    made = commits.commit_work(worker, project.task(), "[task-001] x")
+    made = commits.commit_work(caller, project.task(), "[task-001] x")
     made_one = made != before
     assert files_of(repo) == now
     commit, index = tree(repo, str(made)), tree(repo, "index")
@@ -92,8 +92,8 @@ def test_random_repositories(tmp_path: Path, seed: int) -> None:
             assert index.get(path) == staged.get(path), path
         else:
             assert index.get(path) == commit.get(path), path
-    assert commits.commit_work(worker, project.task(), "again") == made == repo.head
-    assert rollback.evidence(worker, project.task()).known
+    assert commits.commit_work(caller, project.task(), "again") == made == repo.head
+    assert rollback.evidence(caller, project.task()).known
 
 
 def in_the_way(path: str, others: set[str]) -> bool:

@@ -23,12 +23,12 @@ def project(tmp_path: Path) -> TaskListProject:
 
 def broken(project: TaskListProject) -> dict[str, Any] | None:
     Path(project.layout.tasks).write_text('{"tasks": [')
-    return recovery.restore_if_needed(project.worker("mender"))
+    return recovery.restore_if_needed(project.caller("mender"))
 
 
 def test_a_whole_state_is_left_alone(project: TaskListProject) -> None:
     before = project.files()
-    assert recovery.restore_if_needed(project.worker()) is None
+    assert recovery.restore_if_needed(project.caller()) is None
     assert project.files() == before
 
 
@@ -73,7 +73,7 @@ def test_a_task_that_was_just_completed_is_proven_again(project: TaskListProject
     assert project.task("a").status == "in_progress"
     (project.root / "proof").unlink()
     project.now = after(3600)
-    found = sessions.start(project.worker("mender", session="s2"))["recovered"]
+    found = sessions.start(project.caller("mender", session="s2"))["recovered"]
     assert [each["action"] for each in found] == ["failed"]
     assert project.task("a").status == "failed"
 
@@ -129,7 +129,7 @@ def test_two_that_restore_at_once_restore_once(project: TaskListProject) -> None
     found: list[dict[str, Any] | None] = []
 
     def restore() -> None:
-        found.append(recovery.restore_if_needed(project.worker("w", lock_timeout_seconds=30)))
+        found.append(recovery.restore_if_needed(project.caller("w", lock_timeout_seconds=30)))
 
     def edit(change: TaskListChange) -> None:
         change.state.raw["new"] = 1

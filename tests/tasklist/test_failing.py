@@ -22,10 +22,10 @@ def test_a_failure_goes_back_cleans_up_and_counts(project: TaskListProject, tmp_
     project.leave_own_work()
     before = project.seen()
     project.edit(TASK, on_failure={"cleanup": f"cat app.py > {tmp_path}/cleaned; echo swept"})
-    worker = project.hold()
+    caller = project.hold()
     base = project.repo.head
     project.repo.write("app.py", "broken\n").write("new", "x")
-    done = verbs.fail(worker, TASK, "TEST_FAIL", "two tests\nstay red")
+    done = verbs.fail(caller, TASK, "TEST_FAIL", "two tests\nstay red")
     assert project.seen() == before
     assert (done["attempts"], done["retryable"], done["rolled_back"], done["halted"]) == (1, True, True, False)
     assert done["rescue"] == "refs/harness/rescue/task-001/1"
@@ -46,27 +46,27 @@ def test_a_failure_goes_back_cleans_up_and_counts(project: TaskListProject, tmp_
 
 def test_attempts_run_out_and_each_has_its_rescue(project: TaskListProject) -> None:
     for attempt in (1, 2, 3):
-        worker = project.hold()
+        caller = project.hold()
         project.repo.write("new", f"{attempt}")
-        done = verbs.fail(worker, TASK, "TASK_EXEC", "no")
+        done = verbs.fail(caller, TASK, "TASK_EXEC", "no")
         assert (done["attempts"], done["retryable"]) == (attempt, attempt < 3)
         assert done["rescue"] == f"refs/harness/rescue/task-001/{attempt}"
     assert project.repo.git("show", "refs/harness/rescue/task-001/2:new") == "2"
 
 
 def test_fail_again_says_so(project: TaskListProject) -> None:
-    worker = project.hold()
-    verbs.fail(worker, TASK, "TASK_EXEC", "no")
-    again = verbs.fail(worker, TASK, "TASK_EXEC", "no")
+    caller = project.hold()
+    verbs.fail(caller, TASK, "TASK_EXEC", "no")
+    again = verbs.fail(caller, TASK, "TASK_EXEC", "no")
     assert (again["already"], again["attempts"], project.task().attempts) == (True, 1, 1)
 
 
 def test_a_refused_rollback_fails_the_task_and_halts(project: TaskListProject, tmp_path: Path) -> None:
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x").stage("new").commit("Pushed", stage=False).remote(tmp_path / "server.git")
     before = project.seen()
     with pytest.raises(UnsafeTree, match="were pushed") as raised:
-        verbs.fail(worker, TASK, "TEST_FAIL", "no")
+        verbs.fail(caller, TASK, "TEST_FAIL", "no")
     assert raised.value.exit_code == 4
     assert raised.value.data["attempts"] == 1
     assert (project.seen(), project.task().status, project.task().attempts) == (before, "failed", 1)
@@ -75,18 +75,18 @@ def test_a_refused_rollback_fails_the_task_and_halts(project: TaskListProject, t
 
 
 def test_a_missing_baseline_gives_the_task_up(project: TaskListProject) -> None:
-    worker = project.hold()
+    caller = project.hold()
     os.unlink(project.layout.claim(TASK))
     project.repo.git("update-ref", "-d", str(project.task().base_ref))
-    done = verbs.fail(worker, TASK, "TASK_EXEC", "no")
+    done = verbs.fail(caller, TASK, "TASK_EXEC", "no")
     assert (done["attempts"], done["retryable"], done["rolled_back"]) == (3, False, False)
     assert project.state.halt is None
 
 
 def test_no_rollback_on_request(project: TaskListProject) -> None:
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    assert not verbs.fail(worker, TASK, "TASK_EXEC", "no", rollback=False)["rolled_back"]
+    assert not verbs.fail(caller, TASK, "TASK_EXEC", "no", rollback=False)["rolled_back"]
     assert project.repo.read("new") == b"x"
 
 
@@ -116,9 +116,9 @@ def test_the_policy_of_the_list_decides(project: TaskListProject) -> None:
     raw = files.read_json(project.layout.tasks)
     raw["session_config"]["rollback"] = "none"
     files.write_json(project.layout.tasks, raw)
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    assert not verbs.fail(worker, TASK, "TASK_EXEC", "no")["rolled_back"]
+    assert not verbs.fail(caller, TASK, "TASK_EXEC", "no")["rolled_back"]
     assert project.repo.read("new") == b"x"
 
 
@@ -137,34 +137,34 @@ def test_outside_of_git_all_ends_work(tmp_path: Path) -> None:
 def test_a_release_goes_back_and_counts_nothing(project: TaskListProject) -> None:
     project.leave_own_work()
     before = project.seen()
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("app.py", "broken\n").write("new", "x")
-    done = verbs.release(worker, TASK, "out of time")
+    done = verbs.release(caller, TASK, "out of time")
     assert project.seen() == before
     assert (done["status"], done["attempts"], done["rescue"]) == ("pending", 0, "refs/harness/rescue/task-001/1")
-    assert verbs.release(worker, TASK, "out of time")["already"]
+    assert verbs.release(caller, TASK, "out of time")["already"]
     assert project.log()[-2] == "[SESSION-1] WARN [task-001] released: out of time"
 
 
 def test_a_refused_release_changes_nothing(project: TaskListProject) -> None:
-    worker = project.hold()
+    caller = project.hold()
     project.repo.branch("elsewhere").write("new", "x")
     before = project.seen()
     with pytest.raises(UnsafeTree, match="is checked out"):
-        verbs.release(worker, TASK, "x")
+        verbs.release(caller, TASK, "x")
     assert (project.seen(), project.task().status, project.state.halt) == (before, "in_progress", None)
 
 
 def test_a_rollback_keeps_the_claim(project: TaskListProject) -> None:
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    assert verbs.roll_back(worker, TASK, dry_run=True)["files"] == ["new"]
+    assert verbs.roll_back(caller, TASK, dry_run=True)["files"] == ["new"]
     assert project.repo.read("new") == b"x"
-    done = verbs.roll_back(worker, TASK)
+    done = verbs.roll_back(caller, TASK)
     assert (done["rolled_back"], project.task().status, project.task().rescues) == (
         True,
         "in_progress",
         [done["rescue"]],
     )
     project.repo.write("new", "better")
-    assert verbs.complete(worker, TASK)["status"] == "completed"
+    assert verbs.complete(caller, TASK)["status"] == "completed"

@@ -24,10 +24,10 @@ RUN = """
 import sys
 from agent_harness.protocols.tasklist.attempts import verbs
 from agent_harness.protocols.tasklist.layout import TaskListLayout
-from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.protocols.tasklist.claims.caller import Caller
 root, tree, token, verb, *rest = sys.argv[1:]
-worker = Worker.open(TaskListLayout(root), worker_id="me", token=token, cwd=tree, environ={}, lock_timeout_seconds=60.0)
-getattr(verbs, verb)(worker, *rest)
+caller = Caller.open(TaskListLayout(root), worker_id="me", token=token, cwd=tree, environ={}, lock_timeout_seconds=60.0)
+getattr(verbs, verb)(caller, *rest)
 """
 
 
@@ -52,31 +52,31 @@ def left_alone(project: TaskListProject) -> None:
 def test_killed_between_the_commit_and_the_state(project: TaskListProject) -> None:
     project.leave_own_work()
     before = project.status()
-    worker = project.hold()
+    caller = project.hold()
     base = project.repo.head
     project.repo.write("new", "x")
-    with worker.store.lock():
-        child = start(project, str(worker.token), "complete")
+    with caller.store.lock():
+        child = start(project, str(caller.token), "complete")
         until(lambda: project.repo.head != base)
         child.send_signal(signal.SIGKILL)
         child.wait()
     assert project.task().status == "in_progress"
     made = project.repo.head
     left_alone(project)
-    [found] = recover.recover(project.worker("next"), TASK)
+    [found] = recover.recover(project.caller("next"), TASK)
     assert (found["action"], found["row"], found["commit"]) == ("completed", "validate", made)
     assert (project.task().status, project.task().attempts, project.repo.head) == ("completed", 1, made)
     assert project.status() == before
 
 
 def test_complete_repeated_after_the_state_could_not_be_written(project: TaskListProject) -> None:
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    worker.store.lock_timeout_seconds = 0.3
-    with project.worker().store.lock(), pytest.raises(LockBusy):
-        verbs.complete(worker, TASK)
+    caller.store.lock_timeout_seconds = 0.3
+    with project.caller().store.lock(), pytest.raises(LockBusy):
+        verbs.complete(caller, TASK)
     made = project.repo.head
-    done = verbs.complete(worker, TASK)
+    done = verbs.complete(caller, TASK)
     assert (done["commit"], done["attempts"], project.repo.git("log", "--format=%s", "-1")) == (
         made,
         1,
@@ -88,16 +88,16 @@ def test_complete_repeated_after_the_state_could_not_be_written(project: TaskLis
 def test_killed_between_the_way_back_and_the_state(project: TaskListProject, verb: str) -> None:
     project.leave_own_work()
     before = project.seen()
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    with worker.store.lock():
+    with caller.store.lock():
         words = ("TEST_FAIL", "red") if verb == "fail" else ("no time",)
-        child = start(project, str(worker.token), verb, *words)
+        child = start(project, str(caller.token), verb, *words)
         until(lambda: project.seen() == before)
         child.send_signal(signal.SIGKILL)
         child.wait()
     left_alone(project)
-    [found] = recover.recover(project.worker("next"), TASK)
+    [found] = recover.recover(project.caller("next"), TASK)
     task = project.task()
     if verb == "fail":
         assert (found["action"], task.status, task.attempts) == ("failed", "failed", 1)
@@ -111,15 +111,15 @@ def test_killed_between_the_way_back_and_the_state(project: TaskListProject, ver
 def test_killed_in_the_cleanup(project: TaskListProject, tmp_path: Path) -> None:
     before = project.seen()
     project.edit(TASK, on_failure={"cleanup": f"echo x >> {tmp_path}/cleaned; test -e {tmp_path}/go || sleep 100"})
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    child = start(project, str(worker.token), "fail", "TEST_FAIL", "red")
+    child = start(project, str(caller.token), "fail", "TEST_FAIL", "red")
     until((tmp_path / "cleaned").exists)
     child.send_signal(signal.SIGKILL)
     child.wait()
     (tmp_path / "go").touch()
     left_alone(project)
-    [found] = recover.recover(project.worker("next"), TASK)
+    [found] = recover.recover(project.caller("next"), TASK)
     assert (found["action"], project.task().attempts, found["cleanup"]["ok"]) == ("failed", 1, True)
     assert (project.seen(), (tmp_path / "cleaned").read_text()) == (before, "x\nx\n")
 
@@ -132,16 +132,16 @@ def test_killed_at_any_moment(project: TaskListProject, verb: str, delay: float)
     project.leave_own_work()
     before = project.seen()
     project.edit(TASK, validation={"command": "true" if verb == "complete" else "false"})
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x").write("app.py", "changed\n")
     words = ("TEST_FAIL", "red") if verb == "fail" else ()
-    child = start(project, str(worker.token), verb, *words)
+    child = start(project, str(caller.token), verb, *words)
     time.sleep(delay)
     child.send_signal(signal.SIGKILL)
     child.wait()
     if project.task().status == "in_progress":
         left_alone(project)
-        recover.recover(project.worker("next"), TASK)
+        recover.recover(project.caller("next"), TASK)
     assert project.task().attempts == 1
     if verb == "fail":
         assert (project.seen(), project.task().status) == (before, "failed")

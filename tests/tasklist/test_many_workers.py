@@ -77,7 +77,7 @@ class Crew:
         assert [each.status for each in found] == ["completed"] * len(found)
         assert all(each.attempts == len(each.error_log) + 1 for each in found)
         assert not any("claim_token" in each.raw for each in found)
-        sessions.start(self.project.worker("mender"))  # sweeps up after the dead
+        sessions.start(self.project.caller("mender"))  # sweeps up after the dead
         assert [*self.project.root.glob("*.tmp.*")] == []
         lines = [progress.parse(line) for line in progress.tail(self.project.layout, 1 << 20)]
         assert all(lines)
@@ -164,7 +164,7 @@ import sys
 from agent_harness.errors import HarnessError
 from agent_harness.protocols.tasklist.api import TaskList
 tasks = TaskList.open(sys.argv[1], cwd=sys.argv[2])
-tasks.worker.token = tasks.claim()["token"]
+tasks.caller.token = tasks.claim()["token"]
 print("claimed", flush=True)
 sys.stdin.readline()
 try:
@@ -207,7 +207,7 @@ def test_a_worker_that_wakes_after_its_lease_completes_nothing(tmp_path: Path, w
                 time.sleep(0.01)
         suspend(sleeper)
         expire(project, "sleeper")
-        other = project.worker("other", cwd=str(tmp_path / "other"))
+        other = project.caller("other", cwd=str(tmp_path / "other"))
         other.token = claim.claim(other)["token"]
         for folder in (tmp_path / "mine", tmp_path / "other", project.root):
             (folder / "go").touch()

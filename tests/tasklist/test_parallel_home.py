@@ -9,7 +9,7 @@ from agent_harness.testing.task_list_project import TaskListProject, task
 
 
 def home_of(work: TaskListProject) -> TaskListProjectPort:
-    return TaskListProjectPort(work.worker(), 1, {}, {})
+    return TaskListProjectPort(work.caller(), 1, {}, {})
 
 
 @pytest.mark.parametrize("added", [True, False], ids=["added by a command", "written by hand"])

@@ -30,7 +30,7 @@ END
 
 def test_a_list_that_is_seen_first_is_believed(tmp_path: Path) -> None:
     project = TaskListProject.at_noon(tmp_path / "list", task("task-001", status="completed"))
-    assert recover.confirm(project.worker()) == []
+    assert recover.confirm(project.caller()) == []
     assert proven.unproven(project.layout, project.store.read()) == []
 
 
@@ -38,36 +38,36 @@ def test_a_completion_by_hand_is_proven_or_taken_back(tmp_path: Path) -> None:
     project = TaskListProject.at_noon(
         tmp_path / "list", task("task-001"), task("task-002", validation={"command": "false"}), task("task-003")
     )
-    recover.confirm(project.worker())
-    worker = project.claim(task_id="task-003")
-    verbs.complete(worker, "task-003")
+    recover.confirm(project.caller())
+    caller = project.claim(task_id="task-003")
+    verbs.complete(caller, "task-003")
     for name in ("task-001", "task-002"):
         project.edit(name, status="completed")
     assert [each.id for each in proven.unproven(project.layout, project.store.read())] == ["task-001", "task-002"]
-    found = recover.confirm(project.worker())
+    found = recover.confirm(project.caller())
     assert [(each["task_id"], each["action"]) for each in found] == [
         ("task-001", "confirmed"),
         ("task-002", "reopened"),
     ]
     assert project.statuses() == ["completed", "pending", "completed"]
-    assert recover.confirm(project.worker()) == []
+    assert recover.confirm(project.caller()) == []
     assert any('RECOVERY [task-002] action="reopened"' in line for line in project.log())
 
 
 def test_the_proof_cannot_change_while_the_task_is_worked_on(tmp_path: Path) -> None:
     project = TaskListProject.at_noon(tmp_path / "list", task("task-001", validation={"command": "false"}))
-    worker = project.claim()
+    caller = project.claim()
     project.edit("task-001", validation={"command": "true"})
     with pytest.raises(PersonNeeded, match=r"validation\.command of task-001 was changed"):
-        verbs.complete(worker, "task-001")
+        verbs.complete(caller, "task-001")
     assert project.statuses() == ["in_progress"]
     assert project.store.read().halt
     with pytest.raises(Refused):
         planning.set_fields(project.store, "task-001", {"validation.command": "true"})
-    sessions.resume(project.worker())  # the person's way out; what proves the task is again what it was
+    sessions.resume(project.caller())  # the person's way out; what proves the task is again what it was
     assert task_of(project)["validation"]["command"] == "false"
     with pytest.raises(VerificationFailed):
-        verbs.complete(worker, "task-001")
+        verbs.complete(caller, "task-001")
 
 
 def task_of(project: TaskListProject) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def test_what_is_proven_where_the_state_folder_cannot_be_written_is_said_and_pro
 def test_what_is_kept_of_claims_goes_to_no_folder_that_an_agent_has_linked_there(tmp_path: Path) -> None:
     """Neither what a new claim writes and removes, nor what an attempt notes; a link for one file is none either."""
     project = TaskListProject.at_noon(tmp_path / "list", task("a"), task("b"))
-    recover.confirm(project.worker())
+    recover.confirm(project.caller())
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "a.0.json").write_text("mine")
@@ -210,9 +210,9 @@ def test_how_proofs_are_judged_outlives_an_attempt_that_changes_it(tmp_path: Pat
 def test_a_sandbox_that_is_switched_off_during_an_attempt_comes_back(tmp_path: Path, given: dict[str, str]) -> None:
     """An agent claims and completes by itself, as with hooks."""
     project = TaskListProject(tmp_path / "list", task("a", validation={"command": "true"}), session_config=given)
-    worker = project.claim()
+    caller = project.claim()
     project.edit(session_config={**given, "sandbox": "off"})
-    verbs.release(worker, "a", "later")
+    verbs.release(caller, "a", "later")
     assert project.raw["session_config"] == given
     assert any("session_config.sandbox was changed in the file; restored to" in line for line in project.log())
 

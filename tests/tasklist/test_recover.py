@@ -11,26 +11,26 @@ from agent_harness.errors import Busy, LeaseLost, LockBusy, NotOwner, UnsafeTree
 from agent_harness.kernel import files
 from agent_harness.protocols.tasklist.attempts import recover, verbs
 from agent_harness.protocols.tasklist.claims import claim
-from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.protocols.tasklist.claims.caller import Caller
 from agent_harness.testing.task_list_project import TASK, TaskListProject
 
 PAST = "2020-01-01T00:00:00Z"
 STEP = [{"step": 1, "total": 3, "description": "half", "timestamp": PAST, "attempt": 1}]
 
 
-def interrupted(tmp_path: Path, *, passes: bool = True, **members: Any) -> tuple[TaskListProject, Worker]:
+def interrupted(tmp_path: Path, *, passes: bool = True, **members: Any) -> tuple[TaskListProject, Caller]:
     """A claim whose lease has ended, in a repository with a person's own changes."""
     project = TaskListProject.with_sources(tmp_path).add(validation="true" if passes else "echo red; false")
     project.repo.write("lib/b.py", "my edit\n").write("notes.txt", "mine\n").write("staged.py", "s\n").stage(
         "staged.py"
     )
-    worker = project.hold()
+    caller = project.hold()
     project.edit(TASK, lease_expires_at=PAST, **members)
-    return project, worker
+    return project, caller
 
 
 def one(project: TaskListProject, **words: Any) -> dict[str, Any]:
-    [found] = recover.recover(project.worker("next"), TASK, **words)
+    [found] = recover.recover(project.caller("next"), TASK, **words)
     return found
 
 
@@ -63,7 +63,7 @@ def test_the_agent_decides_to_resume(tmp_path: Path) -> None:
     with pytest.raises(LeaseLost):
         verbs.complete(old, TASK)
     project.repo.write("new", "x")
-    assert verbs.complete(project.worker("next", token=found["token"]), TASK)["status"] == "completed"
+    assert verbs.complete(project.caller("next", token=found["token"]), TASK)["status"] == "completed"
     assert 'RECOVERY [task-001] action="resumed"' in project.log()[0]
 
 
@@ -132,34 +132,34 @@ def test_somebody_at_work_is_left_alone(tmp_path: Path) -> None:
     project = TaskListProject.with_sources(tmp_path).add()
     project.hold()
     with pytest.raises(NotOwner, match="who is working on it"):
-        recover.recover(project.worker("next"), TASK)
-    assert recover.recover(project.worker("next")) == []
+        recover.recover(project.caller("next"), TASK)
+    assert recover.recover(project.caller("next")) == []
 
 
 def test_ones_own_living_claim_is_recovered_by_name_only(tmp_path: Path) -> None:
     project = TaskListProject.with_sources(tmp_path).add()
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    assert recover.recover(worker) == []
-    found = recover.recover(worker, TASK)[0]
+    assert recover.recover(caller) == []
+    found = recover.recover(caller, TASK)[0]
     assert (found["action"], found["grade"]) == ("completed", "checked")
     assert found["basis"] and "validation passed: checked" in "".join(project.log())
 
 
 def test_every_task_that_was_left_is_recovered(tmp_path: Path) -> None:
     project, _ = interrupted(tmp_path)
-    [found] = recover.recover(project.worker("next"))
+    [found] = recover.recover(project.caller("next"))
     assert found["action"] == "failed"
-    assert recover.recover(project.worker("next")) == []
+    assert recover.recover(project.caller("next")) == []
 
 
 def test_a_task_that_somebody_has_taken_over_is_not_recovered_again(tmp_path: Path) -> None:
     """Whoever recovers owns the claim first, so that two never do it (tasklist.md 12)."""
     project, _ = interrupted(tmp_path, checkpoints=STEP)
     token = one(project, decide="resume")["token"]
-    assert recover.recover(project.worker("third")) == []
+    assert recover.recover(project.caller("third")) == []
     with pytest.raises(NotOwner, match="who is working on it"):
-        recover.recover(project.worker("third"), TASK, "fail")
+        recover.recover(project.caller("third"), TASK, "fail")
     assert (project.task().claim_token, project.task().attempts) == (token, 0)
 
 
@@ -167,11 +167,11 @@ def test_nothing_is_claimed_before_the_agent_has_judged_what_was_interrupted(tmp
     """The answer names the command by which it decides (tasklist.md 7.2, 12)."""
     project, _ = interrupted(tmp_path, checkpoints=STEP)
     with pytest.raises(Busy) as raised:
-        claim.claim(project.worker("next"))
+        claim.claim(project.caller("next"))
     assert (raised.value.code, raised.value.exit_code) == ("interrupted", 5)
     assert f"harness task recover {TASK} --decide resume" in (raised.value.hint or "")
     one(project, decide="fail")
-    assert claim.claim(project.worker("next"))["attempt"] == 2
+    assert claim.claim(project.caller("next"))["attempt"] == 2
 
 
 def test_a_task_of_another_work_tree_is_left(tmp_path: Path) -> None:
@@ -180,20 +180,20 @@ def test_a_task_of_another_work_tree_is_left(tmp_path: Path) -> None:
     project.repo.git("worktree", "add", "-q", str(second), "-b", "second")
     project.hold(cwd=second)
     project.edit(TASK, lease_expires_at=PAST)
-    assert recover.recover(project.worker("next")) == []
+    assert recover.recover(project.caller("next")) == []
     with pytest.raises(UnsafeTree, match="claimed in another work tree"):
-        recover.recover(project.worker("next"), TASK)
-    assert recover.recover(project.worker("next", cwd=second))[0]["action"] == "failed"
+        recover.recover(project.caller("next"), TASK)
+    assert recover.recover(project.caller("next", cwd=second))[0]["action"] == "failed"
 
 
 def test_a_task_that_is_not_in_progress(tmp_path: Path) -> None:
     project = TaskListProject.with_sources(tmp_path).add()
     with pytest.raises(NotOwner, match="is pending"):
-        recover.recover(project.worker(), TASK)
+        recover.recover(project.caller(), TASK)
     with pytest.raises(UsageError, match="no task"):
-        recover.recover(project.worker(), "task-999")
+        recover.recover(project.caller(), "task-999")
     with pytest.raises(UsageError, match="must be resume or fail, got"):
-        recover.recover(project.worker(), TASK, "perhaps")
+        recover.recover(project.caller(), TASK, "perhaps")
 
 
 # ---- places --------------------------------------------------------------------------------------------------------
@@ -231,14 +231,14 @@ def test_a_recovery_that_could_not_write_the_state_is_recovered(tmp_path: Path) 
     flag, go = tmp_path / "in-cleanup", tmp_path / "go"
     project.edit(TASK, on_failure={"cleanup": f"touch {flag}; until [ -e {go} ]; do sleep 0.02; done"})
     with ThreadPoolExecutor(1) as pool:
-        run = pool.submit(recover.recover, project.worker("next", lock_timeout_seconds=0.2), TASK)
+        run = pool.submit(recover.recover, project.caller("next", lock_timeout_seconds=0.2), TASK)
         while not flag.exists():
             time.sleep(0.02)
-        with project.worker().store.lock(), pytest.raises(LockBusy):
+        with project.caller().store.lock(), pytest.raises(LockBusy):
             go.touch()
             run.result()
     assert (project.seen(), project.task().status) == (before, "in_progress")
     project.edit(TASK, on_failure={}, lease_expires_at=PAST)
-    [found] = recover.recover(project.worker("third"), TASK)
+    [found] = recover.recover(project.caller("third"), TASK)
     assert (found["action"], found["row"], project.task().attempts) == ("failed", "finish", 1)
     assert project.task().rescues == ["refs/harness/rescue/task-001/1"]

@@ -18,28 +18,28 @@ def project(tmp_path: Path) -> TaskListProject:
     project.repo.write("lib/b.py", "my edit\r\n").write("run.sh", "#!/bin/sh\n", executable=True).write(
         "notes", "mine\n"
     )
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("app.py", "changed\n").write("d/new", b"\xff\r\n").link("link", "d/new").remove("notes")
     project.repo.stage("d/new").git("commit", "-q", "-m", "agent", "--", "d/new")
-    verbs.fail(worker, TASK, "TEST_FAIL", "red")
+    verbs.fail(caller, TASK, "TEST_FAIL", "red")
     return project
 
 
 def test_the_list(project: TaskListProject) -> None:
-    [found] = rescue.entries(project.worker())
+    [found] = rescue.entries(project.caller())
     assert (found["ref"], found["task_id"], found["number"]) == (REF, TASK, 1)
     assert found["commit"] == project.repo.git("rev-parse", REF)
 
 
 def test_the_list_outside_of_git(tmp_path: Path) -> None:
     plain = TaskListProject.with_sources(tmp_path, git=False).add()
-    assert rescue.entries(plain.worker()) == []
-    assert rescue.prune(plain.worker(), 0.0) == {"pruned": [], "kept": 0}
+    assert rescue.entries(plain.caller()) == []
+    assert rescue.prune(plain.caller(), 0.0) == {"pruned": [], "kept": 0}
 
 
 @pytest.mark.parametrize("name", [REF, "task-001/1"])
 def test_one_rescue(project: TaskListProject, name: str) -> None:
-    found = rescue.show(project.worker(), name)
+    found = rescue.show(project.caller(), name)
     assert {(each["status"], each["path"]) for each in found["files"]} == {
         *(("M", "app.py"), ("A", "d/new"), ("A", "link"), ("D", "notes"))
     }
@@ -49,12 +49,12 @@ def test_one_rescue(project: TaskListProject, name: str) -> None:
 def test_no_such_rescue(project: TaskListProject) -> None:
     for name in ("task-001/9", "HEAD", "refs/heads/main", ""):
         with pytest.raises(UsageError, match="No rescue ref named"):
-            rescue.show(project.worker(), name)
+            rescue.show(project.caller(), name)
 
 
 def test_all_of_it_in_a_new_folder(project: TaskListProject, tmp_path: Path) -> None:
     before = project.seen()
-    done = rescue.restore(project.worker(), REF, str(tmp_path / "back"))
+    done = rescue.restore(project.caller(), REF, str(tmp_path / "back"))
     back = Path(done["to"])
     assert (back / "app.py").read_text() == "changed\n"
     assert (back / "lib/b.py").read_bytes() == b"my edit\r\n"
@@ -64,51 +64,51 @@ def test_all_of_it_in_a_new_folder(project: TaskListProject, tmp_path: Path) -> 
     assert not (back / "notes").exists()
     assert project.seen() == before
     with pytest.raises(UnsafeTree, match="not an empty folder"):
-        rescue.restore(project.worker(), REF, str(tmp_path / "back"))
+        rescue.restore(project.caller(), REF, str(tmp_path / "back"))
 
 
 def test_what_it_changed_in_the_work_tree(project: TaskListProject) -> None:
     head, index = project.repo.head, project.repo.git("ls-files", "-s")
-    done = rescue.restore(project.worker(), REF)
+    done = rescue.restore(project.caller(), REF)
     assert done["files"] == ["app.py", "d/new", "link", "notes"]
     assert project.repo.read("app.py") == b"changed\n"
     assert project.repo.read("lib/b.py") == b"my edit\r\n"
     assert not (project.path / "notes").exists()
     assert (project.repo.head, project.repo.git("ls-files", "-s")) == (head, index)
-    assert rescue.restore(project.worker(), REF)["files"] == done["files"]
+    assert rescue.restore(project.caller(), REF)["files"] == done["files"]
 
 
 def test_a_file_that_changed_since_is_not_overwritten(project: TaskListProject) -> None:
     project.repo.write("app.py", "my newer work\n")
     before = project.seen()
     with pytest.raises(UnsafeTree, match="was changed after the attempt"):
-        rescue.restore(project.worker(), REF)
+        rescue.restore(project.caller(), REF)
     assert project.seen() == before
 
 
 def test_nothing_is_written_through_a_link(project: TaskListProject, tmp_path: Path) -> None:
     project.repo.link("d", str(tmp_path))
     with pytest.raises(UnsafeTree, match="d/new was changed after"):
-        rescue.restore(project.worker(), REF)
+        rescue.restore(project.caller(), REF)
     assert (project.path / "d").is_symlink()
 
 
 def test_pruning_lets_go_of_what_is_old_and_not_in_use(project: TaskListProject) -> None:
-    assert rescue.prune(project.worker(), 1.0) == {"pruned": [], "kept": 2}
-    worker = project.hold()
-    done = rescue.prune(project.worker(), 0.0)
+    assert rescue.prune(project.caller(), 1.0) == {"pruned": [], "kept": 2}
+    caller = project.hold()
+    done = rescue.prune(project.caller(), 0.0)
     assert done == {"pruned": [REF, "refs/harness/base/task-001/1"], "kept": 1}
-    assert rescue.entries(project.worker()) == []
-    assert verbs.roll_back(worker, TASK)["rolled_back"]
+    assert rescue.entries(project.caller()) == []
+    assert verbs.roll_back(caller, TASK)["rolled_back"]
 
 
 def test_moved_files_go_with_their_rescue(tmp_path: Path) -> None:
     project = TaskListProject.with_sources(tmp_path).add()
-    worker = project.hold()
+    caller = project.hold()
     project.repo.remove("app.py").write("app.py/x.o", "ignored, where a file was")
-    done = verbs.fail(worker, TASK, "TEST_FAIL", "red")
+    done = verbs.fail(caller, TASK, "TEST_FAIL", "red")
     folder = Path(project.layout.rescue_files(TASK, 1))
     assert done["moved"] == ["app.py/x.o"]
     assert (folder / "app.py/x.o").exists()
-    rescue.prune(project.worker(), 0.0)
+    rescue.prune(project.caller(), 0.0)
     assert not folder.exists()

@@ -76,28 +76,28 @@ def test_a_session_ends_with_its_program() -> None:
 def test_another_session_is_refused_and_told_whose_it_is(tmp_path: Path) -> None:
     project = TaskListProject.at_noon(tmp_path / "list")
     state = state_of(session=dict(LIVE))
-    leases.refuse_other(state, project.worker(session="s1"), NOON)
+    leases.refuse_other(state, project.caller(session="s1"), NOON)
     with pytest.raises(Busy, match=r"owner=s1, since 2026-03-01T12:00:00Z, until 2026-03-01T13:00:00Z") as raised:
-        leases.refuse_other(state, project.worker(session="s2"), NOON)
+        leases.refuse_other(state, project.caller(session="s2"), NOON)
     assert "--take-over" in (raised.value.hint or "")
-    leases.refuse_other(state, project.worker(session="s2"), after(4000))
+    leases.refuse_other(state, project.caller(session="s2"), after(4000))
     concurrent = state_of(session=dict(LIVE), session_config={"concurrency_mode": "concurrent"})
-    leases.refuse_other(concurrent, project.worker(session="s2"), NOON)
+    leases.refuse_other(concurrent, project.caller(session="s2"), NOON)
 
 
 def test_a_verb_of_the_owner_renews_and_one_of_another_does_not(tmp_path: Path) -> None:
     project = TaskListProject.at_noon(tmp_path / "list")
     state = state_of(session=dict(LIVE))
-    leases.keep(state, project.worker(session="s1"), after(600))
+    leases.keep(state, project.caller(session="s1"), after(600))
     assert state.session and state.session.record == LIVE | {
         "renewed_at": "2026-03-01T12:10:00Z",
         "expires_at": "2026-03-01T13:10:00Z",
     }
-    leases.keep(state, project.worker(session="s2"), after(9000))
+    leases.keep(state, project.caller(session="s2"), after(9000))
     assert state.session and state.session.record["expires_at"] == "2026-03-01T13:10:00Z"
 
 
 def test_an_end_far_ahead_of_the_clock_comes_back_with_the_owners_next_verb(tmp_path: Path) -> None:
     state = state_of(session=LIVE | {"expires_at": "2030-01-01T00:00:00Z"})
-    leases.keep(state, TaskListProject.at_noon(tmp_path / "list").worker(session="s1"), NOON)
+    leases.keep(state, TaskListProject.at_noon(tmp_path / "list").caller(session="s1"), NOON)
     assert state.session and state.session.record["expires_at"] == "2026-03-01T13:00:00Z"

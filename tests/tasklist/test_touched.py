@@ -10,7 +10,7 @@ import pytest
 from agent_harness.errors import HarnessError
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.tasklist.claims import claim
-from agent_harness.protocols.tasklist.claims.worker import Worker, checkpoint, renew
+from agent_harness.protocols.tasklist.claims.caller import Caller, checkpoint, renew
 from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
 from agent_harness.testing.task_list_project import TaskListProject, after, task
 
@@ -44,9 +44,9 @@ def some_tasks(dice: random.Random) -> list[Any]:
     return tasks
 
 
-def is_all_written(project: TaskListProject, worker: Worker) -> bool:
+def is_all_written(project: TaskListProject, caller: Caller) -> bool:
     """Return True if the file holds the state at the end of the change."""
-    store = worker.store
+    store = caller.store
     assert isinstance(store, Watching)
     return jsontext.line(jsontext.loads(project.text)) == jsontext.line(store.raw)
 
@@ -59,21 +59,21 @@ def test_the_file_holds_all_that_a_claim_changed(tmp_path: Path, seed: int) -> N
     )
     for seconds in (0, 60, 4000):
         project.now = after(seconds)
-        worker = project.worker()
-        worker.store = Watching(project.layout, now=project.now)
+        caller = project.caller()
+        caller.store = Watching(project.layout, now=project.now)
         before = project.text
         try:
-            won = claim.claim(worker)
+            won = claim.claim(caller)
         except HarnessError:
-            assert project.text == before or is_all_written(project, worker)
+            assert project.text == before or is_all_written(project, caller)
             continue
-        assert is_all_written(project, worker)
+        assert is_all_written(project, caller)
         assert jsontext.dumps(jsontext.loads(project.text)) == project.text
-        worker.token = won["token"]
-        renew(worker, won["task_id"], lease_seconds=3000 + seconds)
-        assert is_all_written(project, worker)
-        checkpoint(worker, won["task_id"], 1, 2, "half of it")
-        assert is_all_written(project, worker)
+        caller.token = won["token"]
+        renew(caller, won["task_id"], lease_seconds=3000 + seconds)
+        assert is_all_written(project, caller)
+        checkpoint(caller, won["task_id"], 1, 2, "half of it")
+        assert is_all_written(project, caller)
 
 
 def test_a_claim_leaves_the_layout_of_other_tasks_alone(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from agent_harness.kernel import owner, root
 from agent_harness.protocols.tasklist import planning, proven, recovery
 from agent_harness.protocols.tasklist.attempts import left_by_turn, rollback, verbs
 from agent_harness.protocols.tasklist.attempts.list_files import ListFiles
-from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.protocols.tasklist.claims.caller import Caller
 from agent_harness.testing.task_list_project import TASK, TaskListProject
 
 
@@ -22,11 +22,11 @@ def project(tmp_path: Path) -> TaskListProject:
     return TaskListProject.with_sources(tmp_path).add()
 
 
-def in_a_run(project: TaskListProject) -> Worker:
+def in_a_run(project: TaskListProject) -> Caller:
     """A claim as ``harness run`` makes it, with a merge of the attempt that waits."""
-    worker = project.hold()
+    caller = project.hold()
     proven.note_claim(project.layout, project.task(), turn=owner.current().as_record())
-    return worker
+    return caller
 
 
 def leave_a_merge(project: TaskListProject) -> None:
@@ -40,80 +40,80 @@ def leave_a_merge(project: TaskListProject) -> None:
 
 def test_a_merge_of_the_attempt_goes_back_with_it(project: TaskListProject) -> None:
     before, base = project.seen(), project.repo.head
-    worker = in_a_run(project)
+    caller = in_a_run(project)
     leave_a_merge(project)
-    assert left_by_turn.put_in_order(worker, project.task(), ends=False) is None
-    assert left_by_turn.unfinished(worker, project.task())
-    done = verbs.fail(worker, TASK, "TASK_EXEC", "no")
+    assert left_by_turn.put_in_order(caller, project.task(), ends=False) is None
+    assert left_by_turn.unfinished(caller, project.task())
+    done = verbs.fail(caller, TASK, "TASK_EXEC", "no")
     assert (done["rolled_back"], done["halted"], project.repo.head) == (True, False, base)
-    assert left_by_turn.unfinished(worker, project.task()) is None
+    assert left_by_turn.unfinished(caller, project.task()) is None
     assert project.seen() == before
 
 
 def test_a_merge_of_somebody_else_is_left_alone(project: TaskListProject) -> None:
-    worker = project.hold()
+    caller = project.hold()
     leave_a_merge(project)
-    assert left_by_turn.put_in_order(worker, project.task(), ends=True) is None
+    assert left_by_turn.put_in_order(caller, project.task(), ends=True) is None
     with pytest.raises(UnsafeTree, match="in the middle of a merge"):
-        rollback.roll_back(worker, project.task())
+        rollback.roll_back(caller, project.task())
 
 
 def test_work_on_another_branch_lands_on_that_of_the_claim(project: TaskListProject) -> None:
-    worker, base = in_a_run(project), project.repo.head
+    caller, base = in_a_run(project), project.repo.head
     project.repo.branch("mine").write("new", "x").commit("On it")
-    told = left_by_turn.put_in_order(worker, project.task(), ends=False)
+    told = left_by_turn.put_in_order(caller, project.task(), ends=False)
     assert told == "the turn left mine checked out; main is checked out again, with this work"
-    assert verbs.complete(worker, TASK, known=verbs.AttemptFacts())["commit"] == project.repo.git("rev-parse", "main")
+    assert verbs.complete(caller, TASK, known=verbs.AttemptFacts())["commit"] == project.repo.git("rev-parse", "main")
     assert base in project.repo.git("rev-list", "main").split()
     assert project.repo.git("branch", "--show-current") == "main"
 
 
 def test_work_on_another_history_lands_on_top_of_the_claim(project: TaskListProject) -> None:
-    worker, base = in_a_run(project), project.repo.head
+    caller, base = in_a_run(project), project.repo.head
     project.repo.write("new", "x").stage().git("commit", "-q", "--amend", "-m", "mine")
     mine = project.repo.head
-    told = left_by_turn.put_in_order(worker, project.task(), ends=False)
+    told = left_by_turn.put_in_order(caller, project.task(), ends=False)
     assert told
     assert "is kept in refs/harness/rescue/task-001/turn-1-1" in told
     assert project.repo.git("rev-parse", "refs/harness/rescue/task-001/turn-1-1") == mine
-    verbs.complete(worker, TASK, known=verbs.AttemptFacts())
+    verbs.complete(caller, TASK, known=verbs.AttemptFacts())
     assert project.repo.git("rev-parse", "main^") == base
     assert project.repo.git("show", "main:new") == "x"
 
 
-def dropped_by_the_turn(project: TaskListProject) -> Worker:
+def dropped_by_the_turn(project: TaskListProject) -> Caller:
     """A claim whose turn took the newest commit of a person away, and did its work on what was before."""
     project.repo.write("person", "of a person\n").stage("person").commit("Of a person", stage=False)
-    worker = in_a_run(project)
+    caller = in_a_run(project)
     project.repo.git("reset", "-q", "--hard", "HEAD~1")
-    return worker
+    return caller
 
 
 def test_what_a_turn_drops_of_the_history_comes_back(project: TaskListProject) -> None:
-    worker = dropped_by_the_turn(project)
+    caller = dropped_by_the_turn(project)
     base = project.repo.git("rev-parse", "ORIG_HEAD")
     project.repo.write("new", "x").stage("new").commit("On what was before", stage=False)
-    told = left_by_turn.put_in_order(worker, project.task(), ends=False)
+    told = left_by_turn.put_in_order(caller, project.task(), ends=False)
     assert told
     assert "back as that commit has it: person" in told
-    verbs.complete(worker, TASK, known=verbs.AttemptFacts())
+    verbs.complete(caller, TASK, known=verbs.AttemptFacts())
     assert project.repo.git("rev-parse", "main^") == base
     assert project.repo.git("diff", "--name-status", "main^", "main") == "A\tnew"
     assert (project.path / "person").read_text() == "of a person\n"
 
 
 def test_work_that_contradicts_what_the_turn_dropped_is_not_taken(project: TaskListProject) -> None:
-    worker = dropped_by_the_turn(project)
+    caller = dropped_by_the_turn(project)
     base = project.repo.git("rev-parse", "ORIG_HEAD")
     project.repo.write("person", "of the turn\n").stage("person").commit("On what was before", stage=False)
     mine = project.repo.head
-    assert left_by_turn.put_in_order(worker, project.task(), ends=False) is None
+    assert left_by_turn.put_in_order(caller, project.task(), ends=False) is None
     assert project.repo.head == mine
-    code, found = left_by_turn.unfinished(worker, project.task()) or ("", None)
+    code, found = left_by_turn.unfinished(caller, project.task()) or ("", None)
     assert code == "history_conflict"
     assert found
     assert found.reason.endswith("does not go together with that: person")
-    verbs.fail(worker, TASK, "TASK_EXEC", "no")
+    verbs.fail(caller, TASK, "TASK_EXEC", "no")
     assert project.repo.head == base
     assert (project.path / "person").read_text() == "of a person\n"
     assert project.repo.git("for-each-ref", "--contains", mine, "refs/harness/rescue")
@@ -147,10 +147,10 @@ def link(project: TaskListProject) -> None:
 def test_a_list_that_a_turn_takes_away_is_put_back(
     project: TaskListProject, wipe: Callable[[TaskListProject], None]
 ) -> None:
-    worker = project.hold()
+    caller = project.hold()
     project.store.activate()
     project.store.note("WARN", "a line of before")
-    files = ListFiles(worker, project.store.read())
+    files = ListFiles(caller, project.store.read())
     assert files.put_back() is None
     was = project.raw
     wipe(project)
@@ -165,7 +165,7 @@ def test_a_list_that_a_turn_takes_away_is_put_back(
 
 
 def test_a_list_that_is_gone_is_found_and_comes_back(project: TaskListProject) -> None:
-    worker = in_a_run(project)
+    caller = in_a_run(project)
     project.edit(TASK, title="Written last")
     project.store.change(lambda change: change.touch())
     was = json.loads(Path(project.layout.tasks).read_text())
@@ -176,7 +176,7 @@ def test_a_list_that_is_gone_is_found_and_comes_back(project: TaskListProject) -
     assert missing.value.hint == "harness task recover"
     with pytest.raises(StateDamaged, match="The file of a list with 1 tasks is missing"):
         planning.create(str(project.path))
-    assert recovery.restore_if_needed(worker)
+    assert recovery.restore_if_needed(caller)
     assert project.raw["tasks"] == was["tasks"]
 
 

@@ -29,9 +29,9 @@ def test_a_commit_holds_the_attempts_work_and_nothing_else(project: TaskListProj
     project.leave_own_work()
     before = project.status()
     staged = project.repo.git("diff", "--cached")
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new/file.py", "new\n").write("app.py", "done\n").write("x.o", "still ignored\n")
-    done = verbs.complete(worker, TASK)
+    done = verbs.complete(caller, TASK)
     assert (done["status"], done["commit"], done["attempts"], done["remaining"]) == (
         "completed",
         project.repo.head,
@@ -50,9 +50,9 @@ def test_a_commit_holds_the_attempts_work_and_nothing_else(project: TaskListProj
 
 def test_a_file_of_a_persons_that_the_attempt_changed_goes_in(project: TaskListProject) -> None:
     project.leave_own_work()
-    worker = project.hold()
+    caller = project.hold()
     project.repo.append("lib/b.py", "and the agent's\n").write("gone.py", "here again\n").append("notes.txt", "x\n")
-    verbs.complete(worker, TASK)
+    verbs.complete(caller, TASK)
     names = project.repo.git("show", "--name-only", "--format=", "HEAD").split()
     assert names == ["gone.py", "lib/b.py", "notes.txt"]
     assert project.repo.read("lib/b.py") == b"my edit\nand the agent's\n"
@@ -61,9 +61,9 @@ def test_a_file_of_a_persons_that_the_attempt_changed_goes_in(project: TaskListP
 def test_what_the_agent_staged_of_a_persons_is_not_committed(project: TaskListProject) -> None:
     project.leave_own_work()
     before = project.status()
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x").git("add", "--all", "--", ".", ":!harness*", ":!.harness*")
-    verbs.complete(worker, TASK)
+    verbs.complete(caller, TASK)
     assert project.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
     assert [line for line in project.status() if "intended" not in line] == [
         line for line in before if "intended" not in line
@@ -72,27 +72,27 @@ def test_what_the_agent_staged_of_a_persons_is_not_committed(project: TaskListPr
 
 def test_commits_of_the_agent_are_kept(project: TaskListProject) -> None:
     project.leave_own_work()
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x").stage("new").git("commit", "-q", "-m", "agent", "--", "new")
     head = project.repo.head
-    assert verbs.complete(worker, TASK)["commit"] == head == project.repo.head
+    assert verbs.complete(caller, TASK)["commit"] == head == project.repo.head
 
 
 def test_harness_files_that_the_agent_committed_go_out_with_the_commit_of_the_task(project: TaskListProject) -> None:
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x").git("add", "--all")
     project.repo.git("commit", "-q", "-m", "everything")
     project.repo.write("newer", "x")
-    verbs.complete(worker, TASK)
+    verbs.complete(caller, TASK)
     assert "newer" in project.repo.git("show", "--name-only", "--format=", "HEAD").split()
     assert not [name for name in project.repo.git("ls-files").split() if "harness" in name]
     assert project.task().status == "completed"
 
 
 def test_a_removal_and_a_rename_are_committed(project: TaskListProject) -> None:
-    worker = project.hold()
+    caller = project.hold()
     project.repo.remove("app.py").move("lib/b.py", "lib/c.py")
-    verbs.complete(worker, TASK)
+    verbs.complete(caller, TASK)
     assert project.repo.git("show", "--name-status", "--no-renames", "--format=", "HEAD").split() == [
         *("D", "app.py", "D", "lib/b.py", "A", "lib/c.py")
     ]
@@ -100,62 +100,62 @@ def test_a_removal_and_a_rename_are_committed(project: TaskListProject) -> None:
 
 
 def test_complete_again_says_so(project: TaskListProject) -> None:
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    first = verbs.complete(worker, TASK)
-    again = verbs.complete(worker, TASK)
+    first = verbs.complete(caller, TASK)
+    again = verbs.complete(caller, TASK)
     assert (first["already"], again["already"], again["commit"]) == (False, True, first["commit"])
     assert project.task().attempts == 1
     with pytest.raises(NotOwner, match="is completed"):
-        verbs.complete(project.worker(token=lease.new_token()), TASK)
+        verbs.complete(project.caller(token=lease.new_token()), TASK)
     with pytest.raises(NotOwner, match="is completed"):
-        verbs.fail(worker, TASK, "TEST_FAIL", "after all")
+        verbs.fail(caller, TASK, "TEST_FAIL", "after all")
 
 
 def test_a_failing_validation_changes_nothing(project: TaskListProject) -> None:
     project.edit(TASK, validation={"command": "echo no; exit 3"})
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
     before = project.seen()
     with pytest.raises(VerificationFailed, match=r"the check of .* failed: FAIL \(exit 3\)") as raised:
-        verbs.complete(worker, TASK)
+        verbs.complete(caller, TASK)
     assert raised.value.data["tail"] == ["no"]
     assert (project.seen(), project.task().status, project.task().attempts) == (before, "in_progress", 0)
     project.edit(TASK, validation={"command": "sleep 100", "timeout_seconds": 0.2})
     with pytest.raises(TimedOut):
-        verbs.complete(worker, TASK)
+        verbs.complete(caller, TASK)
     assert project.task().status == "in_progress"
 
 
 def test_a_recorded_pass_is_enough(project: TaskListProject, tmp_path: Path) -> None:
     project.edit(TASK, validation={"command": f"test -e new && echo x >> {tmp_path}/runs"})
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    assert verbs.validate(worker, TASK)["result"] == "PASS"
-    assert verbs.complete(worker, TASK)["validation"] is None
+    assert verbs.validate(caller, TASK)["result"] == "PASS"
+    assert verbs.complete(caller, TASK)["validation"] is None
     assert (tmp_path / "runs").read_text() == "x\n"
 
 
 def test_a_message_takes_the_place_of_the_title(project: TaskListProject) -> None:
     """The id stays in front of it (tasklist.md 11.4)."""
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    verbs.complete(worker, TASK, message="Another subject")
+    verbs.complete(caller, TASK, message="Another subject")
     assert project.repo.git("log", "-1", "--format=%s") == "[task-001] Another subject"
 
 
 def test_no_commit_on_request(project: TaskListProject) -> None:
-    worker = project.hold()
+    caller = project.hold()
     head = project.repo.head
     project.repo.write("new", "x")
-    assert verbs.complete(worker, TASK, commit=False)["commit"] == head == project.repo.head
+    assert verbs.complete(caller, TASK, commit=False)["commit"] == head == project.repo.head
 
 
 def test_missing_command_halts(project: TaskListProject) -> None:
     project.edit(TASK, validation={"command": None})
-    worker = project.hold()
+    caller = project.hold()
     with pytest.raises(ConfigurationError):
-        verbs.complete(worker, TASK)
+        verbs.complete(caller, TASK)
     assert project.log()[-1] == "[SESSION-1] ERROR [task-001] [CONFIG] Missing validation.command"
     assert (project.state.halt or {})["category"] == "CONFIG"
     assert (project.task().status, project.task().attempts) == ("in_progress", 0)
@@ -163,41 +163,41 @@ def test_missing_command_halts(project: TaskListProject) -> None:
 
 def test_a_missing_program_halts_the_second_time(project: TaskListProject) -> None:
     project.edit(TASK, validation={"command": "no-such-program"})
-    worker = project.hold()
+    caller = project.hold()
     for halted in (False, True):
         with pytest.raises(ToolMissing):
-            verbs.validate(worker, TASK)
+            verbs.validate(caller, TASK)
         assert (project.state.halt is not None) is halted
     assert "ERROR [task-001] [ENV_SETUP] the validation needs no-such-program" in project.log()[-1]
 
 
 def test_no_hook_of_git_runs(project: TaskListProject) -> None:
     project.repo.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n", executable=True)
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    assert verbs.complete(worker, TASK)["commit"] == project.repo.head
+    assert verbs.complete(caller, TASK)["commit"] == project.repo.head
     assert project.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
 
 
 def test_a_merge_under_way_is_no_commit(project: TaskListProject) -> None:
-    worker = project.hold()
+    caller = project.hold()
     (project.path / ".git" / "MERGE_HEAD").write_text(project.repo.head)
     with pytest.raises(UnsafeTree, match="in the middle of a merge"):
-        verbs.complete(worker, TASK)
+        verbs.complete(caller, TASK)
     assert project.task().status == "in_progress"
 
 
 def test_a_worker_that_lost_its_claim_can_do_nothing(project: TaskListProject) -> None:
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
     project.edit(TASK, claim_token=lease.new_token(), claimed_by="other")
     before = project.seen()
     for verb in (
-        lambda: verbs.complete(worker, TASK),
-        lambda: verbs.validate(worker, TASK),
-        lambda: verbs.fail(worker, TASK, "TEST_FAIL", "x"),
-        lambda: verbs.release(worker, TASK, "x"),
-        lambda: verbs.roll_back(worker, TASK),
+        lambda: verbs.complete(caller, TASK),
+        lambda: verbs.validate(caller, TASK),
+        lambda: verbs.fail(caller, TASK, "TEST_FAIL", "x"),
+        lambda: verbs.release(caller, TASK, "x"),
+        lambda: verbs.roll_back(caller, TASK),
     ):
         with pytest.raises(LeaseLost):
             verb()
@@ -216,11 +216,11 @@ open(path, "w").write(text[:at] + "0" * 32 + text[at + 32 :])
 """
     (tmp_path / "steal.py").write_text(steal)
     project.edit(TASK, validation={"command": f"{sys.executable} {tmp_path}/steal.py"})
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
     head = project.repo.head
     with pytest.raises(LeaseLost):
-        verbs.complete(worker, TASK)
+        verbs.complete(caller, TASK)
     assert project.repo.head == head
 
 
@@ -230,13 +230,13 @@ def test_odd_ids_titles_and_file_names(tmp_path: Path) -> None:
     name = os.fsdecode(b"odd \xff\n*name")
     project.repo.write(name, "mine\n").write("odd zzname", "x").stage("odd zzname").commit("Second", stage=False)
     before = project.seen()
-    worker = project.hold(odd)
+    caller = project.hold(odd)
     project.repo.write("odd zzname", "changed").write(f"d/{name}", "new")
-    verbs.fail(worker, odd, "TEST_FAIL", os.fsdecode(b"no \xff"))
+    verbs.fail(caller, odd, "TEST_FAIL", os.fsdecode(b"no \xff"))
     assert project.seen() == before
-    worker = project.hold(odd)
+    caller = project.hold(odd)
     project.repo.write("odd zzname", "changed").write(f"d/{name}", "new")
-    verbs.complete(worker, odd, message=os.fsdecode(b"why \xff"))
+    verbs.complete(caller, odd, message=os.fsdecode(b"why \xff"))
     assert project.repo.git("show", "-z", "--name-only", "--format=", "HEAD").split("\0")[:-1] == [
         f"d/{name}",
         "odd zzname",
@@ -248,9 +248,9 @@ def test_line_endings_are_committed_as_git_would(project: TaskListProject) -> No
     repo = project.repo.write(".gitattributes", "*.txt text\n").write("a.txt", "one\n").write("b.txt", "one\n")
     repo.stage(".gitattributes", "a.txt", "b.txt").commit("Text", stage=False)
     repo.write("a.txt", "one\r\n").write("b.txt", "one\r\n").write("c.txt", "mine\r\n")
-    worker = project.hold()
+    caller = project.hold()
     repo.write("b.txt", "one\r\ntwo\r\n")
-    verbs.complete(worker, TASK)
+    verbs.complete(caller, TASK)
     assert repo.git("show", "--name-only", "--format=", "HEAD") == "b.txt"
     assert repo.git_bytes("show", "HEAD:b.txt") == b"one\ntwo\n"
     assert (repo.read("b.txt"), repo.read("a.txt")) == (b"one\r\ntwo\r\n", b"one\r\n")
@@ -260,12 +260,12 @@ def test_line_endings_are_committed_as_git_would(project: TaskListProject) -> No
 def test_a_folder_in_the_place_of_a_persons_file(project: TaskListProject) -> None:
     project.repo.write("spot", "mine\n").stage("spot")
     before = project.seen()
-    worker = project.hold()
+    caller = project.hold()
     project.repo.remove("spot").write("spot/new", "x")
-    verbs.roll_back(worker, TASK)
+    verbs.roll_back(caller, TASK)
     assert project.seen() == before
     project.repo.remove("spot").write("spot/new", "x")
-    verbs.complete(worker, TASK)
+    verbs.complete(caller, TASK)
     assert project.repo.git("show", "--name-only", "--format=", "HEAD") == "spot/new"
     assert project.status() == []
 
@@ -276,8 +276,8 @@ def test_a_persons_link_in_the_place_of_a_folder(project: TaskListProject, tmp_p
     (tmp_path / "b.py").write_text("elsewhere")
     project.repo.link("lib", str(tmp_path))
     before = project.status()
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    verbs.complete(worker, TASK)
+    verbs.complete(caller, TASK)
     assert project.repo.git("show", "--name-only", "--format=", "HEAD") == "new"
     assert project.status() == before

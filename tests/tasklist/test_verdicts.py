@@ -35,12 +35,12 @@ CHECKS = "test -f new && ! grep -q broken new"
 def test_a_claim_that_is_refused_and_then_believed(project: TaskListProject) -> None:
     """F-REC-1 F-REC-2: a line each, with what the command printed."""
     project.edit(TASK, validation={"command": CHECKS + " && echo proven || { echo not yet; exit 3; }"})
-    worker = project.hold()
+    caller = project.hold()
     base = project.repo.head
     with pytest.raises(VerificationFailed):
-        verbs.complete(worker, TASK)
+        verbs.complete(caller, TASK)
     project.repo.write("new", "x")
-    done = verbs.complete(worker, TASK)
+    done = verbs.complete(caller, TASK)
     first, second = verdicts(project)
     assert (first.item, first.claim, first.attempt, first.verdict) == (TASK, (TASK,), 1, "rejected")
     assert (first.codes, first.base, first.commit) == (("proof_failed",), base, None)
@@ -56,21 +56,21 @@ def test_a_claim_that_is_refused_and_then_believed(project: TaskListProject) -> 
 
 def test_the_same_files_claimed_again_are_another_claim(project: TaskListProject) -> None:
     project.edit(TASK, validation={"command": "false"})
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
     for _ in range(2):
         with pytest.raises(VerificationFailed):
-            verbs.complete(worker, TASK)
+            verbs.complete(caller, TASK)
     assert [each.verdict for each in verdicts(project)] == ["rejected", "rejected"]
 
 
 def test_looking_is_no_claim_and_a_pass_before_is_told_with_the_claim(project: TaskListProject) -> None:
     project.edit(TASK, validation={"command": f"{CHECKS} && echo it holds"})
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    assert verbs.validate(worker, TASK)["result"] == "PASS"
+    assert verbs.validate(caller, TASK)["result"] == "PASS"
     assert verdicts(project) == []
-    assert verbs.complete(worker, TASK)["validation"] is None
+    assert verbs.complete(caller, TASK)["validation"] is None
     (found,) = verdicts(project)
     assert (found.verdict, [step.step for step in found.steps]) == ("accepted", ["proof"])
     assert found.steps[0].seconds is not None
@@ -80,10 +80,10 @@ def test_looking_is_no_claim_and_a_pass_before_is_told_with_the_claim(project: T
 def test_what_the_guard_refuses_is_not_run(project: TaskListProject) -> None:
     project.repo.write("check.sh", "test -f new\n").stage("check.sh").commit("Check", stage=False)
     project.edit(TASK, validation={"command": "sh check.sh"})
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("check.sh", "true\n")
     with pytest.raises(VerificationFailed):
-        verbs.complete(worker, TASK)
+        verbs.complete(caller, TASK)
     (found,) = verdicts(project)
     assert [(step.step, step.result) for step in found.steps] == [("guard", "failed")]
     assert found.verdict == "rejected"
@@ -92,9 +92,9 @@ def test_what_the_guard_refuses_is_not_run(project: TaskListProject) -> None:
 
 def test_a_command_that_passed_before_is_told_of(project: TaskListProject) -> None:
     project.edit(TASK, validation={"command": "true"})
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    verbs.complete(worker, TASK)
+    verbs.complete(caller, TASK)
     (found,) = verdicts(project)
     assert (found.verdict, found.codes, found.red_base) == ("accepted", ("green_before",), None)
     assert {step.step: step.result for step in found.steps} == {"guard": "passed", "proof": "passed", "red": "warned"}
@@ -103,21 +103,21 @@ def test_a_command_that_passed_before_is_told_of(project: TaskListProject) -> No
 def test_a_task_that_is_marked_in_the_file_is_looked_at_and_told_of(project: TaskListProject) -> None:
     """A mark in the file is a claim as well; who made it is not known."""
     project.edit(TASK, validation={"command": "test -f new"})
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("other", "x")
-    verbs.release(worker, TASK, "no time")
-    assert recover.confirm(project.worker("first")) == []
+    verbs.release(caller, TASK, "no time")
+    assert recover.confirm(project.caller("first")) == []
     project.edit(TASK, status="completed")
-    assert recover.confirm(project.worker("next"))[0]["action"] == "reopened"
+    assert recover.confirm(project.caller("next"))[0]["action"] == "reopened"
     (found,) = verdicts(project)
     assert (found.verdict, found.codes, found.claim) == ("rejected", ("marked_by_hand", "proof_failed"), (TASK,))
 
 
 def test_what_a_person_takes_back_is_their_word(project: TaskListProject) -> None:
     project.edit(TASK, validation={"command": CHECKS})
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    verbs.complete(worker, TASK)
+    verbs.complete(caller, TASK)
     ran = project.harness("task", "set", TASK, "status=pending")
     assert ran.code == 0, ran
     first, word = verdicts(project)
@@ -130,17 +130,17 @@ def test_what_a_person_takes_back_is_their_word(project: TaskListProject) -> Non
 def test_killed_between_the_verdict_and_the_state(project: TaskListProject) -> None:
     """F-REC-1: judged and committed, killed before the state says so: one line, written by the recovery."""
     project.edit(TASK, validation={"command": CHECKS})
-    worker = project.hold()
+    caller = project.hold()
     base = project.repo.head
     project.repo.write("new", "x")
-    with worker.store.lock():
-        child = start(project, str(worker.token), "complete")
+    with caller.store.lock():
+        child = start(project, str(caller.token), "complete")
         until(lambda: project.repo.head != base)
         child.send_signal(signal.SIGKILL)
         child.wait()
     assert verdicts(project) == []
     left_alone(project)
-    recover.recover(project.worker("next"), TASK)
+    recover.recover(project.caller("next"), TASK)
     (found,) = verdicts(project)
     assert (found.verdict, found.commit) == ("accepted", project.repo.head)
 
@@ -148,28 +148,28 @@ def test_killed_between_the_verdict_and_the_state(project: TaskListProject) -> N
 def test_a_line_that_was_written_before_the_kill_stays_alone(project: TaskListProject) -> None:
     """The line is there and the state is not: neither the agent that asks again nor a recovery adds another one."""
     project.edit(TASK, validation={"command": CHECKS})
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
-    worker.store.lock_timeout_seconds = 0.3
-    with project.worker().store.lock(), pytest.raises(LockBusy):
-        verbs.complete(worker, TASK)
+    caller.store.lock_timeout_seconds = 0.3
+    with project.caller().store.lock(), pytest.raises(LockBusy):
+        verbs.complete(caller, TASK)
     own = project.task()
-    line = verbs.on_record(worker, own, verbs.proof_of(worker, own), claimed=True)
+    line = verbs.on_record(caller, own, verbs.proof_of(caller, own), claimed=True)
     ledger.write(proven.ledger(project.layout), line)
     left_alone(project)
-    recover.recover(project.worker("next"), TASK)
+    recover.recover(project.caller("next"), TASK)
     assert project.task().status == "completed"
     assert [each.id for each in verdicts(project)] == [line.id]
 
 
 def test_a_rejection_that_was_told_before_the_kill_is_not_told_again(project: TaskListProject) -> None:
     project.edit(TASK, validation={"command": "false"})
-    worker = project.hold()
+    caller = project.hold()
     project.repo.write("new", "x")
     with pytest.raises(VerificationFailed):
-        verbs.complete(worker, TASK)
+        verbs.complete(caller, TASK)
     left_alone(project)
-    recover.recover(project.worker("next"), TASK)
+    recover.recover(project.caller("next"), TASK)
     assert project.task().status == "failed"
     assert [each.verdict for each in verdicts(project)] == ["rejected"]
 

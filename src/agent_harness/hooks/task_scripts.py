@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
 
 __all__ = ["answer", "call_and_exit"]
 
@@ -64,23 +64,23 @@ def answer(name: str, event: Event) -> JsonObject:
 def _claim(event: Event, warnings: list[str]) -> JsonObject:
     from agent_harness.protocols.tasklist.claims import claim
 
-    worker = _worker(event, warnings)
+    caller = _caller(event, warnings)
     seconds = _seconds(event, "HARNESS_LEASE_SECONDS", LEASE_SECONDS, warnings)
-    won = claim.claim(worker, lease_seconds=seconds)
+    won = claim.claim(caller, lease_seconds=seconds)
     members = ("worker_id", "task_id", "title", "lease_expires_at", "base", "attempt", "resumed")
     return {**{name: won.get(name) for name in members}, "claim_token": won.get("token")}
 
 
 def _renew(event: Event, warnings: list[str]) -> JsonObject:
-    from agent_harness.protocols.tasklist.claims.worker import renew
+    from agent_harness.protocols.tasklist.claims.caller import renew
 
-    worker = _worker(event, warnings)
+    caller = _caller(event, warnings)
     task_id = event.environ.get("HARNESS_TASK_ID", "").strip() or event.text("task_id")
     if not task_id:
         raise _Refusal("missing task_id")
     seconds = _seconds(event, "HARNESS_LEASE_SECONDS", LEASE_SECONDS, warnings)
     try:
-        return renew(worker, task_id, lease_seconds=seconds)
+        return renew(caller, task_id, lease_seconds=seconds)
     except UsageError:
         raise _Refusal("task not found") from None
     except LeaseLost as error:
@@ -92,25 +92,25 @@ def _renew(event: Event, warnings: list[str]) -> JsonObject:
 _SCRIPTS = {"claim": _claim, "renew": _renew}
 
 
-def _worker(event: Event, warnings: list[str]) -> Worker:
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+def _caller(event: Event, warnings: list[str]) -> Caller:
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.layout import TaskListLayout
 
     root = find_root(event)
     if root is None:
         raise _Refusal("state root not found")
     cwd = event.payload.get("cwd")
-    worker = Worker.open(
+    caller = Caller.open(
         TaskListLayout(root),
         session_id=event.session_id or None,
         token=event.environ.get("HARNESS_CLAIM_TOKEN") or event.text("claim_token") or None,
         lock_timeout_seconds=_seconds(event, "HARNESS_LOCK_TIMEOUT_SECONDS", LOCK_TIMEOUT_SECONDS, warnings),
         cwd=cwd if isinstance(cwd, str) and _is_folder(cwd) else None,
     )
-    _ALIVE.append(worker)
-    if not worker.id and worker.store.look().config.concurrent:
+    _ALIVE.append(caller)
+    if not caller.id and caller.store.look().config.concurrent:
         raise _Refusal("missing HARNESS_WORKER_ID")
-    return worker
+    return caller
 
 
 def _is_folder(path: str) -> bool:

@@ -24,7 +24,7 @@ from agent_harness.kernel import files, lease
 from agent_harness.protocols.tasklist import lifecycle, planning, progress
 from agent_harness.protocols.tasklist.attempts import rollback
 from agent_harness.protocols.tasklist.claims import claim
-from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.protocols.tasklist.claims.caller import Caller
 from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import State, Task
 from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
@@ -126,42 +126,42 @@ class TaskListProject:
 
     # ---- workers of this process -------------------------------------------------------------------------------
 
-    def worker(self, name: str | None = "me", *, cwd: str | Path | None = None, **words: Any) -> Worker:
+    def caller(self, name: str | None = "me", *, cwd: str | Path | None = None, **words: Any) -> Caller:
         """Return a worker in the work tree; its session is the project's unless ``session`` is given."""
         given: dict[str, Any] = {"session": self._session, "now": self.now, "environ": {}, **words}
         given["session_id"] = given.pop("session")
-        return Worker.open(self.layout, worker_id=name, cwd=str(cwd or self.path), **given)
+        return Caller.open(self.layout, worker_id=name, cwd=str(cwd or self.path), **given)
 
-    def claim(self, name: str | None = "me", **words: Any) -> Worker:
+    def claim(self, name: str | None = "me", **words: Any) -> Caller:
         """Return a worker that has claimed a task and has its lease token."""
-        worker = self.worker(name)
-        worker.token = claim.claim(worker, **words)["token"]
-        return worker
+        caller = self.caller(name)
+        caller.token = claim.claim(caller, **words)["token"]
+        return caller
 
-    def hold(self, task_id: str = TASK, *, name: str = "me", cwd: Path | None = None, seconds: float = 600.0) -> Worker:
+    def hold(self, task_id: str = TASK, *, name: str = "me", cwd: Path | None = None, seconds: float = 600.0) -> Caller:
         """Return a worker that has claimed this task, without checking the rules of the task list."""
-        worker = self.worker(name, cwd=cwd, token=lease.new_token())
-        attempt = worker.store.read().by_id[task_id].attempts + 1
-        base = rollback.take_baseline(worker, task_id, attempt)
+        caller = self.caller(name, cwd=cwd, token=lease.new_token())
+        attempt = caller.store.read().by_id[task_id].attempts + 1
+        base = rollback.take_baseline(caller, task_id, attempt)
 
         def start(change: TaskListChange) -> None:
             lifecycle.start(
                 change.state.by_id[task_id],
-                owner=worker.owner,
-                token=str(worker.token),
+                owner=caller.owner,
+                token=str(caller.token),
                 at=change.now,
                 lease_seconds=seconds,
                 head=base.head if base else None,
                 branch=base.branch if base else None,
                 base_ref=base.ref if base else None,
             )
-            change.state.by_id[task_id].raw["worktree"] = worker.tree
+            change.state.by_id[task_id].raw["worktree"] = caller.tree
             change.touch()
 
         if base:
-            worker.keep_claim_record(task_id, base.record)
-        worker.store.change(start)
-        return worker
+            caller.keep_claim_record(task_id, base.record)
+        caller.store.change(start)
+        return caller
 
     @property
     def store(self) -> TaskStore:

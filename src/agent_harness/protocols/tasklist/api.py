@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent_harness.parallel.engine import EngineFactory
     from agent_harness.parallel.people import ParallelRuns
     from agent_harness.parallel.rebuild import LeftRun
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.project_view import AskedQuestion, ProjectReader
     from agent_harness.supervision.dispatch import RefusalPolicy
@@ -56,10 +56,10 @@ def _with_next(answer: JsonObject, command: str) -> JsonObject:
 class TaskList:
     """Task list as one worker sees it. Methods raise no exceptions except ``HarnessError``."""
 
-    def __init__(self, worker: Worker) -> None:
-        self.worker = worker
-        self.layout = worker.layout
-        self.store = worker.store
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        self.layout = caller.layout
+        self.store = caller.store
 
     @classmethod
     def open(
@@ -79,12 +79,12 @@ class TaskList:
         If ``start`` is not given, search in ``HARNESS_STATE_ROOT`` or, if that is not set, from the working directory
         upwards. Raise ``NotAProject`` if no task list is found.
         """
-        from agent_harness.protocols.tasklist.claims.worker import Worker
+        from agent_harness.protocols.tasklist.claims.caller import Caller
 
         found = root.find(start, kind="tasklist", pin=start is None)
         if found is None:
             raise root.not_here("tasklist", "No task list here or above: no harness-tasks.json", "harness init .")
-        opened = Worker.open(
+        opened = Caller.open(
             TaskListLayout(found.path),
             worker_id=worker,
             session_id=session,
@@ -140,7 +140,7 @@ class TaskList:
         for task in (known[each] for each in task_ids):
             left = ends - time.monotonic()
             if task.validation_command:
-                found[task.id] = validation.passes_now(self.worker, task, within_seconds=left) if left > 1 else None
+                found[task.id] = validation.passes_now(self.caller, task, within_seconds=left) if left > 1 else None
         return found
 
     def sources(self) -> dict[str, str]:
@@ -171,7 +171,7 @@ class TaskList:
         """Return the number of tasks by status, and write these numbers to the log."""
         from agent_harness.protocols.tasklist.claims import sessions
 
-        return _with_next(sessions.log_stats(self.worker), "harness status")
+        return _with_next(sessions.log_stats(self.caller), "harness status")
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class TaskList:
             owner.refuse_agents(self.layout.root, "harness session start --take-over")
         from agent_harness.protocols.tasklist.claims import sessions
 
-        answer = sessions.start(self.worker, take_over=take_over)
+        answer = sessions.start(self.caller, take_over=take_over)
         return _with_next(answer, self._after_recovery(answer["recovered"]) if answer["recovered"] else CLAIM)
 
     def _after_recovery(self, found: Sequence[Mapping[str, Any]]) -> str:
@@ -196,7 +196,7 @@ class TaskList:
         """End this worker's session and return the session's numbers."""
         from agent_harness.protocols.tasklist.claims import sessions
 
-        answer = sessions.end(self.worker)
+        answer = sessions.end(self.caller)
         return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
 
     def pause(self, why: str = "", *, by: str | None = None) -> JsonObject:
@@ -205,14 +205,14 @@ class TaskList:
         """
         from agent_harness.protocols.tasklist.claims import sessions
 
-        return _with_next(sessions.pause(self.worker, why, by=by), "harness resume")
+        return _with_next(sessions.pause(self.caller, why, by=by), "harness resume")
 
     def resume(self, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
         """End a pause and a halt. Raise ``Superseded`` if the present halt is not the one in ``shown``."""
         owner.refuse_agents(self.layout.root, "harness resume")
         from agent_harness.protocols.tasklist.claims import sessions
 
-        return _with_next(sessions.resume(self.worker, by=by, shown=shown), "harness run")
+        return _with_next(sessions.resume(self.caller, by=by, shown=shown), "harness run")
 
     def activate(self) -> JsonObject:
         """Enable the harness's client hooks in this task list."""
@@ -261,7 +261,7 @@ class TaskList:
         self._refuse_empty()
         try:
             found = registry.resolve_all(tuple(agents), configured=None, environ=os.environ)
-            allowed = startable(found, say, "harness run --agent SPEC", Path(self.worker.layout.root))
+            allowed = startable(found, say, "harness run --agent SPEC", Path(self.caller.layout.root))
         except HarnessError:
             self._refuse_resting()  # the state of the list is the more useful reason
             raise
@@ -278,7 +278,7 @@ class TaskList:
                 engine_factory=engine_factory,
                 max_attempts=most,
             )
-            return run_parallel(self.worker, request, accounts=[each.account for each in allowed], say=say, **limits)
+            return run_parallel(self.caller, request, accounts=[each.account for each in allowed], say=say, **limits)
         more: JsonObject = {}
         if left := self._left_by_run() or self._unpushed():
             from agent_harness.parallel.run import RunRequest
@@ -287,7 +287,7 @@ class TaskList:
             say("An earlier run with several agents left work to merge or push; this is done first.")
             workers, branch = left
             request = RunRequest(workers=workers, agents=agents, policy=policy, branch=branch, only_land=True)
-            landed = run_parallel(self.worker, request, accounts=(), say=say)
+            landed = run_parallel(self.caller, request, accounts=(), say=say)
             if landed["exit_code"]:
                 return landed
             more = {"unpushed": landed["unpushed"]}
@@ -295,7 +295,7 @@ class TaskList:
             with suppress(OSError):  # of a run of several agents that is dead, and has left nothing
                 os.unlink(self.layout.parallel)
         taken_slot = {"project": self.layout.root, "item": "harness run"}
-        return {**run.run(self.worker, Dispatcher(allowed, policy, say, told=taken_slot), say=say, **limits), **more}
+        return {**run.run(self.caller, Dispatcher(allowed, policy, say, told=taken_slot), say=say, **limits), **more}
 
     @property
     def workers(self) -> int | None:
@@ -323,7 +323,7 @@ class TaskList:
         from agent_harness.parallel.people import ParallelRuns
         from agent_harness.protocols.tasklist.attempts.attempt import place_of
 
-        place = place_of(self.worker)
+        place = place_of(self.caller)
         folder = trusted_state.existing(self.layout.tasks, self.layout.root, writable=False)
         return ParallelRuns(
             root=self.layout.root,
@@ -337,7 +337,7 @@ class TaskList:
     def _left(self) -> LeftRun:
         from agent_harness.protocols.tasklist.parallel.project_port import left_run
 
-        return left_run(self.worker)
+        return left_run(self.caller)
 
     def now(self) -> list[str]:
         """Return the current activity of each running attempt, as one line per attempt. This method is thread-safe."""
@@ -406,7 +406,7 @@ class TaskList:
         """
         from agent_harness.protocols.tasklist.claims import claim
 
-        claim.preview(self.worker, self.store.read(), self.store.now())
+        claim.preview(self.caller, self.store.read(), self.store.now())
 
     def drive(
         self, command: Sequence[str], *, times: int, say: Callable[[str], None], countdown: Callable[[str], None]
@@ -414,7 +414,7 @@ class TaskList:
         """Start an interactive client again and again until no work is left; the answer contains ``exit_code``."""
         from agent_harness.protocols.tasklist import run
 
-        return run.drive(self.worker, command, times=times, say=say, countdown=countdown)
+        return run.drive(self.caller, command, times=times, say=say, countdown=countdown)
 
     # -- the work ----------------------------------------------------------------------------------------------------
 
@@ -422,7 +422,7 @@ class TaskList:
         """Return the task that ``claim`` would select, without changing anything."""
         from agent_harness.protocols.tasklist.claims import claim
 
-        task = claim.preview(self.worker, self.store.read(), self.store.now())
+        task = claim.preview(self.caller, self.store.read(), self.store.now())
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
 
     def preview(self, *, workers: int | None = None, **limits: Any) -> JsonObject:
@@ -446,7 +446,7 @@ class TaskList:
             from agent_harness.protocols.tasklist.parallel.run import preview, preview_lines
 
             given = {name: value for name, value in limits.items() if name in ("max_tasks", "max_cost_usd", "branch")}
-            found["parallel"] = preview(self.worker, workers=workers, elsewhere="engine_factory" in limits, **given)
+            found["parallel"] = preview(self.caller, workers=workers, elsewhere="engine_factory" in limits, **given)
             lines, following = preview_lines(found["parallel"]), f"harness run --workers {workers}"
         expected = list_status.estimate(self.layout, self.store.read())
         line = usage.estimate_line(expected, "task")
@@ -462,36 +462,36 @@ class TaskList:
         """Claim a task for this worker: the task with ``task_id``, or by default the next eligible task."""
         from agent_harness.protocols.tasklist.claims import claim
 
-        answer = claim.claim(self.worker, task_id, lease_seconds=lease_seconds, dirty=dirty)
+        answer = claim.claim(self.caller, task_id, lease_seconds=lease_seconds, dirty=dirty)
         return _with_next(answer, f'harness task checkpoint {answer["task_id"]} 1/3 "what was done"')
 
     def checkpoint(self, task_id: str, step: int, total: int, text: str) -> JsonObject:
         """Record a finished step of a task, and renew the claim."""
-        from agent_harness.protocols.tasklist.claims.worker import checkpoint
+        from agent_harness.protocols.tasklist.claims.caller import checkpoint
 
-        answer = checkpoint(self.worker, task_id, step, total, text)
+        answer = checkpoint(self.caller, task_id, step, total, text)
         further = f'harness task checkpoint {task_id} {step + 1}/{total} "what was done"'
         return _with_next(answer, f"harness task complete {task_id}" if step >= total else further)
 
     def renew(self, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> JsonObject:
         """Extend the lease of the claim on a task."""
-        from agent_harness.protocols.tasklist.claims.worker import renew
+        from agent_harness.protocols.tasklist.claims.caller import renew
 
-        answer = renew(self.worker, task_id, lease_seconds=lease_seconds)
+        answer = renew(self.caller, task_id, lease_seconds=lease_seconds)
         return _with_next(answer, f"harness task complete {task_id}")
 
     def run_step(self, task_id: str, command: Sequence[str], *, timeout_seconds: float = 3600.0) -> JsonObject:
         """Run a long command for a task, and renew the claim while the command runs."""
-        from agent_harness.protocols.tasklist.claims.worker import run_step
+        from agent_harness.protocols.tasklist.claims.caller import run_step
 
-        answer = run_step(self.worker, task_id, command, timeout_seconds=timeout_seconds)
+        answer = run_step(self.caller, task_id, command, timeout_seconds=timeout_seconds)
         return _with_next(answer, f'harness task checkpoint {task_id} M/N "what was done"')
 
     def validate(self, task_id: str) -> JsonObject:
         """Run the check of the task. Only the result of the check is recorded."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
-        answer = verbs.validate(self.worker, task_id)
+        answer = verbs.validate(self.caller, task_id)
         passed = answer["result"] == "PASS"
         return _with_next(answer, f"harness task complete {task_id}" if passed else f"harness task validate {task_id}")
 
@@ -499,7 +499,7 @@ class TaskList:
         """Prove the task, commit its work and mark the task as completed."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
-        answer = verbs.complete(self.worker, task_id, commit=commit, message=message)
+        answer = verbs.complete(self.caller, task_id, commit=commit, message=message)
         return _with_next(answer, "harness status" if answer.get("requested") else self._go_on())
 
     def accept(self, task_id: str, patterns: Sequence[str] = ()) -> JsonObject:
@@ -507,7 +507,7 @@ class TaskList:
         owner.refuse_agents(self.layout.root, "harness task accept")
         from agent_harness.protocols.tasklist.attempts import accept_change
 
-        return _with_next(accept_change.accept(self.worker, task_id, patterns), "harness status")
+        return _with_next(accept_change.accept(self.caller, task_id, patterns), "harness status")
 
     def fail(
         self, task_id: str, *, category: str, message: str, rollback: bool = True, allow_pushed: bool = False
@@ -515,14 +515,14 @@ class TaskList:
         """End the attempt as failed, and roll back to the state at the time the task was claimed."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
-        answer = verbs.fail(self.worker, task_id, category, message, rollback=rollback, allow_pushed=allow_pushed)
+        answer = verbs.fail(self.caller, task_id, category, message, rollback=rollback, allow_pushed=allow_pushed)
         return _with_next(answer, self._go_on())
 
     def release(self, task_id: str, why: str) -> JsonObject:
         """Release the task without counting an attempt, and roll back to the state at the time the task was claimed."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
-        return _with_next(verbs.release(self.worker, task_id, why), self._go_on())
+        return _with_next(verbs.release(self.caller, task_id, why), self._go_on())
 
     def _go_on(self) -> str:
         from agent_harness.protocols.tasklist import selection
@@ -539,8 +539,8 @@ class TaskList:
         from agent_harness.protocols.tasklist import recovery
         from agent_harness.protocols.tasklist.attempts import recover
 
-        restored = recovery.restore_if_needed(self.worker)
-        found = recover.recover(self.worker, task_id, decide=decide)
+        restored = recovery.restore_if_needed(self.caller)
+        found = recover.recover(self.caller, task_id, decide=decide)
         return _with_next({"restored": restored, "tasks": found}, self._after_recovery(found))
 
     def rollback(self, task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
@@ -551,7 +551,7 @@ class TaskList:
         """
         from agent_harness.protocols.tasklist.attempts import verbs
 
-        answer = verbs.roll_back(self.worker, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
+        answer = verbs.roll_back(self.caller, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
         further = (
             f"harness task rollback {task_id}" if dry_run else f'harness task fail {task_id} --category TASK_EXEC "why"'
         )
@@ -564,40 +564,40 @@ class TaskList:
         """
         from agent_harness.protocols.tasklist.attempts import undo
 
-        return undo.asked(self.worker, what)
+        return undo.asked(self.caller, what)
 
     def undo(self, what: str, *, dry_run: bool = False, say: Callable[[str], None]) -> JsonObject:
         """Undo a completed task with one new commit, or reverse an earlier undo; see ``attempts/undo.py``."""
         owner.refuse_agents(self.layout.root, "harness undo")
         from agent_harness.protocols.tasklist.attempts import undo
 
-        return undo.undo(self.worker, what, dry_run=dry_run, say=say)
+        return undo.undo(self.caller, what, dry_run=dry_run, say=say)
 
     def rescue_list(self) -> JsonObject:
         """Return the list of rescues, which keep the work that rollbacks removed."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
-        found = rescue.entries(self.worker)
+        found = rescue.entries(self.caller)
         return _with_next({"rescues": found}, f"harness rescue show {found[0]['ref']}" if found else "harness status")
 
     def rescue_show(self, ref: str) -> JsonObject:
         """Return the content of one rescue."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
-        return _with_next(rescue.show(self.worker, ref), f"harness rescue restore {ref} --to DIR")
+        return _with_next(rescue.show(self.caller, ref), f"harness rescue restore {ref} --to DIR")
 
     def rescue_restore(self, ref: str, *, to: str | None = None) -> JsonObject:
         """Restore a rescue: all its files into the folder ``to``, or by default only its changes into the work tree."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
-        return _with_next(rescue.restore(self.worker, ref, to=to), "harness status")
+        return _with_next(rescue.restore(self.caller, ref, to=to), "harness status")
 
     def rescue_prune(self, *, older_than_days: float) -> JsonObject:
         """Delete rescues older than this number of days. Agents may not call this method."""
         owner.refuse_agents(self.layout.root, "harness rescue prune")
         from agent_harness.protocols.tasklist.attempts import rescue
 
-        return _with_next(rescue.prune(self.worker, older_than_days=older_than_days), "harness rescue list")
+        return _with_next(rescue.prune(self.caller, older_than_days=older_than_days), "harness rescue list")
 
 
 # ---- for readers: no worker, no lock -------------------------------------------------------------------------------
@@ -707,9 +707,9 @@ def restore(folder: str) -> JsonObject | None:
     The damaged file is renamed, not deleted.
     """
     from agent_harness.protocols.tasklist import recovery
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
 
-    return recovery.restore_if_needed(Worker.open(TaskListLayout(folder), environ={}))
+    return recovery.restore_if_needed(Caller.open(TaskListLayout(folder), environ={}))
 
 
 def traces(folder: str) -> JsonObject:

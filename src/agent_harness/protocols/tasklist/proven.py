@@ -105,10 +105,10 @@ def _home(layout: TaskListLayout, *, make: bool) -> str | None:
     return trusted_state.existing(layout.tasks, layout.root)
 
 
-def now_path(layout: TaskListLayout, worker: str | None = None, *, make: bool = False) -> str | None:
+def now_path(layout: TaskListLayout, caller: str | None = None, *, make: bool = False) -> str | None:
     """Return the path of the file in which a worker records its present step; ``None`` if there is no state folder."""
     home = _home(layout, make=make)
-    return os.path.join(home, f"now-{safe_name(worker)}.json" if worker else "now.json") if home else None
+    return os.path.join(home, f"now-{safe_name(caller)}.json" if caller else "now.json") if home else None
 
 
 def reversal_path(layout: TaskListLayout) -> str | None:
@@ -120,13 +120,13 @@ def reversal_path(layout: TaskListLayout) -> str | None:
     return os.path.join(home, REVERSAL) if home else None
 
 
-def installed_path(layout: TaskListLayout, worker: str | None = None, *, make: bool = False) -> str | None:
+def installed_path(layout: TaskListLayout, caller: str | None = None, *, make: bool = False) -> str | None:
     """Return the path of the file in which a worker records the packages installed before an attempt, or None.
 
     With ``make``, the folder is created for writing.
     """
     home = _home(layout, make=True) if make else trusted_state.existing(layout.tasks, layout.root, writable=False)
-    return os.path.join(home, f"installed-{safe_name(worker)}.json" if worker else "installed.json") if home else None
+    return os.path.join(home, f"installed-{safe_name(caller)}.json" if caller else "installed.json") if home else None
 
 
 # ---- proven tasks ----------------------------------------------------------------------------------------------------

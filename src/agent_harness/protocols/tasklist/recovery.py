@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from agent_harness.kernel.json import JsonObject
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.progress import LogLine
     from agent_harness.protocols.tasklist.records import State, Task
     from agent_harness.protocols.tasklist.store import TaskListChange
@@ -76,44 +76,44 @@ def row_for(*, uncommitted: bool, commits: bool, checkpoints: bool) -> RecoveryR
 _TELLING = ("Starting", "Completed", "ERROR", "RECOVERY")
 
 
-def restore_if_needed(worker: Worker) -> JsonObject | None:
+def restore_if_needed(caller: Caller) -> JsonObject | None:
     """Replace a damaged state by its backup and return a report; ``None`` if the state is undamaged.
 
     The damaged file is renamed, not deleted. If there is no valid backup, log this once and raise ``StateDamaged``.
     """
-    if _damage(worker) is None:
+    if _damage(caller) is None:
         return None
-    with worker.store.lock() as lock:
-        reason = _damage(worker)
+    with caller.store.lock() as lock:
+        reason = _damage(caller)
         if reason is None:  # another process has just done it
             return None
-        kept, source = _put_back(worker)
-        replayed = worker.store.change_under(lock, _replay(worker, reason, source))
+        kept, source = _put_back(caller)
+        replayed = caller.store.change_under(lock, _replay(caller, reason, source))
     return {"kept": kept, "reason": reason, "replayed": replayed}
 
 
-def _damage(worker: Worker) -> str | None:
+def _damage(caller: Caller) -> str | None:
     """Return the reason why the state cannot be read, or ``None`` if the state can be read."""
     try:
-        worker.store.read()
+        caller.store.read()
     except StateDamaged as error:
         return error.message
     return None
 
 
-def _put_back(worker: Worker) -> tuple[str | None, str]:
+def _put_back(caller: Caller) -> tuple[str | None, str]:
     """Restore the list; return the new name of the damaged file and the name of the file that was used as the
     source.
     """
     lost = "harness-tasks.json corrupted and unrecoverable"
-    if store.backup_is_whole(worker.layout):
-        return files.restore(worker.layout.tasks), ".bak"
-    if copy := store.copy_of(worker.layout):
-        return put_in_place(worker.layout.tasks, copy), "the copy outside the folder"
+    if store.backup_is_whole(caller.layout):
+        return files.restore(caller.layout.tasks), ".bak"
+    if copy := store.copy_of(caller.layout):
+        return put_in_place(caller.layout.tasks, copy), "the copy outside the folder"
     line = progress.entry("ERROR", 0, category="ENV_SETUP", text=lost)
-    last = progress.tail(worker.layout, 1)
+    last = progress.tail(caller.layout, 1)
     if not last or not last[0].endswith(line.partition("] ")[2]):
-        worker.store.log(line)
+        caller.store.log(line)
     raise StateDamaged(lost, hint="report it to a person and stop")
 
 
@@ -129,8 +129,8 @@ def put_in_place(path: str, state: State) -> str | None:
     return kept
 
 
-def _replay(worker: Worker, reason: str, source: str) -> Callable[[TaskListChange], list[str]]:
-    last = _last_words(worker)
+def _replay(caller: Caller, reason: str, source: str) -> Callable[[TaskListChange], list[str]]:
+    last = _last_words(caller)
 
     def act(change: TaskListChange) -> list[str]:
         change.note("RECOVERY", f'action="restored from {source}" reason={progress.quoted(reason)}')
@@ -141,10 +141,10 @@ def _replay(worker: Worker, reason: str, source: str) -> Callable[[TaskListChang
     return act
 
 
-def _last_words(worker: Worker) -> dict[str, LogLine]:
+def _last_words(caller: Caller) -> dict[str, LogLine]:
     """Return, for each task, the last log line that shows the task's status."""
     found: dict[str, LogLine] = {}
-    for line in journal.backwards(worker.layout.progress):
+    for line in journal.backwards(caller.layout.progress):
         entry = progress.parse(line)
         if entry and entry.task and entry.kind in _TELLING:
             found.setdefault(entry.task, entry)

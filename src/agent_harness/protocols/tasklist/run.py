@@ -33,7 +33,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist import selection, status
 from agent_harness.protocols.tasklist.attempts import final_look, recover, verbs
 from agent_harness.protocols.tasklist.claims import claim, environment_inventory, leases, sessions
-from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.protocols.tasklist.claims.caller import Caller
 from agent_harness.protocols.tasklist.records import ADD
 from agent_harness.protocols.tasklist.work import Attempted, AttemptTerms, attempt, now_path
 from agent_harness.session import needs, now
@@ -71,16 +71,16 @@ class _Ending:
     hint: str | None = None  # a person's next step, if it is more than to go on
 
 
-def own_worker(worker: Worker) -> Worker:
+def own_caller(caller: Caller) -> Caller:
     """Return a copy of the worker with a separate session, which ends with this process."""
     me = owner.current()
-    return Worker.open(
-        worker.layout,
-        worker_id=worker.id,
+    return Caller.open(
+        caller.layout,
+        worker_id=caller.id,
         session_id=f"run-{me.pid}-{me.start_time}",
-        lock_timeout_seconds=worker.store.lock_timeout_seconds,
-        cwd=worker.cwd,
-        environ={name: value for name, value in worker.environ.items() if not name.startswith("HARNESS_CLAIM")},
+        lock_timeout_seconds=caller.store.lock_timeout_seconds,
+        cwd=caller.cwd,
+        environ={name: value for name, value in caller.environ.items() if not name.startswith("HARNESS_CLAIM")},
         process=me,
     )
 
@@ -98,7 +98,7 @@ class PartOfRun:
 
 
 def run(
-    worker: Worker,
+    caller: Caller,
     agents: Agent | Dispatcher,
     *,
     max_tasks: int | None = None,
@@ -119,18 +119,18 @@ def run(
     rescue, and ends the session. Raise the exceptions of ``sessions.start``.
     """
     dispatcher = agents if isinstance(agents, Dispatcher) else Dispatcher([agents], RefusalPolicy(), say)
-    worker = own_worker(worker)
-    if worker.git:
-        own_output.keep_out_of_sight(worker.git.repository)
-    with interruption.watched(worker.store.paused) as stop:
-        begun = sessions.start(worker)
+    caller = own_caller(caller)
+    if caller.git:
+        own_output.keep_out_of_sight(caller.git.repository)
+    with interruption.watched(caller.store.paused) as stop:
+        begun = sessions.start(caller)
         say(f"Session {begun['session']} starting...")
-        if worker.git and worker.git.head() is None:
+        if caller.git and caller.git.head() is None:
             say(
                 "This repository has no commit yet: proven work is not committed, and nothing can be rolled back. "
                 "Make a first one: git commit --allow-empty -m Begin"
             )
-        for task_id in status.note_killed(worker.layout):
+        for task_id in status.note_killed(caller.layout):
             say(f"{task_id}: its attempt was killed; the agent's usage until then is included in the costs")
         for found in begun["recovered"]:
             word = f", {found['grade']}" if found.get("grade") else ""
@@ -148,36 +148,36 @@ def run(
         made: list[Attempted] = []
         used = Totals()
         me, session = owner.current(), begun["session"]  # no other run has all three
-        worker.first_look = part.first_look if part else None
-        worker.goes_on = (part.name if part else "") or f"run-{me.pid}-{me.start_time}-{session}"
+        caller.first_look = part.first_look if part else None
+        caller.goes_on = (part.name if part else "") or f"run-{me.pid}-{me.start_time}-{session}"
         try:
             ending = None
             chosen = terms.agent
             while ending is None:
                 ending = _before_next(made, used, max_tasks, terms, dispatcher.patience)
                 if ending is None:
-                    chosen, ending = _chosen(dispatcher, worker, terms)
+                    chosen, ending = _chosen(dispatcher, caller, terms)
                 if ending is None:
                     done, ending = _one(
-                        replace(terms, agent=chosen, spare=dispatcher.has_spare(chosen)), worker, begun["session"], used
+                        replace(terms, agent=chosen, spare=dispatcher.has_spare(chosen)), caller, begun["session"], used
                     )
                     if done:
                         made.append(done)
                         used = merge(used, done.used)
-            ending = _looked_over(worker, terms, [] if part else made, ending)
+            ending = _looked_over(caller, terms, [] if part else made, ending)
         except KeyboardInterrupt:
             ending = _Ending(reason="user_pause", exit_code=130, message="Interrupted; nothing was in progress.")
         finally:
             dispatcher.rest()
             with stop.held():
-                environment_inventory.rest(worker, is_left_open=part is not None and part.is_closed_later)
-                ended = sessions.end(worker)
-    following = next_command(worker)
+                environment_inventory.rest(caller, is_left_open=part is not None and part.is_closed_later)
+                ended = sessions.end(caller)
+    following = next_command(caller)
     say(ending.message)
     return {**_summary(begun, made, used, ending), "stats": ended["stats"], "next": following}
 
 
-def _looked_over(worker: Worker, terms: AttemptTerms, made: list[Attempted], ending: _Ending) -> _Ending:
+def _looked_over(caller: Caller, terms: AttemptTerms, made: list[Attempted], ending: _Ending) -> _Ending:
     """Check the completed tasks again, and return the run's result. If a task is broken, the result is changed.
 
     The last task's own proof is not repeated, because it has already run with all the work.
@@ -187,7 +187,7 @@ def _looked_over(worker: Worker, terms: AttemptTerms, made: list[Attempted], end
         return ending
     names, asked = [each.task_id for each in done], (done[-1].task_id, *done[-1].earlier)
     try:
-        broken = final_look.look(worker, names, asked, stop=_Present(worker, terms), say=terms.say)
+        broken = final_look.look(caller, names, asked, stop=_Present(caller, terms), say=terms.say)
     except Interrupted:
         return ending
     if not broken:
@@ -198,30 +198,30 @@ def _looked_over(worker: Worker, terms: AttemptTerms, made: list[Attempted], end
     return _Ending(reason="question", exit_code=3, message=message, hint="harness status")
 
 
-def _chosen(dispatcher: Dispatcher, worker: Worker, terms: AttemptTerms) -> tuple[Agent, _Ending | None]:
+def _chosen(dispatcher: Dispatcher, caller: Caller, terms: AttemptTerms) -> tuple[Agent, _Ending | None]:
     """Return the agent for the next task, after a wait if necessary. If no agent is available, return the run's result.
 
     If there is no task, do not wait: the next claim then raises the reason.
     """
-    while _has_task(worker):
+    while _has_task(caller):
         try:
             return dispatcher.choose(), None
         except LimitInForce as refusal:
             if not dispatcher.patience.waits(refusal):
                 code, hint = refusal.exit_code, refusal.hint
                 return terms.agent, _Ending(reason=refusal.code, exit_code=code, message=refusal.message, hint=hint)
-            environment_inventory.rest(worker)
-            with now.waiting(now_path(worker, terms.counts), refusal):
-                waited = dispatcher.wait(refusal, _Present(worker, terms))
+            environment_inventory.rest(caller)
+            with now.waiting(now_path(caller, terms.counts), refusal):
+                waited = dispatcher.wait(refusal, _Present(caller, terms))
             if not waited:
                 code = 130 if terms.stop.signalled else 0
                 return terms.agent, _Ending(reason="user_pause", exit_code=code, message="Stopped by a person.")
     return terms.agent, None
 
 
-def _has_task(worker: Worker) -> bool:
+def _has_task(caller: Caller) -> bool:
     try:
-        claim.preview(worker, worker.store.read(), worker.store.now())
+        claim.preview(caller, caller.store.read(), caller.store.now())
     except HarnessError:
         return False
     return True
@@ -232,8 +232,8 @@ class _Present:
     requested.
     """
 
-    def __init__(self, worker: Worker, terms: AttemptTerms) -> None:
-        self._worker = worker
+    def __init__(self, caller: Caller, terms: AttemptTerms) -> None:
+        self._caller = caller
         self._terms = terms
         self._next = time.monotonic() + leases.SECONDS / 6
 
@@ -241,11 +241,11 @@ class _Present:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + leases.SECONDS / 6
             with suppress(Busy):
-                self._worker.store.change(self._keep)
+                self._caller.store.change(self._keep)
         return self._terms.stop.requested() is not None
 
     def _keep(self, change: "TaskListChange") -> None:
-        leases.keep(change.state, self._worker, change.now)
+        leases.keep(change.state, self._caller, change.now)
         change.touch()
 
 
@@ -333,29 +333,29 @@ def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
     return _Ending(reason="max_tasks", exit_code=int(bool(undone)), message=message)
 
 
-def _one(terms: AttemptTerms, worker: Worker, session: int, used: Totals) -> tuple[Attempted | None, _Ending | None]:
+def _one(terms: AttemptTerms, caller: Caller, session: int, used: Totals) -> tuple[Attempted | None, _Ending | None]:
     """Claim one task and attempt it. Return the attempt, or the run's result if no task can be claimed."""
     try:
         with terms.stop.held():
-            claimed = claim.claim(worker)
+            claimed = claim.claim(caller)
     except NothingEligible as error:
-        return None, _nothing_left(worker, error)
+        return None, _nothing_left(caller, error)
     except HarnessError as error:
         return None, _ending_by(error)
-    worker.token = claimed["token"]
-    task = worker.find(worker.store.read(), claimed["task_id"])
+    caller.token = claimed["token"]
+    task = caller.find(caller.store.read(), claimed["task_id"])
     terms.say(f"{task.id}: {task.title} (attempt {task.attempts + 1} of {task.max_attempts})")
     try:
-        done = attempt(terms, worker, task, session=session, spent_usd=used.budget_usd())
+        done = attempt(terms, caller, task, session=session, spent_usd=used.budget_usd())
     except HarnessError as error:  # the task is closed or halted; the list says how
         with suppress(HarnessError):  # its claim may be over already
-            verbs.release(worker, task.id, error.message)
+            verbs.release(caller, task.id, error.message)
         if isinstance(error, StartsUsedUp):
             told = f"{error.message} To continue: harness resume"
-            worker.store.change(lambda change: change.halt("TASK_EXEC", told, task.id))
+            caller.store.change(lambda change: change.halt("TASK_EXEC", told, task.id))
         return None, _ending_by(error)
     finally:
-        worker.token = None
+        caller.token = None
     terms.say(f"{task.id}: {done.result} ({done.message})")
     return done, None
 
@@ -364,12 +364,12 @@ def _ending_by(error: HarnessError) -> _Ending:
     return _Ending(reason=error.code, exit_code=error.exit_code, message=error.message, hint=error.hint)
 
 
-def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
+def _nothing_left(caller: Caller, error: NothingEligible) -> _Ending | None:
     """Return the reason why no task can be claimed; ``None`` if a completed task without a proof was just reopened."""
-    reopened = [each["task_id"] for each in recover.confirm(worker) if each["action"] == "reopened"]
+    reopened = [each["task_id"] for each in recover.confirm(caller) if each["action"] == "reopened"]
     if reopened:
         return None
-    state = worker.store.read()
+    state = caller.store.read()
     if error.data.get("work_left") or not state.tasks:
         return _Ending(reason="waiting", exit_code=7, message=error.message)
     asked = [task.id for task in state.tasks if task.question]
@@ -384,10 +384,10 @@ def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
     return _Ending(reason="failed", exit_code=1, message=message)
 
 
-def next_command(worker: Worker) -> str:
+def next_command(caller: Caller) -> str:
     """Return the command that the user should type after the run has ended."""
-    state = worker.store.read()
-    rests = bool(state.halt or worker.store.paused())
+    state = caller.store.read()
+    rests = bool(state.halt or caller.store.paused())
     is_over = state.tasks and not selection.work_left(state)
     if is_over and not rests and not selection.counts(state).get("failed", 0):
         return "harness status"
@@ -411,7 +411,7 @@ def _summary(begun: JsonObject, made: list[Attempted], used: Totals, ending: _En
 
 
 def drive(
-    worker: Worker,
+    caller: Caller,
     command: Sequence[str],
     *,
     times: int,
@@ -424,41 +424,41 @@ def drive(
     The client uses the terminal and this process's environment, plus ``HARNESS_STATE_ROOT`` for its hooks. It is not
     started while the provider is known to refuse its account, or while no slot is free.
     """
-    worker.store.activate()
-    dispatcher = _dispatcher_of(worker, command, say, countdown)
+    caller.store.activate()
+    dispatcher = _dispatcher_of(caller, command, say, countdown)
     idle = starts = 0
     while True:
-        ending = _why_not_again(worker, starts, times, idle)
+        ending = _why_not_again(caller, starts, times, idle)
         if ending:
-            following = "harness status" if worker.store.read().tasks else ADD
+            following = "harness status" if caller.store.read().tasks else ADD
             say(ending[1])
             say(f"next: {following}")
             return {"starts": starts, "exit_code": ending[0], "message": ending[1], "next": following}
         if starts:
             clock.sleep(PAUSE_SECONDS * idle)
-        if not _is_let_in(worker, dispatcher):
+        if not _is_let_in(caller, dispatcher):
             continue
-        before = selection.signature(worker.store.read())
+        before = selection.signature(caller.store.read())
         with dispatcher:
-            code = _run_client(worker, command)
+            code = _run_client(caller, command)
         starts += 1
-        idle = idle + 1 if selection.signature(worker.store.read()) == before else 0
+        idle = idle + 1 if selection.signature(caller.store.read()) == before else 0
         if code in (130, -2):
             return {"starts": starts, "exit_code": 130, "message": "Interrupted.", "next": "harness status"}
-        left = selection.stats(worker.store.read())
+        left = selection.stats(caller.store.read())
         say(f"The client ended with exit {code}; {left['completed']} of {left['tasks_total']} tasks are completed.")
 
 
-def _why_not_again(worker: Worker, starts: int, times: int, idle: int) -> tuple[int, str] | None:
-    state = worker.store.read()
+def _why_not_again(caller: Caller, starts: int, times: int, idle: int) -> tuple[int, str] | None:
+    state = caller.store.read()
     if not state.tasks:
         return 7, "There are no tasks yet."
     if not selection.work_left(state):
         failed = selection.counts(state).get("failed", 0)
         return (1, f"Nothing is left to do; {failed} failed for good.") if failed else (0, "Every task is completed.")
     try:
-        claim.refuse_rest(worker, state)
-        leases.refuse_other(state, worker, worker.store.now())
+        claim.refuse_rest(caller, state)
+        leases.refuse_other(state, caller, caller.store.now())
     except HarnessError as error:
         return error.exit_code, error.message
     if state.sessions_used_up:
@@ -469,7 +469,7 @@ def _why_not_again(worker: Worker, starts: int, times: int, idle: int) -> tuple[
 
 
 def _dispatcher_of(
-    worker: Worker, command: Sequence[str], say: Callable[[str], None], countdown: Callable[[str], None]
+    caller: Caller, command: Sequence[str], say: Callable[[str], None], countdown: Callable[[str], None]
 ) -> Dispatcher:
     """Return a dispatcher with the throttle of the client's account. The name of an unknown client is used as its
     account.
@@ -477,21 +477,21 @@ def _dispatcher_of(
     program = os.path.basename(command[0])
     kind = registry.CLIENTS.get(program, f"command:{shlex.quote(program)}")
     policy = RefusalPolicy(wait=True, countdown=countdown, again="harness drive")
-    told = {"project": worker.layout.root, "item": "harness drive"}
+    told = {"project": caller.layout.root, "item": "harness drive"}
     return Dispatcher([registry.from_spec(kind)], policy, say, told=told)
 
 
-def _is_let_in(worker: Worker, dispatcher: Dispatcher) -> bool:
+def _is_let_in(caller: Caller, dispatcher: Dispatcher) -> bool:
     """Wait until the client may be started, and return True. If a pause ends the wait, return False."""
     try:
-        dispatcher.chosen(worker.store.paused)
+        dispatcher.chosen(caller.store.paused)
     except Interrupted:
         return False
     return True
 
 
-def _run_client(worker: Worker, command: Sequence[str]) -> int:
-    environment = {**os.environ, "HARNESS_STATE_ROOT": worker.layout.root}
+def _run_client(caller: Caller, command: Sequence[str]) -> int:
+    environment = {**os.environ, "HARNESS_STATE_ROOT": caller.layout.root}
     try:
         # The client alone handles Ctrl-C; it would inherit an ignored signal, but not a handler
         with (

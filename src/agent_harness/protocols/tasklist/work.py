@@ -36,7 +36,7 @@ from agent_harness.kernel.temporary import remove_tree
 from agent_harness.protocols.tasklist import progress, proven, status
 from agent_harness.protocols.tasklist.attempts import accept_change, commits, left_by_turn, rollback, verbs
 from agent_harness.protocols.tasklist.attempts.list_files import ListFiles
-from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper, Worker
+from agent_harness.protocols.tasklist.claims.caller import Caller, LeaseKeeper
 from agent_harness.protocols.tasklist.layout import safe_name
 from agent_harness.protocols.tasklist.records import CHECKED, PROVEN, State, Task
 from agent_harness.protocols.tasklist.store import TaskListChange
@@ -126,7 +126,7 @@ class TaskJournal:
     """Journal of one attempt's turns, which prints lines for the user and writes to the list's progress log."""
 
     terms: AttemptTerms
-    worker: Worker
+    caller: Caller
     session: int
     task_id: str
 
@@ -137,17 +137,17 @@ class TaskJournal:
     def event(self, event_type: str, **fields: object) -> None:
         """Write one warning to the list's progress log."""
         text = f"{event_type.replace('_', ' ')}: {fields.get('message')}"
-        self.worker.store.log(progress.entry("WARN", self.session, task=self.task_id, text=text))
+        self.caller.store.log(progress.entry("WARN", self.session, task=self.task_id, text=text))
 
 
-def now_path(worker: Worker, counts: str | None) -> str | None:
+def now_path(caller: Caller, counts: str | None) -> str | None:
     """Return the path of the file with a worker's present step. If ``counts`` is given, the file is in this folder."""
     if counts:
-        return os.path.join(counts, f"now-{safe_name(worker.id or '')}.json")
-    return proven.now_path(worker.layout, worker.id, make=True)
+        return os.path.join(counts, f"now-{safe_name(caller.id or '')}.json")
+    return proven.now_path(caller.layout, caller.id, make=True)
 
 
-def attempt(terms: AttemptTerms, worker: Worker, task: Task, *, session: int, spent_usd: float) -> Attempted:
+def attempt(terms: AttemptTerms, caller: Caller, task: Task, *, session: int, spent_usd: float) -> Attempted:
     """Run the agent on a claimed task, prove the result, and close the attempt.
 
     All processes of the agent have exited when this function returns. The task is never left in progress, unless
@@ -155,8 +155,8 @@ def attempt(terms: AttemptTerms, worker: Worker, task: Task, *, session: int, sp
     ``ConfigurationError``.
     """
     if task.validation_command is None:
-        verbs.validate(worker, task.id)  # reports the missing check, before an agent works in vain
-    work = TaskWork(terms, worker, task, session=session, spent_usd=spent_usd)
+        verbs.validate(caller, task.id)  # reports the missing check, before an agent works in vain
+    work = TaskWork(terms, caller, task, session=session, spent_usd=spent_usd)
     done = None
     try:
         if terms.begin:
@@ -183,10 +183,10 @@ def _walked(work: "TaskWork") -> Attempted:
 class TaskWork:
     """Attempt at one task, with the methods that the session runner calls."""
 
-    def __init__(self, terms: AttemptTerms, worker: Worker, task: Task, *, session: int, spent_usd: float) -> None:
+    def __init__(self, terms: AttemptTerms, caller: Caller, task: Task, *, session: int, spent_usd: float) -> None:
         """Prepare the attempt. ``spent_usd`` is the amount in US dollars that the run has already spent."""
         self._terms = terms
-        self._worker = worker
+        self._caller = caller
         self._task = task
         self._session = session
         self._began = clock.timestamp()
@@ -195,11 +195,11 @@ class TaskWork:
         self._before: State | None = None  # the list as it was when the turn began
         self._files: ListFiles | None = None  # of the list, as they were then
         self._init_script = _NOTHING  # as it was then
-        proven.note_claim(worker.layout, task, by={"agent": terms.agent.name}, turn=owner.current().as_record())
-        self._sandbox = proven.terms(worker.layout, worker.store.read(), task).sandbox
+        proven.note_claim(caller.layout, task, by={"agent": terms.agent.name}, turn=owner.current().as_record())
+        self._sandbox = proven.terms(caller.layout, caller.store.read(), task).sandbox
         name = f"{session}-{safe_name(task.id)}.{task.attempts + 1}"
-        sessions = Path(worker.layout.sessions)
-        renew = LeaseKeeper(worker, task)
+        sessions = Path(caller.layout.sessions)
+        renew = LeaseKeeper(caller, task)
 
         def stop_requested() -> str | None:
             renew()
@@ -208,7 +208,7 @@ class TaskWork:
         self._round = 1  # of the attempt: its first turn, then a fix round each
         self.turns = Turns(
             agent=terms.agent,
-            journal=TaskJournal(terms=terms, worker=worker, session=session, task_id=task.id),
+            journal=TaskJournal(terms=terms, caller=caller, session=session, task_id=task.id),
             stop=terms.stop,
             watch=watch(
                 SessionLimits(
@@ -220,17 +220,17 @@ class TaskWork:
             timeout_seconds=terms.max_minutes * 60,
             spare=terms.spare,
             recording=Recording(
-                sessions / f"{name}.cassette.jsonl", worker.git, lambda: commits.fingerprint(worker, task)
+                sessions / f"{name}.cassette.jsonl", caller.git, lambda: commits.fingerprint(caller, task)
             ),
             stop_requested=stop_requested,
             starts=StartCount(
-                terms.counts or os.path.dirname(proven.ledger(worker.layout)),
+                terms.counts or os.path.dirname(proven.ledger(caller.layout)),
                 task.id,
-                most=worker.store.read().config.max_starts or MOST_STARTS,
+                most=caller.store.read().config.max_starts or MOST_STARTS,
             ),
             item=task.id,
             now=NowRecord(
-                now_path(worker, terms.counts),
+                now_path(caller, terms.counts),
                 item=task.id,
                 title=task.title,
                 session=session,
@@ -248,7 +248,7 @@ class TaskWork:
     @property
     def policy(self) -> Policy:
         """Session policy for tasks. If the list sets its own number of fix rounds, this number is used."""
-        rounds = self._worker.store.read().config.fix_rounds
+        rounds = self._caller.store.read().config.fix_rounds
         return POLICIES["task"] if rounds is None else replace(POLICIES["task"], fix_rounds=rounds)
 
     def brief(self, ruling: TaskRuling | None) -> str:
@@ -257,7 +257,7 @@ class TaskWork:
         """
         task = self._task
         if ruling is None or ruling.error is None:
-            return first_prompt(task, log=progress.condensed(self._worker.layout), rescues=task.rescues)
+            return first_prompt(task, log=progress.condensed(self._caller.layout), rescues=task.rescues)
         self._round += 1
         told = (
             f"{ruling.error.message}; the agent gets the output (round {self._round} of {self.policy.fix_rounds + 1})"
@@ -272,14 +272,14 @@ class TaskWork:
 
         Harness commands that the agent calls find this claim in that environment.
         """
-        worker, task = self._worker, self._task
-        self._before = State(copy.deepcopy(worker.store.read().raw))
-        self._files = ListFiles(worker, self._before)
-        self._init_script = _script_at(worker.layout.init_script)
-        files.own_place(os.fspath(self.turns.transcript), worker.layout.root)
+        caller, task = self._caller, self._task
+        self._before = State(copy.deepcopy(caller.store.read().raw))
+        self._files = ListFiles(caller, self._before)
+        self._init_script = _script_at(caller.layout.init_script)
+        files.own_place(os.fspath(self.turns.transcript), caller.layout.root)
         brief = Brief(
             prompt=prompt,
-            cwd=Path(worker.tree),
+            cwd=Path(caller.tree),
             session=self._session,
             prompt_type="continuation" if so_far.round else "coding",
             task_id=task.id,
@@ -289,22 +289,22 @@ class TaskWork:
             environment=self._environment(),
             run_id=new_run_id(),
             sandbox=settings_from(self._sandbox),
-            places=(Path(worker.layout.root), Path(worker.cwd)),
+            places=(Path(caller.layout.root), Path(caller.cwd)),
         )
         return TurnRequest(brief=brief, facts=self._changed)
 
     def _environment(self) -> Mapping[str, str]:
-        worker = self._worker
+        caller = self._caller
         named = {
-            "HARNESS_STATE_ROOT": worker.layout.root,
-            "HARNESS_SESSION_ID": worker.session_owner,
+            "HARNESS_STATE_ROOT": caller.layout.root,
+            "HARNESS_SESSION_ID": caller.session_owner,
             "HARNESS_TASK_ID": self._task.id,
-            "HARNESS_CLAIM_TOKEN": worker.token or "",
+            "HARNESS_CLAIM_TOKEN": caller.token or "",
         }
-        return {**named, **({"HARNESS_WORKER_ID": worker.id} if worker.id else {})}
+        return {**named, **({"HARNESS_WORKER_ID": caller.id} if caller.id else {})}
 
     def _changed(self) -> ProjectFacts:
-        root, git = Path(self._worker.tree), self._worker.git
+        root, git = Path(self._caller.tree), self._caller.git
         if git is None:
             return changed_in_folder(root)
         return changed_in_repository(git, root, self._task.started_at_commit)
@@ -315,7 +315,7 @@ class TaskWork:
 
     def _has_work(self) -> bool:
         try:
-            found = rollback.evidence(self._worker, self._task)
+            found = rollback.evidence(self._caller, self._task)
         except Refused:
             return True
         return not found.known or bool(found.uncommitted or found.commits)
@@ -327,20 +327,20 @@ class TaskWork:
         """
         if self._files and (told := self._files.put_back()):
             self._terms.say(f"{self._task.id}: {told}")
-        for link in self._worker.store.take_links_away():
-            told = f"{os.path.relpath(link, self._worker.layout.root)} was a symbolic link; the link was removed"
+        for link in self._caller.store.take_links_away():
+            told = f"{os.path.relpath(link, self._caller.layout.root)} was a symbolic link; the link was removed"
             self._terms.say(f"{self._task.id}: {told}")
-            self._worker.store.note("WARN", told, task=self._task.id)
+            self._caller.store.note("WARN", told, task=self._task.id)
         with suppress(StateDamaged):  # the next reader restores it
-            self._worker.store.change(self._put_back)
-        task = self._worker.find(self._worker.store.read(), self._task.id)
+            self._caller.store.change(self._put_back)
+        task = self._caller.find(self._caller.store.read(), self._task.id)
         if task.status == "in_progress":
-            left_by_turn.refuse_replaced(self._worker, task)
-            if told := left_by_turn.put_in_order(self._worker, task, ends=False):
+            left_by_turn.refuse_replaced(self._caller, task)
+            if told := left_by_turn.put_in_order(self._caller, task, ends=False):
                 self._terms.say(f"{task.id}: {told}")
             return None
         results = {"completed": "completed", "failed": "failed", "pending": "released"}
-        ours = task.last_claim_token == self._worker.token
+        ours = task.last_claim_token == self._caller.token
         result = results.get(task.status, "lost") if ours else "lost"
         message = task.error_log[-1] if result == "failed" and task.error_log else f"{result} by the agent"
         return self._attempted(result, message)
@@ -352,7 +352,7 @@ class TaskWork:
         Verification and the next attempt then use the list that people and commands made.
         """
         before, now = self._before, change.state
-        unproven = {each.id for each in proven.unproven(self._worker.layout, now)}
+        unproven = {each.id for each in proven.unproven(self._caller.layout, now)}
         for was in before.tasks if before else ():
             found = now.by_id.get(was.id)
             if found is None:
@@ -384,7 +384,7 @@ class TaskWork:
 
         The agent's version is saved in another file.
         """
-        layout, task, before = self._worker.layout, self._task, self._init_script
+        layout, task, before = self._caller.layout, self._task, self._init_script
         path, found = layout.init_script, _script_at(layout.init_script)
         if before in (found, _NO_FILE) or matcher(tuple(task.may_change))(b"harness-init.sh"):
             return
@@ -407,16 +407,16 @@ class TaskWork:
         """
         if ending is not None and not self._has_work():
             return None
-        if waiting := left_by_turn.unfinished(self._worker, self._task):
+        if waiting := left_by_turn.unfinished(self._caller, self._task):
             code, found = waiting
             said = f"{found.reason}, which this attempt began; finish it, or: {found.command}"
             error = VerificationFailed(said, code=code, not_run=True)
-            verbs.refused_unjudged(self._worker, self._task, code, self._facts(so_far))
+            verbs.refused_unjudged(self._caller, self._task, code, self._facts(so_far))
             return TaskRuling(error=error)
         self._terms.say(f"{self._task.id}: running {self._task.validation_command}")
         self.turns.now.step("proof")
         try:
-            return TaskRuling(completed=verbs.complete(self._worker, self._task.id, known=self._facts(so_far)))
+            return TaskRuling(completed=verbs.complete(self._caller, self._task.id, known=self._facts(so_far)))
         except (VerificationFailed, TimedOut) as error:
             for told in (self.turns.only_here(), self.turns.empty_there(error.data.get("findings"))):
                 error.message += f"; {told}" if told else ""
@@ -432,12 +432,12 @@ class TaskWork:
         """Add the cost row of this ended attempt. The row is added for every result, because any attempt may have cost
         money.
         """
-        worker, task, so_far = self._worker, self._task, self.turns.so_far
+        caller, task, so_far = self._caller, self._task, self.turns.so_far
         new: list[str] = []
         with suppress(HarnessError):  # the run reports a damaged state
-            new = [each for each in worker.find(worker.store.read(), task.id).rescues if each not in task.rescues]
+            new = [each for each in caller.find(caller.store.read(), task.id).rescues if each not in task.rescues]
         status.note_cost(
-            worker.layout,
+            caller.layout,
             session=self._session,
             task_id=task.id,
             result=result,
@@ -450,7 +450,7 @@ class TaskWork:
                 "model": so_far.model,
                 "prompt_type": "coding",
                 "base": task.started_at_commit,
-                "head": _head_of(worker),
+                "head": _head_of(caller),
                 "rescue_ref": new[-1] if new else None,
                 "turns": so_far.turns,
                 "interventions": [redact(each) for each in so_far.interventions],
@@ -480,7 +480,7 @@ class TaskWork:
         command = accept_change.offer(self._task, error) if error else None
         if command is None or done.result != "failed":
             return done
-        self._worker.store.note("WARN", f"to accept this work as it is: {command}", task=self._task.id)
+        self._caller.store.note("WARN", f"to accept this work as it is: {command}", task=self._task.id)
         return replace(done, message=f"{done.message}; to accept this work as it is: {command}")
 
     def unfinished(self, ending: Ending) -> Attempted:
@@ -506,7 +506,7 @@ class TaskWork:
     def _fail(self, category: str, message: str, ending: Ending | None) -> Attempted:
         ends_run = ending.message if ending and ending.reason == "budget_exceeded" else None
         try:
-            done = verbs.fail(self._worker, self._task.id, category, message)
+            done = verbs.fail(self._caller, self._task.id, category, message)
         except Refused as error:  # the rollback was refused; the attempt is counted and the list halted
             return replace(self._attempted("failed", error.message), ends_run=error.message)
         self.turns.say_what_stays()
@@ -517,7 +517,7 @@ class TaskWork:
     def _give_back(self, ending: Ending, why: str) -> Attempted:
         try:
             with self._terms.stop.held():
-                done = verbs.release(self._worker, self._task.id, why)
+                done = verbs.release(self._caller, self._task.id, why)
         except HarnessError as error:
             goes_on = isinstance(error, NotOwner) and ending.reason == "rate_limited"  # a clock was set, or slept
             return replace(self._attempted("lost", error.message), ends_run=None if goes_on else why)
@@ -527,7 +527,7 @@ class TaskWork:
         needs_money = ending.provider is not None and ending.provider.kind == "money"
         if ending.provider and needs_money:
             asked = ending.provider.sentence
-            self._worker.store.change(lambda change: change.halt("BUDGET", asked, self._task.id))
+            self._caller.store.change(lambda change: change.halt("BUDGET", asked, self._task.id))
         if ending.reason == "user_pause":
             return replace(given, ends_run=why)
         if ending.reason == "rate_limited":
@@ -540,13 +540,13 @@ class TaskWork:
         return Attempted(task_id=self._task.id, result=result, message=message, used=self.turns.so_far.used)
 
 
-def _head_of(worker: Worker) -> str | None:
+def _head_of(caller: Caller) -> str | None:
     """Return the commit that is checked out.
 
     Return ``None`` outside a git repository, or if a turn has removed the repository.
     """
     try:
-        return worker.git.head() if worker.git and worker.git.is_repository else None
+        return caller.git.head() if caller.git and caller.git.is_repository else None
     except HarnessError:
         return None
 

@@ -25,19 +25,19 @@ from agent_harness.verification.guard import ALLOWABLE
 from agent_harness.verification.verdict import CRITICAL
 
 if TYPE_CHECKING:
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.records import Task
 
 
-def accept(worker: "Worker", task_id: str, patterns: Sequence[str]) -> JsonObject:
+def accept(caller: "Caller", task_id: str, patterns: Sequence[str]) -> JsonObject:
     """Accept the work of a task's last attempt. Files that match ``patterns`` may differ.
 
     Return the answer of ``complete``. Raise ``Refused`` if no rescue contains work on the task. Raise the exceptions of
     ``claim``, ``rescue.restore`` and ``complete``.
     """
-    task = worker.find(worker.store.read(), task_id)
+    task = caller.find(caller.store.read(), task_id)
     if not patterns and (task.question or {}).get("kind") == UNCHANGED:
-        return _done_already(worker, task)
+        return _done_already(caller, task)
     if not patterns:
         hint = f"harness task accept {task_id} FILE"
         raise UsageError(f"{task_id} has no open question, so the files that may differ are needed", hint=hint)
@@ -49,30 +49,30 @@ def accept(worker: "Worker", task_id: str, patterns: Sequence[str]) -> JsonObjec
     wanted = {"validation.may_change": ",".join(dict.fromkeys((*task.may_change, *patterns)))}
     if task.given_up:
         wanted["max_attempts"] = str(task.attempts + 1)
-    planning.set_fields(worker.store, task_id, wanted)
+    planning.set_fields(caller.store, task_id, wanted)
     try:
-        worker.token = claim.claim(worker, task_id)["token"]
+        caller.token = claim.claim(caller, task_id)["token"]
         try:
-            rescue.restore(worker, task.rescues[-1])
-            return verbs.complete(worker, task_id, known=verbs.AttemptFacts(word="accept-change"))
+            rescue.restore(caller, task.rescues[-1])
+            return verbs.complete(caller, task_id, known=verbs.AttemptFacts(word="accept-change"))
         except HarnessError as error:
-            verbs.release(worker, task_id, f"not accepted: {error.message}")
+            verbs.release(caller, task_id, f"not accepted: {error.message}")
             raise
     except HarnessError:
         with suppress(HarnessError):
-            planning.set_fields(worker.store, task_id, before)
+            planning.set_fields(caller.store, task_id, before)
         raise
 
 
-def _done_already(worker: "Worker", task: "Task") -> JsonObject:
+def _done_already(caller: "Caller", task: "Task") -> JsonObject:
     """Complete a task that needed no change, as the user has stated. The task's check must pass once more."""
     wanted = {"status": "pending", "max_attempts": str(max(task.max_attempts, task.attempts_made + 1))}
-    planning.set_fields(worker.store, task.id, wanted)
-    worker.token = claim.claim(worker, task.id)["token"]
+    planning.set_fields(caller.store, task.id, wanted)
+    caller.token = claim.claim(caller, task.id)["token"]
     try:
-        return verbs.complete(worker, task.id, known=verbs.AttemptFacts(word="accept-unchanged"))
+        return verbs.complete(caller, task.id, known=verbs.AttemptFacts(word="accept-unchanged"))
     except HarnessError as error:
-        verbs.release(worker, task.id, f"not accepted: {error.message}")
+        verbs.release(caller, task.id, f"not accepted: {error.message}")
         raise
 
 

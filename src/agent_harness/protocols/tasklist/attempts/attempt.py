@@ -26,11 +26,11 @@ from agent_harness.kernel.git.status import (
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.snapshot import Snapshot
 from agent_harness.protocols.tasklist import proven
-from agent_harness.protocols.tasklist.claims.worker import ClaimRecord
+from agent_harness.protocols.tasklist.claims.caller import ClaimRecord
 from agent_harness.protocols.tasklist.layout import HARNESS_FILES, path_of, safe_name
 
 if TYPE_CHECKING:
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.records import Task
 
 
@@ -60,16 +60,16 @@ class AttemptTree:
         return matcher(self.exclude)
 
 
-def place_of(worker: "Worker") -> AttemptTree | None:
-    """Return the work tree that contains the worker's folder; ``None`` outside a git repository.
+def place_of(caller: "Caller") -> AttemptTree | None:
+    """Return the work tree that contains the caller's folder; ``None`` outside a git repository.
 
     The task list may be below the top folder of this work tree or elsewhere. It may also be in another work tree of the
     same repository; its relative path is then the same in both.
     """
-    if worker.git is None or not worker.git.is_repository:
+    if caller.git is None or not caller.git.is_repository:
         return None
-    git = Git(worker.git.top())
-    home = Git(worker.layout.root)
+    git = Git(caller.git.top())
+    home = Git(caller.layout.root)
     if not home.is_repository or home.shared_dir() != git.shared_dir():
         return AttemptTree(git, (), os.fspath(git.top()))
     below = os.fsdecode(home.prefix())
@@ -78,36 +78,36 @@ def place_of(worker: "Worker") -> AttemptTree | None:
     return AttemptTree(git, exclude, folder if os.path.isdir(folder) else os.fspath(git.top()))
 
 
-def folder_of(worker: "Worker") -> str:
-    """Return the folder in which to run the project's commands: the list's folder in the worker's work tree.
+def folder_of(caller: "Caller") -> str:
+    """Return the folder in which to run the project's commands: the list's folder in the caller's work tree.
 
     Outside a git repository, return the list's own folder.
     """
-    place = place_of(worker)
-    return place.folder if place else worker.layout.root
+    place = place_of(caller)
+    return place.folder if place else caller.layout.root
 
 
 # ---- the record ------------------------------------------------------------------------------------------------------
 
 
-def record_of(worker: "Worker", task: "Task") -> ClaimRecord:
+def record_of(caller: "Caller", task: "Task") -> ClaimRecord:
     """Return the record of the task's present claim; an empty record if there is no usable record."""
-    found = worker.claim_record(task.id)
+    found = caller.claim_record(task.id)
     return found if found.is_of(task) else ClaimRecord({})
 
 
-def note(worker: "Worker", task: "Task", **members: object) -> None:
+def note(caller: "Caller", task: "Task", **members: object) -> None:
     """Add members to the claim record of a task. Each member must be an object. The members are valid for this claim
     only.
     """
-    found = record_of(worker, task).record or {"task": task.id, "attempt": task.attempts + 1, "ref": task.base_ref}
+    found = record_of(caller, task).record or {"task": task.id, "attempt": task.attempts + 1, "ref": task.base_ref}
     kept = {name: {**value, "claim": claim_key(task)} for name, value in members.items() if isinstance(value, dict)}
-    worker.keep_claim_record(task.id, {**found, **kept})
+    caller.keep_claim_record(task.id, {**found, **kept})
 
 
-def noted(worker: "Worker", task: "Task", name: str) -> JsonObject:
+def noted(caller: "Caller", task: "Task", name: str) -> JsonObject:
     """Return a member that ``note`` added to the record of the present claim; empty if there is no such member."""
-    return record_of(worker, task).noted(name, claim_key(task))
+    return record_of(caller, task).noted(name, claim_key(task))
 
 
 def claim_key(task: "Task") -> str:
@@ -165,28 +165,28 @@ class Attempt:
         }
 
 
-def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
+def attempt_of(caller: "Caller", task: "Task") -> Attempt | None:
     """Return the attempt in progress with its baseline; ``None`` outside a git repository, or if the baseline is
     missing.
     """
-    place = place_of(worker)
+    place = place_of(caller)
     if place is None or not task.base_ref or not task.base_ref.startswith(f"{BASE_REFS}/"):
         return None
-    record = record_of(worker, task)
+    record = record_of(caller, task)
     named = place.git.commit_of(task.base_ref)
-    known = proven.base_of(worker.layout, task)
+    known = proven.base_of(caller.layout, task)
     if known and (task.base_ref, named) != known:  # somebody moved the ref of the baseline
         ref, commit = known
         if not ref.startswith(f"{BASE_REFS}/") or place.git.commit_of(commit) is None:
             return None
         task.raw["base_ref"] = ref
         place.git.update_ref(ref, commit)
-        record, named = record_of(worker, task), commit
+        record, named = record_of(caller, task), commit
     snapshot = _recorded(place.git, record, named) or _found_again(place.git, task, named)
     tree = task.worktree or record.tree
     if snapshot is None:
         return None
-    list_name = hashlib.sha256(os.fsencode(os.path.realpath(worker.layout.tasks))).hexdigest()[:24]
+    list_name = hashlib.sha256(os.fsencode(os.path.realpath(caller.layout.tasks))).hexdigest()[:24]
     return Attempt(place, snapshot, path_of(tree) if tree else None, list_name)
 
 

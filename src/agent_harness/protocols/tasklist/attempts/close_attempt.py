@@ -24,12 +24,12 @@ from agent_harness.protocols.tasklist.attempts import left_by_turn, rollback, va
 from agent_harness.protocols.tasklist.attempts.attempt import folder_of, note
 from agent_harness.protocols.tasklist.attempts.rollback import RollbackOutcome
 from agent_harness.protocols.tasklist.claims import environment_inventory, leases
-from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
+from agent_harness.protocols.tasklist.claims.caller import LeaseKeeper
 from agent_harness.protocols.tasklist.records import CHECKED
 from agent_harness.session import ledger
 
 if TYPE_CHECKING:
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.records import State, Task
     from agent_harness.protocols.tasklist.store import TaskListChange
     from agent_harness.session.ledger import ClaimVerdict
@@ -60,9 +60,9 @@ class CleanupRun:
     tail: list[str]
 
 
-def mine(worker: "Worker", task_id: str) -> "Task":
-    """Return the task if this worker is working on it. Raise the exceptions of ``Worker.own``."""
-    return worker.own(worker.store.read(), task_id, worker.store.now())
+def mine(caller: "Caller", task_id: str) -> "Task":
+    """Return the task if this caller is working on it. Raise the exceptions of ``Caller.own``."""
+    return caller.own(caller.store.read(), task_id, caller.store.now())
 
 
 def short(commit: str | None) -> str:
@@ -74,7 +74,7 @@ def short(commit: str | None) -> str:
 
 
 def completed(
-    worker: "Worker",
+    caller: "Caller",
     task: "Task",
     commit: str | None,
     *,
@@ -88,14 +88,14 @@ def completed(
     """
 
     def act(change: "TaskListChange") -> JsonObject:
-        own = worker.own(change.state, task.id, change.now)
-        _put_terms_back(worker, change, own)
+        own = caller.own(change.state, task.id, change.now)
+        _put_terms_back(caller, change, own)
         only = verdict.basis or "" if verdict.grade == CHECKED else None
-        proven.prove(worker.layout, change.state, own.id, only=only)
+        proven.prove(caller.layout, change.state, own.id, only=only)
         own.raw.pop("question", None)
-        ledger.write(proven.ledger(worker.layout), verdict)
+        ledger.write(proven.ledger(caller.layout), verdict)
         lifecycle.complete(own, change.now)
-        leases.count_outcome(change.state, worker, change.now)
+        leases.count_outcome(change.state, caller, change.now)
         own.raw["completed_commit"] = commit
         own.raw["proof"] = proof
         _note_recovery(change, own, recovery)
@@ -103,8 +103,8 @@ def completed(
         change.touch()
         return completed_answer(change.state, own)
 
-    answer = worker.store.change(act)
-    environment_inventory.note_end(worker, task, completed=True)
+    answer = caller.store.change(act)
+    environment_inventory.note_end(caller, task, completed=True)
     return answer | word_of(verdict)
 
 
@@ -133,20 +133,20 @@ def completed_answer(state: "State", task: "Task") -> JsonObject:
 # ---- failed and released ---------------------------------------------------------------------------------------------
 
 
-def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
+def failed(caller: "Caller", task: "Task", failure: Failure) -> JsonObject:
     """Roll back the attempt's work into a rescue, run the cleanup command, and count the attempt exactly once.
 
     If the rollback was refused, leave the work tree untouched, halt the list, and raise ``UnsafeTree`` at the end.
     """
     words = {"verb": "fail", "category": failure.category, "message": failure.message, "rollback": failure.rollback}
-    note(worker, task, intent=words)
-    back, refused = _go_back(worker, task, failure)
-    cleaned = _clean_up(worker, task) if refused is None else None
-    rescues = rollback.rescues_of(worker, task)
+    note(caller, task, intent=words)
+    back, refused = _go_back(caller, task, failure)
+    cleaned = _clean_up(caller, task) if refused is None else None
+    rescues = rollback.rescues_of(caller, task)
 
     def act(change: "TaskListChange") -> JsonObject:
-        own = worker.own(change.state, task.id, change.now)
-        _put_terms_back(worker, change, own)
+        own = caller.own(change.state, task.id, change.now)
+        _put_terms_back(caller, change, own)
         again = any(each.startswith("[ENV_SETUP]") for each in own.error_log)  # an environment that failed twice
         if refused or failure.category == "CONFIG" or (failure.category == "ENV_SETUP" and again):
             change.halt(failure.category, refused.message if refused else failure.message, own.id)
@@ -160,7 +160,7 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
         )
         if failure.question:
             own.raw["question"] = {**failure.question, "attempts": made}
-        leases.count_outcome(change.state, worker, change.now)
+        leases.count_outcome(change.state, caller, change.now)
         lifecycle.keep_rescues(own, rescues)
         _note_recovery(change, own, failure.recovery)
         change.note("ERROR", failure.message, task=own.id, category=failure.category)
@@ -173,8 +173,8 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
         ended = {"cleanup": asdict(cleaned) if cleaned else None, "halted": change.state.halt is not None}
         return {**failed_answer(change.state, own), **back.as_record(), **ended}
 
-    answer = worker.store.change(act)
-    environment_inventory.note_end(worker, task, completed=False)
+    answer = caller.store.change(act)
+    environment_inventory.note_end(caller, task, completed=False)
     if refused:
         refused.data.update(answer)
         raise refused
@@ -194,25 +194,25 @@ def failed_answer(state: "State", task: "Task") -> JsonObject:
     }
 
 
-def released(worker: "Worker", task: "Task", why: str) -> JsonObject:
+def released(caller: "Caller", task: "Task", why: str) -> JsonObject:
     """Roll back the attempt's work and make the task pending again, without counting the attempt.
 
     If the rollback is refused, raise ``UnsafeTree``, with nothing changed.
     """
-    policy = worker.store.read().config.rollback_policy
-    note(worker, task, intent={"verb": "release", "message": why})
+    policy = caller.store.read().config.rollback_policy
+    note(caller, task, intent={"verb": "release", "message": why})
     try:
-        back = _rolled_back(worker, task, policy=policy)
+        back = _rolled_back(caller, task, policy=policy)
     except rollback.BaseMissing as error:
         back = RollbackOutcome(reason=error.message)
     except HarnessError:
-        note(worker, task, intent={})
+        note(caller, task, intent={})
         raise
-    rescues = rollback.rescues_of(worker, task)
+    rescues = rollback.rescues_of(caller, task)
 
     def act(change: "TaskListChange") -> JsonObject:
-        own = worker.own(change.state, task.id, change.now)
-        _put_terms_back(worker, change, own)
+        own = caller.own(change.state, task.id, change.now)
+        _put_terms_back(caller, change, own)
         lifecycle.release(own)
         lifecycle.keep_rescues(own, rescues)
         change.note("WARN", f"released: {why}", task=own.id)
@@ -220,67 +220,67 @@ def released(worker: "Worker", task: "Task", why: str) -> JsonObject:
         change.touch()
         return {"task_id": own.id, "status": own.status, "attempts": own.attempts, **back.as_record()}
 
-    answer = worker.store.change(act)
-    environment_inventory.note_end(worker, task, completed=False)
+    answer = caller.store.change(act)
+    environment_inventory.note_end(caller, task, completed=False)
     return answer
 
 
-def note_rollback_point(worker: "Worker", change: "TaskListChange", task_id: str, back: RollbackOutcome) -> None:
+def note_rollback_point(caller: "Caller", change: "TaskListChange", task_id: str, back: RollbackOutcome) -> None:
     """Record that the work tree of a task was rolled back, while the task stays in progress."""
-    own = worker.own(change.state, task_id, change.now)
+    own = caller.own(change.state, task_id, change.now)
     if back.rescue:
         lifecycle.keep_rescues(own, [back.rescue])
     _note_rollback(change, own, back)
     change.touch()
 
 
-def _put_terms_back(worker: "Worker", change: "TaskListChange", task: "Task") -> None:
+def _put_terms_back(caller: "Caller", change: "TaskListChange", task: "Task") -> None:
     """Restore the verification settings of the list that an attempt has changed."""
-    if changed := proven.put_terms_back(worker.layout, change.state, task):
+    if changed := proven.put_terms_back(caller.layout, change.state, task):
         change.note("WARN", changed, task=task.id)
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
 
-def _go_back(worker: "Worker", task: "Task", failure: Failure) -> tuple[RollbackOutcome, UnsafeTree | None]:
-    policy = worker.store.read().config.rollback_policy
+def _go_back(caller: "Caller", task: "Task", failure: Failure) -> tuple[RollbackOutcome, UnsafeTree | None]:
+    policy = caller.store.read().config.rollback_policy
     if not failure.rollback:
         return RollbackOutcome(reason="the work tree was left as it is, as requested"), None
     try:
-        return _rolled_back(worker, task, policy=policy, allow_pushed=failure.allow_pushed), None
+        return _rolled_back(caller, task, policy=policy, allow_pushed=failure.allow_pushed), None
     except rollback.BaseMissing as error:
         return RollbackOutcome(reason=error.message, base_missing=True), None
     except UnsafeTree as error:
         return RollbackOutcome(reason=error.message), error
     except HarnessError:
-        note(worker, task, intent={})  # another process is busy there: the owner tries again, or goes on
+        note(caller, task, intent={})  # another process is busy there: the owner tries again, or goes on
         raise
 
 
-def _rolled_back(worker: "Worker", task: "Task", *, policy: str, allow_pushed: bool = False) -> RollbackOutcome:
+def _rolled_back(caller: "Caller", task: "Task", *, policy: str, allow_pushed: bool = False) -> RollbackOutcome:
     """Roll back the task, after removing what a turn of ``harness run`` left in the repository."""
     if policy != "none":
-        left_by_turn.put_in_order(worker, task, ends=True)
-    return rollback.roll_back(worker, task, policy=policy, allow_pushed=allow_pushed)
+        left_by_turn.put_in_order(caller, task, ends=True)
+    return rollback.roll_back(caller, task, policy=policy, allow_pushed=allow_pushed)
 
 
-def _clean_up(worker: "Worker", task: "Task") -> CleanupRun | None:
+def _clean_up(caller: "Caller", task: "Task") -> CleanupRun | None:
     """Run the task's cleanup command and return its result, even if the command fails.
 
     Raise ``LeaseLost`` or ``NotOwner`` only if the claim was lost while the command ran.
     """
     if not task.cleanup:
         return None
-    folder, wished = folder_of(worker), settings_from(worker.store.read().config.sandbox)
+    folder, wished = folder_of(caller), settings_from(caller.store.read().config.sandbox)
     try:
         done = process.run(
             task.cleanup,
             cwd=folder,
             env=process.scrubbed_environment(),
             timeout_seconds=CLEANUP_SECONDS,
-            sandbox=of_agent([worker.layout.root, folder], settings=wished, installs=True, reads=folders_of_project()),
-            stop=LeaseKeeper(worker, task),
+            sandbox=of_agent([caller.layout.root, folder], settings=wished, installs=True, reads=folders_of_project()),
+            stop=LeaseKeeper(caller, task),
         )
     except (LeaseLost, NotOwner):
         raise

@@ -24,7 +24,7 @@ from agent_harness.protocols.tasklist.attempts.attempt import (
 )
 
 if TYPE_CHECKING:
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.records import Task
 
 
@@ -68,7 +68,7 @@ class AttemptWork:
         return is_known and not is_changed and path not in self.folders and self.new.isdisjoint(parents(path))
 
 
-def commit_work(worker: "Worker", task: "Task", message: str) -> str | None:
+def commit_work(caller: "Caller", task: "Task", message: str) -> str | None:
     """Return the commit that contains the attempt's work: a new commit on the current branch, or HEAD.
 
     HEAD is returned if there is nothing to commit, or if no baseline separates the attempt's work from the user's.
@@ -76,14 +76,14 @@ def commit_work(worker: "Worker", task: "Task", message: str) -> str | None:
     safe. Raise ``UnsafeTree``, with the work tree untouched, if a git operation is in progress or the branch moves
     during the call. No git hook runs.
     """
-    with opened(worker, task) as work:
-        return commit(worker, work, message)
+    with opened(caller, task) as work:
+        return commit(caller, work, message)
 
 
-def commit(worker: "Worker", work: AttemptWork | None, message: str) -> str | None:
+def commit(caller: "Caller", work: AttemptWork | None, message: str) -> str | None:
     """Commit the work as it was when ``opened`` yielded it. Later changes in the folder are ignored."""
     if work is None:
-        place = place_of(worker)
+        place = place_of(caller)
         return place.git.head() if place else None
     if not work.changes:
         return work.head.commit
@@ -94,12 +94,12 @@ def commit(worker: "Worker", work: AttemptWork | None, message: str) -> str | No
 
 
 @contextmanager
-def opened(worker: "Worker", task: "Task") -> Iterator[AttemptWork | None]:
+def opened(caller: "Caller", task: "Task") -> Iterator[AttemptWork | None]:
     """Yield the attempt's present work; ``None`` if there is no baseline.
 
     Raise ``UnsafeTree`` if the task was claimed in another work tree.
     """
-    attempt = attempt_of(worker, task)
+    attempt = attempt_of(caller, task)
     if attempt is None:
         yield None
         return
@@ -108,12 +108,12 @@ def opened(worker: "Worker", task: "Task") -> Iterator[AttemptWork | None]:
         yield work
 
 
-def fingerprint(worker: "Worker", task: "Task") -> str | None:
+def fingerprint(caller: "Caller", task: "Task") -> str | None:
     """Return the git tree id of all files that are not ignored, including the user's own files.
 
     Return ``None`` if there is no baseline.
     """
-    attempt = attempt_of(worker, task)
+    attempt = attempt_of(caller, task)
     if attempt is None:
         return None
     attempt.refuse_elsewhere()

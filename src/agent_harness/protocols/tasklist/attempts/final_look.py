@@ -20,7 +20,7 @@ from agent_harness.session.ledger import VerdictStep
 from agent_harness.verification.verdict import FAST, OFF, Verdict
 
 if TYPE_CHECKING:
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.layout import TaskListLayout
     from agent_harness.protocols.tasklist.records import Task
     from agent_harness.protocols.tasklist.store import TaskListChange
@@ -42,26 +42,26 @@ class _Place:
 
 
 def look(
-    worker: "Worker", completed: Sequence[str], asked: Sequence[str], *, stop: "Stop", say: Callable[[str], None]
+    caller: "Caller", completed: Sequence[str], asked: Sequence[str], *, stop: "Stop", say: Callable[[str], None]
 ) -> list[str]:
     """Return the ids of the tasks that the run completed and that no longer pass, in the order of ``completed``.
 
     ``asked`` contains tasks whose proofs have already passed with all the run's work. A command that several tasks
     share runs once.
     """
-    state = worker.store.read()
+    state = caller.store.read()
     order = [state.by_id[each] for each in dict.fromkeys(completed) if each in state.by_id]
     open_ones = [task for task in order if task.status == "completed" and task.id not in asked]
     if not open_ones:
         return []
-    git_place = place_of(worker)
+    git_place = place_of(caller)
     head = git_place.git.head() if git_place and state.config.isolation != IN_PLACE else None
     terms = proven.ClaimTerms(
         state.config.isolation if head else IN_PLACE, OFF, trust=FAST, sandbox=state.config.sandbox
     )
-    place = _Place(folder=Git(folder_of(worker)), head=head, stop=stop)
+    place = _Place(folder=Git(folder_of(caller)), head=head, stop=stop)
     together: dict[tuple[str, float], tuple[CommandCheck, list[Task]]] = {}
-    for task in proven.as_kept(worker.layout, open_ones, {}):
+    for task in proven.as_kept(caller.layout, open_ones, {}):
         if command := task.validation_command:
             check = validation.check_of(task, terms).alone
             together.setdefault((command, task.timeout_seconds), (check, []))[1].append(task)
@@ -75,11 +75,11 @@ def look(
         for task in tasks:
             later = order[[each.id for each in order].index(task.id) + 1 :]
             if head and not _passed_then(place, task, check):
-                worker.store.note(
+                caller.store.note(
                     "WARN", f"its check does not even pass on its own commit: {check.command}", task=task.id
                 )
                 continue
-            _open_again(worker, task, _breaker(place, later, check) if head else None, head, ran)
+            _open_again(caller, task, _breaker(place, later, check) if head else None, head, ran)
             found.append(task.id)
     return found
 
@@ -107,11 +107,11 @@ def _breaker(place: _Place, later: Sequence["Task"], check: "CommandCheck") -> "
     return later[low] if low < len(later) else None
 
 
-def _open_again(worker: "Worker", task: "Task", breaker: "Task | None", head: str | None, ran: Verdict) -> None:
+def _open_again(caller: "Caller", task: "Task", breaker: "Task | None", head: str | None, ran: Verdict) -> None:
     words = {"exit_code": ran.exit_code, "output": ran.output, "seconds": round(ran.seconds, 3)}
-    step = verbs.kept_step(worker, "proof", str(task.validation_command), **words)
+    step = verbs.kept_step(caller, "proof", str(task.validation_command), **words)
     by = (breaker.id, str(breaker.completed_commit)) if breaker else None
-    worker.store.change(lambda change: note_broken(worker.layout, change, task.id, by=by, head=head, steps=(step,)))
+    caller.store.change(lambda change: note_broken(caller.layout, change, task.id, by=by, head=head, steps=(step,)))
 
 
 def _taking_back(change: "TaskListChange", by: tuple[str, str] | None) -> str | None:

@@ -17,76 +17,76 @@ from agent_harness.session import turn_end
 if TYPE_CHECKING:
     from agent_harness.kernel.git import Git
     from agent_harness.protocols.tasklist.attempts.attempt import Attempt
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.records import Task
     from agent_harness.session.turn_end import Block
 
 
-def unfinished(worker: "Worker", task: "Task") -> "tuple[str, Block] | None":
+def unfinished(caller: "Caller", task: "Task") -> "tuple[str, Block] | None":
     """Return a code and a message if a git operation is pending or the work is not based on the claim's commit.
 
     Return ``None`` if neither is the case, or outside a git repository.
     """
-    place = place_of(worker)
+    place = place_of(caller)
     if place is None:
         return None
     if found := turn_end.unfinished(place.git):
         return turn_end.OPERATION, found
-    if (attempt := _attempt(worker, task)) is None:
+    if (attempt := _attempt(caller, task)) is None:
         return None
     found = turn_end.apart(place.git, attempt.base, start=attempt.snapshot.commit, leave=attempt.place.is_ours)
     return (turn_end.HISTORY, found) if found else None
 
 
-def _attempt(worker: "Worker", task: "Task") -> "Attempt | None":
+def _attempt(caller: "Caller", task: "Task") -> "Attempt | None":
     """Return the attempt in progress if ``harness run`` has started the attempt's agent, or None."""
-    return attempt_of(worker, task) if proven.noted(worker.layout, task, "turn") else None
+    return attempt_of(caller, task) if proven.noted(caller.layout, task, "turn") else None
 
 
-def refuse_replaced(worker: "Worker", task: "Task") -> None:
+def refuse_replaced(caller: "Caller", task: "Task") -> None:
     """Raise ``UnsafeTree`` and halt the list if an agent's turn has replaced or removed the repository."""
-    if worker.git is None:
+    if caller.git is None:
         return
     try:
-        turn_end.refuse_replaced(worker.git, task.started_at_commit)
+        turn_end.refuse_replaced(caller.git, task.started_at_commit)
     except UnsafeTree as error:
         told = f"{error.message} ({error.hint})"
-        worker.store.change(lambda change: change.halt("TASK_EXEC", told, task.id))
+        caller.store.change(lambda change: change.halt("TASK_EXEC", told, task.id))
         raise
 
 
-def put_in_order(worker: "Worker", task: "Task", *, ends: bool) -> str | None:
+def put_in_order(caller: "Caller", task: "Task", *, ends: bool) -> str | None:
     """Restore HEAD and the claim's branch after a turn, as ``turn_end.come_home`` does; return a message, or None.
 
     ``ends`` means that the attempt is over: a pending git operation is then set aside. Otherwise the agent must end a
     pending operation, and nothing is restored. Claims that ``harness run`` has not started are not changed.
     """
-    attempt = _attempt(worker, task)
+    attempt = _attempt(caller, task)
     if attempt is None:
         return None
     attempt.refuse_elsewhere()
     if turn_end.unfinished(attempt.place.git):
         if not ends:
             return None
-        folder = worker.layout.rescue_files(task.id, 0)
-        files.drop_links(folder, worker.layout.root)
+        folder = caller.layout.rescue_files(task.id, 0)
+        files.drop_links(folder, caller.layout.root)
         turn_end.set_operation_aside(attempt.place.git, folder)
     found = turn_end.come_home(
         attempt.place.git,
         branch=attempt.snapshot.branch,
         base=attempt.base,
-        keep=lambda commit: _kept(worker, attempt, task, commit),
+        keep=lambda commit: _kept(caller, attempt, task, commit),
         start=attempt.snapshot.commit,
         leave=attempt.place.is_ours,
         ends=ends,
     )
     if found is None:
         return None
-    worker.store.note("WARN", found.told, task=task.id)
+    caller.store.note("WARN", found.told, task=task.id)
     return found.told
 
 
-def _kept(worker: "Worker", attempt: "Attempt", task: "Task", commit: str) -> str:
+def _kept(caller: "Caller", attempt: "Attempt", task: "Task", commit: str) -> str:
     """Return the task's rescue ref for a commit. If there is no such ref, create it."""
     git: Git = attempt.place.git
     folder = ref_folder(RESCUE_REFS, task.id)

@@ -14,7 +14,7 @@ from agent_harness.protocols.tasklist import proven, recovery
 from agent_harness.protocols.tasklist.records import State
 
 if TYPE_CHECKING:
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.layout import TaskListLayout
 
 _MOST_BYTES = 8 << 20  # of a log that is held in memory for the length of a turn
@@ -23,12 +23,12 @@ _MOST_BYTES = 8 << 20  # of a log that is held in memory for the length of a tur
 class ListFiles:
     """Saved copies of the list, its log, its cost file and the marker file that enables hooks."""
 
-    def __init__(self, worker: "Worker", state: State) -> None:
-        layout = worker.layout
-        self._worker = worker
+    def __init__(self, caller: "Caller", state: State) -> None:
+        layout = caller.layout
+        self._caller = caller
         self._state = state
         self._is_link = os.path.islink(layout.tasks)
-        self._is_active = worker.store.active()
+        self._is_active = caller.store.active()
         self._logs = {path: _content(path) for path in (layout.progress, layout.costs)}
 
     def put_back(self) -> str | None:
@@ -42,7 +42,7 @@ class ListFiles:
         if not told:
             return None
         said = f"the agent's turn changed or removed {', '.join(told)}; restored"
-        self._worker.store.note("WARN", said)
+        self._caller.store.note("WARN", said)
         return said
 
     def put_list_back(self) -> dict[str, str]:
@@ -51,43 +51,43 @@ class ListFiles:
         Return the list's file name with the new path of the replaced file; empty if nothing was restored. This method
         is used for an agent that works with a task list of its own.
         """
-        layout = self._worker.layout
+        layout = self._caller.layout
         if not self._is_list_lost() and not _is_edited(layout):
             return {}
-        with self._worker.store.lock():  # another process may have written the list, and not the copy yet
+        with self._caller.store.lock():  # another process may have written the list, and not the copy yet
             if not self._is_list_lost() and not _is_edited(layout):
                 return {}
         return {"harness-tasks.json": self._list_put_back()}
 
     def put_logs_back(self) -> list[str]:
         """Restore the hook marker, and logs whose beginning has changed. Return the names of the restored logs."""
-        if self._is_active and not self._worker.store.active():
-            self._worker.store.activate()
+        if self._is_active and not self._caller.store.active():
+            self._caller.store.activate()
         gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]
         for path in gone:
-            files.own_place(path, self._worker.layout.root)
+            files.own_place(path, self._caller.layout.root)
             files.replace(path, (self._logs[path] or b"") + (_content(path) or b""), follow=False)
-        return [os.path.relpath(path, self._worker.layout.root) for path in gone]
+        return [os.path.relpath(path, self._caller.layout.root) for path in gone]
 
     def _is_list_lost(self) -> bool:
-        is_new_link = os.path.islink(self._worker.layout.tasks) and not self._is_link
-        return is_new_link or not _is_whole(self._worker)
+        is_new_link = os.path.islink(self._caller.layout.tasks) and not self._is_link
+        return is_new_link or not _is_whole(self._caller)
 
     def _list_put_back(self) -> str:
         """Restore the list, and return the new path of the file that was in its place."""
-        layout = self._worker.layout
+        layout = self._caller.layout
         aside = files.free_name(f"{layout.tasks}.corrupt")
         if os.path.islink(layout.tasks) or os.path.isdir(layout.tasks):
             os.rename(layout.tasks, aside)  # a link would lead to another list's copy
-        with self._worker.store.lock():
+        with self._caller.store.lock():
             copy = proven.kept_list(layout)
             newest = copy if copy and copy.revision >= self._state.revision else self._state
             return recovery.put_in_place(layout.tasks, newest) or aside
 
 
-def _is_whole(worker: "Worker") -> bool:
+def _is_whole(caller: "Caller") -> bool:
     try:
-        worker.store.read()
+        caller.store.read()
     except (StateDamaged, OSError):
         return False
     return True

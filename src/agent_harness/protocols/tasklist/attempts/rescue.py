@@ -23,7 +23,7 @@ from agent_harness.protocols.tasklist.attempts.attempt import (
 )
 
 if TYPE_CHECKING:
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,20 +39,20 @@ class RescueEntry:
     is_own: bool  # the person's uncommitted files, not the work of an attempt
 
 
-def entries(worker: "Worker") -> list[JsonObject]:
+def entries(caller: "Caller") -> list[JsonObject]:
     """Return all rescues, newest first.
 
     Each rescue has ``ref``, ``task_id``, ``number``, ``commit``, ``at`` and ``subject``.
     """
-    git = worker.git
+    git = caller.git
     return [asdict(each) for each in _listed(git, RESCUE_REFS)] if git else []
 
 
-def show(worker: "Worker", ref: str) -> JsonObject:
+def show(caller: "Caller", ref: str) -> JsonObject:
     """Return one rescue with its ``base`` (the commit that the rollback restored), the ``files`` that differ from this
     commit, and its ``commits``.
     """
-    git, found = _find(worker, ref)
+    git, found = _find(caller, ref)
     base = snapshot.rescue_base(git, found.commit, found.subject)
     tops = git.text("rev-parse", f"{found.commit}^@").split()
     head = tops[0] if tops else base
@@ -60,34 +60,34 @@ def show(worker: "Worker", ref: str) -> JsonObject:
     return {**asdict(found), "base": base, **snapshot.contents(git.changed_paths(base, found.commit), commits)}
 
 
-def restore(worker: "Worker", ref: str, to: str | None = None) -> JsonObject:
+def restore(caller: "Caller", ref: str, to: str | None = None) -> JsonObject:
     """Restore all files of a rescue into a new folder ``to``, or by default only its changes into the work tree.
 
     In the work tree, each affected file must equal its version in the rescue or in the rescue's base. Otherwise raise
     ``UnsafeTree``, with nothing changed. HEAD, branches and the index stay unchanged.
     """
-    git, found = _find(worker, ref)
+    git, found = _find(caller, ref)
     if to is not None:
-        folder = os.path.join(worker.cwd, os.path.expanduser(to))
+        folder = os.path.join(caller.cwd, os.path.expanduser(to))
         snapshot.write_rescued(git, found.commit, folder)
         return {"ref": found.ref, "to": folder, "files": None}
     return {"ref": found.ref, "to": os.fspath(git.top()), "files": _write_changes(git, found)}
 
 
-def prune(worker: "Worker", older_than_days: float) -> JsonObject:
+def prune(caller: "Caller", older_than_days: float) -> JsonObject:
     """Delete old rescues, and old baselines of tasks that are not in progress; return ``pruned`` and ``kept``."""
-    git = worker.git
+    git = caller.git
     if git is None:
         return {"pruned": [], "kept": 0}
-    state = worker.store.read()
+    state = caller.store.read()
     in_use = {task.base_ref for task in state.tasks if task.status == "in_progress"}
-    limit = clock.timestamp(worker.store.now() - timedelta(days=max(0.0, older_than_days)))
+    limit = clock.timestamp(caller.store.now() - timedelta(days=max(0.0, older_than_days)))
     known = [*_listed(git, RESCUE_REFS), *_listed(git, BASE_REFS)]
     old = [each for each in known if each.at <= limit and each.ref not in in_use]
     for each in old:
         git.update_ref(each.ref, None, each.commit)
         if each.ref.startswith(f"{RESCUE_REFS}/") and not each.is_own:
-            shutil.rmtree(worker.layout.rescue_files(each.task_id, each.number), ignore_errors=True)
+            shutil.rmtree(caller.layout.rescue_files(each.task_id, each.number), ignore_errors=True)
     return {"pruned": [each.ref for each in old], "kept": len(known) - len(old)}
 
 
@@ -109,9 +109,9 @@ def _entry(kept: snapshot.KeptRef) -> RescueEntry:
     )
 
 
-def _find(worker: "Worker", ref: str) -> tuple[Git, RescueEntry]:
+def _find(caller: "Caller", ref: str) -> tuple[Git, RescueEntry]:
     """Return the rescue with this ref. The ref may be shortened to ``rescue/task-001/1`` or ``task-001/1``."""
-    git = worker.git
+    git = caller.git
     known = _listed(git, RESCUE_REFS) if git else []
     wanted = (ref, f"{RESCUE_REFS}/{ref}", f"refs/harness/{ref}")
     found = next((each for each in known if each.ref in wanted), None)

@@ -26,13 +26,13 @@ from agent_harness.protocols.tasklist.attempts.attempt import (
 )
 from agent_harness.protocols.tasklist.attempts.commits import paths_of, work_of
 from agent_harness.protocols.tasklist.claims import leases
-from agent_harness.protocols.tasklist.claims.worker import ClaimRecord
+from agent_harness.protocols.tasklist.claims.caller import ClaimRecord
 from agent_harness.protocols.tasklist.layout import written
 
 if TYPE_CHECKING:
     from agent_harness.kernel.snapshot import Snapshot
     from agent_harness.protocols.tasklist.attempts.attempt import AttemptTree
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.records import Task
 
 
@@ -103,7 +103,7 @@ class AttemptEvidence:
 # ---- at the claim ----------------------------------------------------------------------------------------------------
 
 
-def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = "remember") -> ClaimRecord | None:
+def take_baseline(caller: "Caller", task_id: str, attempt: int, *, dirty: str = "remember") -> ClaimRecord | None:
     """Save the work tree as the baseline of a new attempt; return the claim record, which the caller must store.
 
     The snapshot contains the user's own changes, the staged files and the names of ignored files. Outside a git
@@ -111,7 +111,7 @@ def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = 
     git operation is in progress, if a path is in conflict, or, with ``dirty="refuse"``, if anything is uncommitted. The
     user's files, index and branches stay unchanged.
     """
-    place = place_of(worker)
+    place = place_of(caller)
     if place is None or place.git.head() is None:
         return None
     if dirty == "refuse":
@@ -128,15 +128,15 @@ def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = 
             "ref": taken.ref,
             "head": taken.head,
             "branch": taken.branch,
-            "at": clock.timestamp(worker.store.now()),
+            "at": clock.timestamp(caller.store.now()),
             "snapshot": taken.as_record(),
         }
     )
 
 
-def drop_baseline(worker: "Worker", record: ClaimRecord) -> None:
+def drop_baseline(caller: "Caller", record: ClaimRecord) -> None:
     """Delete the ref of a baseline that no claim uses. Do nothing if the ref does not exist."""
-    place, ref = place_of(worker), record.ref
+    place, ref = place_of(caller), record.ref
     if place and ref and ref.startswith(f"{BASE_REFS}/") and place.git.commit_of(ref):
         place.git.update_ref(ref, None)
 
@@ -159,7 +159,7 @@ def _take(place: "AttemptTree", task_id: str, attempt: int) -> "Snapshot":
 
 
 def roll_back(
-    worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False
+    caller: "Caller", task: "Task", *, policy: str = "restore", allow_pushed: bool = False
 ) -> RollbackOutcome:
     """Roll the work tree back to its state when the task was claimed.
 
@@ -170,14 +170,14 @@ def roll_back(
     """
     if policy == "none":
         return RollbackOutcome(reason="this task list's rollback policy is to leave the work tree as it is")
-    attempt = _rollback_point(worker, task)
+    attempt = _rollback_point(caller, task)
     if attempt is None:
         why = "there is no baseline: the task was claimed outside git or before the first commit"
         return RollbackOutcome(reason=why)
-    _check(worker, task, attempt, allow_pushed=allow_pushed)
+    _check(caller, task, attempt, allow_pushed=allow_pushed)
     number = _next_number(attempt.place.git, task.id)
-    rescue_files = worker.layout.rescue_files(task.id, number)
-    files.drop_links(rescue_files, worker.layout.root)
+    rescue_files = caller.layout.rescue_files(task.id, number)
+    files.drop_links(rescue_files, caller.layout.root)
     rescued = snapshot.restore(
         attempt.place.git,
         attempt.snapshot,
@@ -192,32 +192,32 @@ def roll_back(
         commits=tuple(_commit(*each) for each in rescued.rolled_back_commits),
         left_in_place=tuple(_plain(path) for path in rescued.left_in_place),
         moved=tuple(_plain(path) for path in rescued.moved),
-        rescue_of_own=_clear(worker, task, attempt) if policy == "hard" else None,
+        rescue_of_own=_clear(caller, task, attempt) if policy == "hard" else None,
     )
 
 
-def plan(worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> JsonObject:
+def plan(caller: "Caller", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> JsonObject:
     """Return what ``roll_back`` would do: ``possible``, ``reason``, the base, and the affected ``commits`` and
     ``files``.
     """
-    attempt = _rollback_point(worker, task) if policy != "none" else None
+    attempt = _rollback_point(caller, task) if policy != "none" else None
     if attempt is None:
-        return {**roll_back(worker, task, policy="none").as_record(), "possible": False}
+        return {**roll_back(caller, task, policy="none").as_record(), "possible": False}
     found: JsonObject = {"possible": True, "reason": None, "policy": policy, "base": attempt.base}
     found |= {"branch": attempt.snapshot.branch, "ref": attempt.snapshot.ref}
     try:
-        _check(worker, task, attempt, allow_pushed=allow_pushed)
+        _check(caller, task, attempt, allow_pushed=allow_pushed)
     except UnsafeTree as error:
         return {**found, "possible": False, "reason": error.message}
-    seen = evidence(worker, task)
+    seen = evidence(caller, task)
     return {**found, "commits": [*seen.commits], "files": [*seen.uncommitted]}
 
 
-def _rollback_point(worker: "Worker", task: "Task") -> Attempt | None:
-    attempt = attempt_of(worker, task)
+def _rollback_point(caller: "Caller", task: "Task") -> Attempt | None:
+    attempt = attempt_of(caller, task)
     if attempt is not None or not task.base_ref:
         return attempt
-    if place_of(worker) is None:
+    if place_of(caller) is None:
         raise UnsafeTree(
             f"{task.id} was claimed in another work tree, {task.worktree}", hint="run the same command there"
         )
@@ -240,7 +240,7 @@ def _plain(text: str) -> str:
 # stay.
 
 
-def _clear(worker: "Worker", task: "Task", attempt: Attempt) -> str | None:
+def _clear(caller: "Caller", task: "Task", attempt: Attempt) -> str | None:
     """Remove the files that the user had not committed when the task was claimed.
 
     Return the ref of the rescue that keeps these files, or None. Repeating the call after a crash is safe.
@@ -251,8 +251,8 @@ def _clear(worker: "Worker", task: "Task", attempt: Attempt) -> str | None:
         return None
     ref = f"{ref_folder(RESCUE_REFS, task.id)}/own-{attempt.snapshot.commit[:12]}"
     git.update_ref(ref, attempt.snapshot.commit)
-    kept = worker.layout.rescue_files(task.id, 0)
-    files.drop_links(kept, worker.layout.root)
+    kept = caller.layout.rescue_files(task.id, 0)
+    files.drop_links(kept, caller.layout.root)
     aside = Aside(git, kept)
     for path in untracked:
         aside.move(path)
@@ -276,7 +276,7 @@ def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
 # ---- conditions ------------------------------------------------------------------------------------------------------
 
 
-def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bool) -> None:
+def _check(caller: "Caller", task: "Task", attempt: Attempt, *, allow_pushed: bool) -> None:
     """Raise ``UnsafeTree`` if a rollback is unsafe, for example because a git operation is in progress or commits were
     pushed.
 
@@ -295,7 +295,7 @@ def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bo
     pushed = git.published(attempt.base, head.commit)
     if pushed and not allow_pushed:
         raise _refused(f"{len(pushed)} commits of the attempt were pushed, such as {pushed[0][:12]}", "git log")
-    other = _living_neighbour(worker, task, attempt.place.top)
+    other = _living_neighbour(caller, task, attempt.place.top)
     if other:
         raise _refused(f"Another process is working on {other} in this worktree", "harness status")
 
@@ -304,12 +304,12 @@ def _refused(reason: str, hint: str) -> UnsafeTree:
     return UnsafeTree(f"nothing was rolled back: {reason}", hint=f"{hint}; {HOW_TO_GO_ON}")
 
 
-def _living_neighbour(worker: "Worker", task: "Task", top: str) -> str | None:
-    """Return the id of another task that a running worker has claimed in the same work tree, or None."""
-    state, now = worker.store.read(), worker.store.now()
+def _living_neighbour(caller: "Caller", task: "Task", top: str) -> str | None:
+    """Return the id of another task that a running caller has claimed in the same work tree, or None."""
+    state, now = caller.store.read(), caller.store.now()
     for other in state.tasks:
         is_here = other.status == "in_progress" and other.id != task.id and other.worktree == written(top)
-        if is_here and other.claimed_by != worker.owner and leases.is_live(other, state, now):
+        if is_here and other.claimed_by != caller.owner and leases.is_live(other, state, now):
             return other.id
     return None
 
@@ -317,13 +317,13 @@ def _living_neighbour(worker: "Worker", task: "Task", top: str) -> str | None:
 # ---- evidence --------------------------------------------------------------------------------------------------------
 
 
-def evidence(worker: "Worker", task: "Task") -> AttemptEvidence:
+def evidence(caller: "Caller", task: "Task") -> AttemptEvidence:
     """Return the traces of the attempt: its changes, commits, stashes and checkpoints.
 
     Raise ``UnsafeTree`` if the task was claimed in another work tree.
     """
     steps = tuple(each.record for each in task.checkpoints_of_attempt)
-    attempt = attempt_of(worker, task)
+    attempt = attempt_of(caller, task)
     if attempt is None:
         return AttemptEvidence(checkpoints=steps)
     attempt.refuse_elsewhere()
@@ -356,13 +356,13 @@ def rescue_refs(git: Git, task_id: str) -> dict[str, tuple[str, str]]:
     return {ref: (commit, subject) for ref, commit, subject in (row.split("\0", 2) for row in rows)}
 
 
-def rescues_of(worker: "Worker", task: "Task") -> list[str]:
+def rescues_of(caller: "Caller", task: "Task") -> list[str]:
     """Return the rescue refs of this attempt, including those of interrupted rollbacks.
 
     Another list in the repository may have a task with the same id. That task's rescues have another baseline and are
     left out.
     """
-    attempt = attempt_of(worker, task)
+    attempt = attempt_of(caller, task)
     if attempt is None:
         return []
     own = attempt.snapshot.commit

@@ -33,7 +33,7 @@ from agent_harness.verification.verdict import OFF
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.records import State, Task
     from agent_harness.protocols.tasklist.store import TaskListChange
 
@@ -78,12 +78,12 @@ def _what(task_id: str, *, again: bool) -> str:
     return f"the undo of {task_id}" if again else task_id
 
 
-def named(worker: "Worker", what: str) -> tuple[str, ClaimVerdict | None]:
+def named(caller: "Caller", what: str) -> tuple[str, ClaimVerdict | None]:
     """Return the task that an id, a session such as ``S8`` (which completed the task) or an undo commit refers to.
 
     If ``what`` is an undo commit, the second value is the verdict line of that undo, else None.
     """
-    word, state, path = what.strip(), worker.store.read(), proven.ledger(worker.layout, make=False)
+    word, state, path = what.strip(), caller.store.read(), proven.ledger(caller.layout, make=False)
     if word in state.by_id:
         return word, None
     if items := reversal.of_session(path, word):
@@ -96,27 +96,27 @@ def named(worker: "Worker", what: str) -> tuple[str, ClaimVerdict | None]:
     raise UsageError(told, hint="harness undo task-001  # or harness undo S8")
 
 
-def asked(worker: "Worker", what: str) -> str:
+def asked(caller: "Caller", what: str) -> str:
     """Describe the work that ``what`` refers to, for the question that asks the user to confirm an undo.
 
     Raise ``Refused`` if the task is not completed.
     """
-    task_id, taken = named(worker, what)
+    task_id, taken = named(caller, what)
     if taken is not None:
         return f"the undo of {task_id}"
-    if reversal.decided(proven.reversal_path(worker.layout)) is None:  # else a killed one is completed first
-        _refuse_open(worker.store.read().by_id[task_id])
+    if reversal.decided(proven.reversal_path(caller.layout)) is None:  # else a killed one is completed first
+        _refuse_open(caller.store.read().by_id[task_id])
     return task_id
 
 
-def undo(worker: "Worker", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
+def undo(caller: "Caller", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
     """Undo a completed task, or undo an earlier undo. If ``dry_run`` is set, only print the changes and run no check.
 
     If ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed`` is raised, nothing has changed.
     """
-    if not dry_run and (ended := _ended(worker, what)):
+    if not dry_run and (ended := _ended(caller, what)):
         return ended
-    plan = _planned(worker, *named(worker, what))
+    plan = _planned(caller, *named(caller, what))
     for each in plan.commits:
         say(f"{plan.what}: {str(each['commit'])[:10]} {each['subject']}")
     first = ", ".join(plan.paths[:6]) + (", ..." if plan.paths[6:] else "")
@@ -125,8 +125,8 @@ def undo(worker: "Worker", what: str, *, dry_run: bool, say: Callable[[str], Non
         say(f"The checks of {len(plan.checks)} completed task{'s' if plan.checks[1:] else ''} run on the result.")
     if dry_run:
         return {**plan.as_record(), "undone": False, "unclear": [], "next": f"harness undo {what}"}
-    unclear = _judged(worker, plan, say)
-    _finalize(worker, plan)
+    unclear = _judged(caller, plan, say)
+    _finalize(caller, plan)
     ends = "The task is completed again." if plan.again else "The task is open again."
     say(f"Undid {plan.what}: {plan.commit[:10]}. {ends}")
     following = _following(plan.commit, again=plan.again)
@@ -140,15 +140,15 @@ def _following(commit: str, *, again: bool) -> str:
 # ---- plan ------------------------------------------------------------------------------------------------------------
 
 
-def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> TaskUndo:
-    state = worker.store.read()
-    _refuse_at_work(state, worker.store.now())
-    task, place = worker.find(state, task_id), place_of(worker)
+def _planned(caller: "Caller", task_id: str, taken: ClaimVerdict | None) -> TaskUndo:
+    state = caller.store.read()
+    _refuse_at_work(state, caller.store.now())
+    task, place = caller.find(state, task_id), place_of(caller)
     if place is None:
         raise Refused("The task list is not in a git work tree; no commits are recorded", hint=f"harness why {task_id}")
     git = place.git
     branch, head = reversal.stands_on(git)
-    verdict = _taken_back(git, state, task, taken) if taken else _completed(worker, git, state, task)
+    verdict = _taken_back(git, state, task, taken) if taken else _completed(caller, git, state, task)
     until = str(verdict.commit)
     since = str(git.commit_of(f"{until}^1")) if taken else reversal.before(git, verdict)
     tree = reversal.tree_without(git, head, since=since, until=until, own=place.is_ours)
@@ -192,14 +192,14 @@ def _refuse_open(task: "Task") -> None:
         raise Refused(f"{task.id} is {task.status}: nothing to undo", hint=f"harness why {task.id}")
 
 
-def _completed(worker: "Worker", git: Git, state: "State", task: "Task") -> ClaimVerdict:
+def _completed(caller: "Caller", git: Git, state: "State", task: "Task") -> ClaimVerdict:
     """Return the verdict that completed a task; raise ``Refused`` if another completed task depends on this task."""
     _refuse_open(task)
     standing = [each.id for each in state.tasks if each.status == "completed" and task.id in (each.depends_on or ())]
     if standing:
         said = f"{', '.join(standing[:_MOST_NAMED])} depends on {task.id} and is completed"
         raise Refused(said, hint=f"harness undo {standing[0]}", dependants=standing)
-    verdict = reversal.accepted(git, proven.ledger(worker.layout, make=False), task.id)
+    verdict = reversal.accepted(git, proven.ledger(caller.layout, make=False), task.id)
     if verdict is None:
         hint = f"git revert COMMIT  # then: harness task set {task.id} status=pending"
         raise Refused(f"No commit of {task.id} is recorded on this branch", hint=hint)
@@ -246,13 +246,13 @@ def _paths_of(git: Git, task: "Task") -> frozenset[str]:
 # ---- verify ----------------------------------------------------------------------------------------------------------
 
 
-def _judged(worker: "Worker", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
+def _judged(caller: "Caller", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
     """Run the checks of the plan; return the tasks whose proofs already fail without the undo.
 
     The proofs of these tasks show nothing about the undo. Raise ``VerificationFailed`` if the undo breaks a proof.
     Tasks with the same command share one run.
     """
-    git, sandbox = Git(plan.place.folder), worker.store.read().config.sandbox
+    git, sandbox = Git(plan.place.folder), caller.store.read().config.sandbox
     terms = proven.ClaimTerms(WORKTREE, OFF, trust="fast", sandbox=sandbox)
     if plan.again and plan.task.validation_command:
         say(f"Running the check of {plan.task.id}...")
@@ -289,9 +289,9 @@ def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed
 # ---- settle ----------------------------------------------------------------------------------------------------------
 
 
-def _finalize(worker: "Worker", plan: TaskUndo) -> None:
+def _finalize(caller: "Caller", plan: TaskUndo) -> None:
     """Carry out the undo under the lock, so that no task can start during the undo."""
-    path = proven.reversal_path(worker.layout)
+    path = proven.reversal_path(caller.layout)
     found = Reversal(
         item=plan.task.id,
         again=plan.again,
@@ -304,38 +304,38 @@ def _finalize(worker: "Worker", plan: TaskUndo) -> None:
 
     def act(change: "TaskListChange") -> None:
         _refuse_at_work(change.state, change.now)
-        task = worker.find(change.state, plan.task.id)
+        task = caller.find(change.state, plan.task.id)
         if task.status != plan.task.status:
             raise Busy(f"{task.id} has become {task.status} meanwhile", hint="harness status")
         reversal.decide(path, found)
-        _carry_out(worker, change, plan.place.git, found)
+        _carry_out(caller, change, plan.place.git, found)
 
-    worker.store.change(act)
+    caller.store.change(act)
     reversal.over(path)
 
 
-def _carry_out(worker: "Worker", change: "TaskListChange", git: Git, found: Reversal) -> None:
+def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reversal) -> None:
     """Execute the steps of an undo; each step can be repeated. Raise the exceptions of ``merge_queue.move``.
 
     If an exception is raised, nothing has changed.
     """
-    task = worker.find(change.state, found.item)
+    task = caller.find(change.state, found.item)
     if not found.again:
-        proven.forget(worker.layout, task.id)
+        proven.forget(caller.layout, task.id)
     try:
         if not found.has_moved(git):
             merge_queue.move(git, found.branch, found.head, found.commit)
     except HarnessError:
         if not found.again:
-            proven.prove(worker.layout, change.state, task.id)
-        reversal.over(proven.reversal_path(worker.layout))
+            proven.prove(caller.layout, change.state, task.id)
+        reversal.over(proven.reversal_path(caller.layout))
         raise
     if found.again:
-        proven.prove(worker.layout, change.state, task.id)
+        proven.prove(caller.layout, change.state, task.id)
         lifecycle.bring_back(task, found.commit, change.now)
     else:
         lifecycle.take_back(task)
-    ledger.write(proven.ledger(worker.layout), found.line())
+    ledger.write(proven.ledger(caller.layout), found.line())
     change.note("WARN", f"a person undid {found.what}", task=task.id, end=f"(commit {found.commit[:7]})")
     change.touch(task)
 
@@ -343,15 +343,15 @@ def _carry_out(worker: "Worker", change: "TaskListChange", git: Git, found: Reve
 # ---- after a kill ----------------------------------------------------------------------------------------------------
 
 
-def _ended(worker: "Worker", what: str) -> JsonObject | None:
+def _ended(caller: "Caller", what: str) -> JsonObject | None:
     """Complete an interrupted undo. Return its answer if the present command asks for the same undo, else ``None``."""
-    found = reversal.decided(proven.reversal_path(worker.layout))
+    found = reversal.decided(proven.reversal_path(caller.layout))
     if found is None:
         return None
-    task_id, taken = named(worker, what)
+    task_id, taken = named(caller, what)
     is_same = (found.item, found.again) == (task_id, taken is not None)
-    finish(worker)
-    place = place_of(worker)
+    finish(caller)
+    place = place_of(caller)
     if not (is_same and place and found.has_moved(place.git)):
         return None
     known: JsonObject = {
@@ -364,17 +364,17 @@ def _ended(worker: "Worker", what: str) -> JsonObject | None:
     return {**known, "undone": True, "next": _following(found.commit, again=found.again)}
 
 
-def finish(worker: "Worker") -> list[JsonObject]:
+def finish(caller: "Caller") -> list[JsonObject]:
     """Complete an interrupted undo unless a task is in progress; return the result for ``recover.confirm``.
 
     ``action`` is ``reopened`` or ``confirmed``. If the branch has diverged, it is ``left``, and the task's check
     decides.
     """
-    path = proven.reversal_path(worker.layout)
+    path = proven.reversal_path(caller.layout)
     found = reversal.decided(path)
     if found is None:
         return []
-    place = place_of(worker)
+    place = place_of(caller)
     answer: JsonObject = {"task_id": found.item, "row": "undo", "evidence": None}
 
     def act(change: "TaskListChange") -> JsonObject | None:
@@ -386,19 +386,19 @@ def finish(worker: "Worker") -> list[JsonObject]:
             if selection.in_progress(change.state):
                 return None
             if not (has_moved and _is_settled(git, task, found)):
-                _carry_out(worker, change, git, found)
+                _carry_out(caller, change, git, found)
             said = f"undoing {found.what} was interrupted, and is now complete (commit {found.commit[:7]})"
             return answer | {"action": "confirmed" if found.again else "reopened", "reason": said}
         return answer | {"action": "left", "reason": f"undoing {found.what} was interrupted"}
 
     try:
-        done = worker.store.change(act)
+        done = caller.store.change(act)
     except UnsafeTree as error:  # files are in the way: nothing has changed
         done = answer | {"action": "left", "reason": f"undoing {found.what} was interrupted: {error.message}"}
     if done is None:
         return []
     reversal.over(path)
-    worker.store.note("RECOVERY", f'action="{done["action"]}" reason="{done["reason"]}"', task=found.item)
+    caller.store.note("RECOVERY", f'action="{done["action"]}" reason="{done["reason"]}"', task=found.item)
     return [done]
 
 

@@ -17,7 +17,7 @@ from agent_harness.protocols.tasklist.attempts import completed_proofs
 from agent_harness.protocols.tasklist.attempts.attempt import folder_of
 from agent_harness.protocols.tasklist.attempts.commits import fingerprint
 from agent_harness.protocols.tasklist.claims import environment_inventory
-from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
+from agent_harness.protocols.tasklist.claims.caller import LeaseKeeper
 from agent_harness.protocols.tasklist.records import IN_PLACE, WORKTREE
 from agent_harness.verification.command.folder import KeptFiles, judge_folder, run_in_place
 from agent_harness.verification.command.runner import CommandCheck
@@ -29,7 +29,7 @@ from agent_harness.verification.verdict import CRITICAL, WARN, Finding, JudgedSt
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.attempts.commits import AttemptWork
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.records import Task
 
 
@@ -126,7 +126,7 @@ class ValidationRun:
         return {name: getattr(self, name) for name in kept}
 
 
-def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
+def run(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
     """Verify a task in progress by running its check. The lease is renewed while the check runs.
 
     ``work`` is the attempt's work if there is a baseline. In this case the candidate commit of the work is verified, in
@@ -139,19 +139,19 @@ def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: s
     if command is None:
         hint = f"to add one: harness task set {task.id} validation.command='…', then: harness resume"
         raise MissingCommand(f"{task.id} has no validation.command in harness-tasks.json", hint=hint)
-    proven.refuse_changed(worker.layout, task)
-    _need_program(command, folder_of(worker), process.scrubbed_environment())
-    terms = proven.terms(worker.layout, worker.store.read(), task)
-    verdict = _judged(worker, task, work, terms)
+    proven.refuse_changed(caller.layout, task)
+    _need_program(command, folder_of(caller), process.scrubbed_environment())
+    terms = proven.terms(caller.layout, caller.store.read(), task)
+    verdict = _judged(caller, task, work, terms)
     earlier: tuple[str, ...] = ()
     if verdict.accepted and work:
-        verdict, earlier = _with_earlier(worker, task, work, verdict, terms)
+        verdict, earlier = _with_earlier(caller, task, work, verdict, terms)
     grade = _grade(verdict, terms) if verdict.accepted else None
     verdict = _asked_for(verdict, grade, task, terms, demand=demand) if grade else verdict
-    ran = _outcome(worker, task, work, verdict, settings_from(terms.sandbox))
+    ran = _outcome(caller, task, work, verdict, settings_from(terms.sandbox))
     ran = replace(ran, grade=grade.word, basis=grade.basis, earlier=earlier) if grade else ran
     if verdict.accepted and work:
-        _record_pass(worker, task, work, ran)
+        _record_pass(caller, task, work, ran)
     return ran
 
 
@@ -180,24 +180,24 @@ def _own_files(work: "AttemptWork") -> Finding:
     return Finding("own_files", WARN, f"{message}; the task's commit does not contain them", {"paths": names[:50]})
 
 
-def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: proven.ClaimTerms) -> Verdict:
-    check, stop = check_of(task, terms, _of_open_tasks(worker, task)), LeaseKeeper(worker, task)
-    check = replace(check, installed=environment_inventory.since(worker, task))
+def _judged(caller: "Caller", task: "Task", work: "AttemptWork | None", terms: proven.ClaimTerms) -> Verdict:
+    check, stop = check_of(task, terms, _of_open_tasks(caller, task)), LeaseKeeper(caller, task)
+    check = replace(check, installed=environment_inventory.since(caller, task))
     if work is None:
         kept = KeptFiles.from_record(terms.files) if terms.files is not None else None
-        return judge_folder(folder_of(worker), check, kept=kept, stop=stop)
+        return judge_folder(folder_of(caller), check, kept=kept, stop=stop)
     return judge_command(
         Git(work.attempt.place.folder),
         check,
         base=work.attempt.snapshot.commit,
         candidate=work.full,
-        remembered=Remembered(proven.red_before_file(worker.layout)),
+        remembered=Remembered(proven.red_before_file(caller.layout)),
         stop=stop,
     )
 
 
 def _with_earlier(
-    worker: "Worker", task: "Task", work: "AttemptWork", verdict: Verdict, terms: proven.ClaimTerms
+    caller: "Caller", task: "Task", work: "AttemptWork", verdict: Verdict, terms: proven.ClaimTerms
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict and the completed tasks whose proofs pass. If the work breaks a task, the verdict is rejected.
 
@@ -206,19 +206,19 @@ def _with_earlier(
     """
     git, base = work.attempt.place.git, work.attempt.snapshot.commit
     changed, needed = {*work.committed, *work.changes}, task.depends_on or ()
-    tasks = worker.store.read().tasks
+    tasks = caller.store.read().tasks
     near = completed_proofs.concerned(git, tasks, changed, needed=needed, besides=[task.id])
     here = [each for each in near if each.completed_commit and git.ancestor(each.completed_commit, work.attempt.base)]
     if not here:
         return verdict, ()
     folder, stop, installed = (
         Git(work.attempt.place.folder),
-        LeaseKeeper(worker, task),
-        environment_inventory.since(worker, task),
+        LeaseKeeper(caller, task),
+        environment_inventory.since(caller, task),
     )
     passing: list[str] = []
     left = task.timeout_seconds
-    for each in proven.as_kept(worker.layout, here, {}):
+    for each in proven.as_kept(caller.layout, here, {}):
         if each.validation_command == task.validation_command:  # which has just passed
             passing.append(each.id)
         if each.validation_command in (None, task.validation_command):
@@ -286,58 +286,58 @@ def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = (
     )
 
 
-def _of_open_tasks(worker: "Worker", task: "Task") -> tuple[str, ...]:
+def _of_open_tasks(caller: "Caller", task: "Task") -> tuple[str, ...]:
     """Return the checks of the other open tasks. If the list file was edited, earlier versions of the checks are
     included.
     """
-    still = (each for each in worker.store.read().tasks if each.id != task.id and each.status != "completed")
+    still = (each for each in caller.store.read().tasks if each.id != task.id and each.status != "completed")
     soon = islice((each for each in still if not each.given_up), _MOST_OPEN)
-    found = [text for each in soon for text in proven.commands_of(worker.layout, each)]
+    found = [text for each in soon for text in proven.commands_of(caller.layout, each)]
     return tuple(dict.fromkeys(each for each in found if each != task.validation_command))
 
 
-def examined(worker: "Worker", task: "Task", work: "AttemptWork") -> list[str]:
+def examined(caller: "Caller", task: "Task", work: "AttemptWork") -> list[str]:
     """Return the reasons for rejecting this work without running its check; empty if there are no such reasons."""
-    terms = proven.terms(worker.layout, worker.store.read(), task)
+    terms = proven.terms(caller.layout, caller.store.read(), task)
     check = replace(
-        check_of(task, terms, _of_open_tasks(worker, task)), installed=environment_inventory.since(worker, task)
+        check_of(task, terms, _of_open_tasks(caller, task)), installed=environment_inventory.since(caller, task)
     )
     git = Git(work.attempt.place.folder)
     found = examine_command(git, check, base=work.attempt.snapshot.commit, candidate=work.full)
     return [finding.message for finding in found if finding.severity == CRITICAL]
 
 
-def again(worker: "Worker", task: "Task") -> ValidationRun | None:
+def again(caller: "Caller", task: "Task") -> ValidationRun | None:
     """Run the check of a task that is not in progress, on the present files. Return ``None`` if the task has no
     check.
     """
     if task.validation_command is None:
         return None
-    wished = worker.store.read().config.sandbox
+    wished = caller.store.read().config.sandbox
     check = check_of(task, proven.ClaimTerms(IN_PLACE, "off", sandbox=wished))
-    verdict = run_in_place(folder_of(worker), replace(check, installed=environment_inventory.since(worker, task)))
-    return _outcome(worker, task, None, verdict, settings_from(wished))
+    verdict = run_in_place(folder_of(caller), replace(check, installed=environment_inventory.since(caller, task)))
+    return _outcome(caller, task, None, verdict, settings_from(wished))
 
 
-def passes_now(worker: "Worker", task: "Task", *, within_seconds: float) -> bool | None:
+def passes_now(caller: "Caller", task: "Task", *, within_seconds: float) -> bool | None:
     """Return True if the task's check already passes before any work.
 
     The check runs in a checkout of HEAD or, if there is no commit, in the folder. Return ``None`` if the check cannot
     be run, or does not end within ``within_seconds``.
     """
-    terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=worker.store.read().config.sandbox)
+    terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=caller.store.read().config.sandbox)
     check = check_of(task, terms)
     check = replace(check, timeout_seconds=min(check.timeout_seconds, within_seconds))
-    head = worker.git.head() if worker.git and worker.git.is_repository else None
+    head = caller.git.head() if caller.git and caller.git.is_repository else None
     try:
-        done = run_at(Git(folder_of(worker)), head, check) if head else run_in_place(folder_of(worker), check)
+        done = run_at(Git(folder_of(caller)), head, check) if head else run_in_place(folder_of(caller), check)
     except HarnessError:
         return None
     return None if done.exit_code is None else done.exit_code == 0
 
 
 def _outcome(
-    worker: "Worker", task: "Task", work: "AttemptWork | None", verdict: Verdict, sandbox: SandboxSettings
+    caller: "Caller", task: "Task", work: "AttemptWork | None", verdict: Verdict, sandbox: SandboxSettings
 ) -> ValidationRun:
     reasons = [finding.message for finding in verdict.reasons]
     broken = next((each.run.output for each in verdict.steps if each.step == EARLIER and each.run), None)
@@ -348,7 +348,7 @@ def _outcome(
         exit=verdict.exit_code,
         seconds=round(verdict.seconds, 3),
         tail=tail_of(output if broken is None else broken),
-        log=_write_log(worker, task, output if broken is None else broken),
+        log=_write_log(caller, task, output if broken is None else broken),
         where=verdict.where,
         red_before=verdict.red_before,
         findings=[finding.as_record() for finding in findings],
@@ -361,18 +361,18 @@ def _outcome(
 
 
 def proof_on_record(
-    worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE
+    caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE
 ) -> proven.PassOnRecord | None:
     """Return the recorded pass of this claim; ``None`` if the files or the command have changed since the pass."""
-    found = proven.passed(worker.layout, task)
+    found = proven.passed(caller.layout, task)
     if found is None or work is None or found.command != task.validation_command:
         return None
-    return found if work.full_tree in found.trees and _is_enough(worker, task, found.grade, demand) else None
+    return found if work.full_tree in found.trees and _is_enough(caller, task, found.grade, demand) else None
 
 
-def _is_enough(worker: "Worker", task: "Task", grade: str | None, demand: str) -> bool:
+def _is_enough(caller: "Caller", task: "Task", grade: str | None, demand: str) -> bool:
     """Return True if a pass of this grade is sufficient to complete the task."""
-    required = task.requires or proven.terms(worker.layout, worker.store.read(), task).requires
+    required = task.requires or proven.terms(caller.layout, caller.store.read(), task).requires
     if grade == UNCHANGED and demand == CHANGE:
         return False
     return demand == PASS or grade == PROVEN or required != PROVEN
@@ -383,11 +383,11 @@ def tail_of(output: str) -> list[str]:
     return [line[-LINE_CHARACTERS:] for line in output.splitlines()[-TAIL_LINES:]]
 
 
-def _record_pass(worker: "Worker", task: "Task", work: "AttemptWork", ran: ValidationRun) -> None:
+def _record_pass(caller: "Caller", task: "Task", work: "AttemptWork", ran: ValidationRun) -> None:
     """Record the git trees that passed: the verified tree and, for a run in the folder itself, the tree after the
     run.
     """
-    after = fingerprint(worker, task) if ran.where == IN_PLACE else None
+    after = fingerprint(caller, task) if ran.where == IN_PLACE else None
     trees = sorted({work.full_tree, after or work.full_tree})
     record = {
         "command": task.validation_command,
@@ -396,12 +396,12 @@ def _record_pass(worker: "Worker", task: "Task", work: "AttemptWork", ran: Valid
         "seconds": round(ran.proof_seconds, 3),
     }
     record |= {"where": ran.where, "red_before": ran.red_before, "grade": ran.grade, "basis": ran.basis}
-    proven.note_pass(worker.layout, task, record)
+    proven.note_pass(caller.layout, task, record)
 
 
-def _write_log(worker: "Worker", task: "Task", output: str) -> str:
-    path = worker.layout.validation_log(task.id, task.attempts + 1)
-    files.own_place(path, worker.layout.root)
+def _write_log(caller: "Caller", task: "Task", output: str) -> str:
+    path = caller.layout.validation_log(task.id, task.attempts + 1)
+    files.own_place(path, caller.layout.root)
     files.replace(path, output, follow=False)
     return path
 

@@ -26,7 +26,7 @@ from agent_harness.verification.verdict import CRITICAL, GREEN, RED
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.attempts.commits import AttemptWork
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.records import Task
     from agent_harness.protocols.tasklist.store import TaskListChange
 
@@ -37,20 +37,20 @@ NO_CANDIDATE = (
 GREEN_BEFORE = "the check already passed on the base commit, so it proves nothing"
 
 
-def validate(worker: "Worker", task_id: str) -> JsonObject:
-    """Run the check of this worker's task; return the members of ``ValidationRun``.
+def validate(caller: "Caller", task_id: str) -> JsonObject:
+    """Run the check of this caller's task; return the members of ``ValidationRun``.
 
     A pass is recorded for ``complete``, which may have further requirements. If the task has no command, halt the list
     and raise ``ConfigurationError``. If the command's program is missing, raise ``ToolMissing``; the second time, also
     halt the list.
     """
-    task = close_attempt.mine(worker, task_id)
-    with commits.opened(worker, task) as work:
-        return {"task_id": task.id, **validated(worker, task, work, demand=PASS).as_record()}
+    task = close_attempt.mine(caller, task_id)
+    with commits.opened(caller, task) as work:
+        return {"task_id": task.id, **validated(caller, task, work, demand=PASS).as_record()}
 
 
 def complete(
-    worker: "Worker",
+    caller: "Caller",
     task_id: str,
     *,
     commit: bool = True,
@@ -66,25 +66,25 @@ def complete(
     ``UnsafeTree`` if no commit can be made. In both cases the task stays in progress and its work is unchanged. If the
     call is repeated after the task was completed, the answer contains ``already``.
     """
-    if (found := _ended(worker, task_id, "completed")) is not None:
-        line = ledger.last_about(proven.ledger(worker.layout), task_id)
+    if (found := _ended(caller, task_id, "completed")) is not None:
+        line = ledger.last_about(proven.ledger(caller.layout), task_id)
         word = close_attempt.word_of(line if line and line.accepted else None)
-        return {**close_attempt.completed_answer(worker.store.read(), found), **word, "already": True}
-    task = close_attempt.mine(worker, task_id)
-    if known is None and (running := owner.Owner.from_record(proven.noted(worker.layout, task, "turn"))):
+        return {**close_attempt.completed_answer(caller.store.read(), found), **word, "already": True}
+    task = close_attempt.mine(caller, task_id)
+    if known is None and (running := owner.Owner.from_record(proven.noted(caller.layout, task, "turn"))):
         if owner.state(running) != "dead":
-            return _asked(worker, task, {"commit": commit, "message": message})
+            return _asked(caller, task, {"commit": commit, "message": message})
     else:
-        asked = noted(worker, task, "asked")
+        asked = noted(caller, task, "asked")
         commit, message = asked.get("commit") is not False and commit, message or asked.get("message")
-    proof = proof_of(worker, task, commit=commit, message=message, demand=_demand(known))
-    line = on_record(worker, task, proof, claimed=True, known=known)
+    proof = proof_of(caller, task, commit=commit, message=message, demand=_demand(known))
+    line = on_record(caller, task, proof, claimed=True, known=known)
     if proof.ran and proof.ran.asks:
-        raise _parked(worker, task, proof.ran)
+        raise _parked(caller, task, proof.ran)
     if proof.ran and not proof.ran.passed:
         raise _unproven(task, proof.ran)
-    done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary, verdict=line)
-    said = proven.elsewhere(worker.layout)
+    done = close_attempt.completed(caller, task, proof.commit, proof=proof.summary, verdict=line)
+    said = proven.elsewhere(caller.layout)
     told = {"warning": said} if said else {}
     return {**done, "validation": proof.ran.as_record() if proof.ran else None, "already": False, **told}
 
@@ -100,17 +100,17 @@ def _demand(known: "AttemptFacts | None") -> str:
     return CHANGE if known.word is None else PASS
 
 
-def _asked(worker: "Worker", task: "Task", words: JsonObject) -> JsonObject:
+def _asked(caller: "Caller", task: "Task", words: JsonObject) -> JsonObject:
     """Prove the task during an agent's turn in ``harness run``, and record the request to complete the task.
 
     The task is completed after the turn. If the agent makes changes after its request, these changes are verified then.
     Otherwise this proof counts.
     """
-    proof = proof_of(worker, task, commit=False, demand=CHANGE)
+    proof = proof_of(caller, task, commit=False, demand=CHANGE)
     if proof.ran and not proof.ran.passed:
-        on_record(worker, task, proof, claimed=True)
+        on_record(caller, task, proof, claimed=True)
         raise _unproven(task, proof.ran)
-    note(worker, task, asked=words)
+    note(caller, task, asked=words)
     return {
         "task_id": task.id,
         "status": task.status,
@@ -136,16 +136,16 @@ class JudgedAttempt:
 
 
 def proof_of(
-    worker: "Worker", task: "Task", *, commit: bool = True, message: str | None = None, demand: str = GRADE
+    caller: "Caller", task: "Task", *, commit: bool = True, message: str | None = None, demand: str = GRADE
 ) -> JudgedAttempt:
     """Verify the attempt's work unless the work is already proven, and commit exactly this work.
 
     If the check runs in the folder, files that the check wrote there are examined and then committed as well. Raise the
     exceptions of ``complete``, except for a failed proof.
     """
-    with commits.opened(worker, task) as work:
-        known = validation.proof_on_record(worker, task, work, demand=demand)
-        ran = None if known else validated(worker, task, work, demand=demand)
+    with commits.opened(caller, task) as work:
+        known = validation.proof_on_record(caller, task, work, demand=demand)
+        ran = None if known else validated(caller, task, work, demand=demand)
         proven_by = ran or known
         judged = JudgedAttempt(ran=ran, summary={})
         if proven_by:
@@ -156,17 +156,17 @@ def proof_of(
             judged = replace(judged, base=base, candidate=candidate, tree=tree)
         if ran and not ran.passed:
             return judged
-        own = close_attempt.mine(worker, task.id)
+        own = close_attempt.mine(caller, task.id)
         if not commit:
-            place = place_of(worker)
+            place = place_of(caller)
             return replace(judged, commit=place.git.head() if place else None)
         in_folder = ran is not None and ran.where == IN_PLACE
         if work is None or not in_folder:
-            return replace(judged, commit=commits.commit(worker, work, _text(task, message)))
-    with commits.opened(worker, own) as work:
-        if ran and work and work.full_tree != ran.tree and (found := validation.examined(worker, own, work)):
+            return replace(judged, commit=commits.commit(caller, work, _text(task, message)))
+    with commits.opened(caller, own) as work:
+        if ran and work and work.full_tree != ran.tree and (found := validation.examined(caller, own, work)):
             return replace(judged, ran=ran.rejected(found))
-        return replace(judged, commit=commits.commit(worker, work, _text(task, message)))
+        return replace(judged, commit=commits.commit(caller, work, _text(task, message)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +180,7 @@ class AttemptFacts:
 
 
 def on_record(
-    worker: "Worker",
+    caller: "Caller",
     task: "Task",
     proof: JudgedAttempt,
     *,
@@ -194,14 +194,14 @@ def on_record(
     (``resumed``), the same line is used.
     """
     passed = proof.ran is None or proof.ran.passed
-    said, path = ledger.ACCEPTED if passed else ledger.REJECTED, proven.ledger(worker.layout)
-    found = proven.noted(worker.layout, task, "verdict")
+    said, path = ledger.ACCEPTED if passed else ledger.REJECTED, proven.ledger(caller.layout)
+    found = proven.noted(caller.layout, task, "verdict")
     same = found.get("verdict") == said and found.get("tree") == proof.tree
     number = str(found["id"]) if same and (resumed or proof.ran is None) else new_run_id()
-    proven.note_claim(worker.layout, task, verdict={"id": number, "verdict": said, "tree": proof.tree})
+    proven.note_claim(caller.layout, task, verdict={"id": number, "verdict": said, "tree": proof.tree})
     known = known or AttemptFacts()
     began = task.claimed_at
-    place = place_of(worker)
+    place = place_of(caller)
     last = ledger.last_about(path, task.id) if known.word else None
     line = ClaimVerdict(
         id=number,
@@ -212,7 +212,7 @@ def on_record(
         verdict=said,
         session=whole(task.raw.get("claimed_session"), 0) or None,
         attempt=task.attempts + 1,
-        agent=known.agent or proven.noted(worker.layout, task, "by").get("agent"),
+        agent=known.agent or proven.noted(caller.layout, task, "by").get("agent"),
         model=known.model,
         claim=(task.id,) if claimed else (),
         codes=_codes(proof.ran),
@@ -220,19 +220,19 @@ def on_record(
         candidate=proof.candidate,
         commit=proof.commit,
         red_base=proof.base if proof.summary.get("red_before") == RED else None,
-        steps=_steps(worker, task, proof),
+        steps=_steps(caller, task, proof),
         isolation=proof.summary.get("where"),
         sandbox=proof.ran.sandbox if proof.ran else None,
         grade=_grade(proof) if passed else None,
         basis=_basis(proof, known) if passed else None,
         tools={"git": place.git.text("version").split()[2]} if place else {},
         cost_usd=known.cost_usd,
-        seconds=round(max(0.0, (worker.store.now() - began).total_seconds()), 1) if began else None,
+        seconds=round(max(0.0, (caller.store.now() - began).total_seconds()), 1) if began else None,
     )
     return line if passed else ledger.write(path, line)
 
 
-def refused_unjudged(worker: "Worker", task: "Task", code: str, known: AttemptFacts) -> ClaimVerdict:
+def refused_unjudged(caller: "Caller", task: "Task", code: str, known: AttemptFacts) -> ClaimVerdict:
     """Write and return the ledger line of work that was refused before its check could run. ``code`` is the reason's
     code.
     """
@@ -249,11 +249,11 @@ def refused_unjudged(worker: "Worker", task: "Task", code: str, known: AttemptFa
         base=task.started_at_commit,
         cost_usd=known.cost_usd,
     )
-    return ledger.write(proven.ledger(worker.layout), line)
+    return ledger.write(proven.ledger(caller.layout), line)
 
 
 def word_of_file(
-    worker: "Worker", task: "Task", ran: ValidationRun | None, *, code: str, revision: int
+    caller: "Caller", task: "Task", ran: ValidationRun | None, *, code: str, revision: int
 ) -> ClaimVerdict:
     """Return the ledger line about a completed task whose check was run although no claim completed the task.
 
@@ -268,7 +268,7 @@ def word_of_file(
         claim=(task.id,),
         codes=(code, *_codes(ran)),
         commit=task.completed_commit if passed else None,
-        steps=_steps(worker, task, JudgedAttempt(ran=ran, summary={})) if ran else (),
+        steps=_steps(caller, task, JudgedAttempt(ran=ran, summary={})) if ran else (),
         isolation=ran.where if ran else None,
         sandbox=ran.sandbox if ran else None,
     )
@@ -296,12 +296,12 @@ def _codes(ran: ValidationRun | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _steps(worker: "Worker", task: "Task", proof: JudgedAttempt) -> tuple[VerdictStep, ...]:
+def _steps(caller: "Caller", task: "Task", proof: JudgedAttempt) -> tuple[VerdictStep, ...]:
     ran = proof.ran
     if ran is None:
-        known = proven.passed(worker.layout, task)
+        known = proven.passed(caller.layout, task)
         return (
-            _proof(worker, task, exit_code=0, output=_printed(worker, task), seconds=known.seconds if known else None),
+            _proof(caller, task, exit_code=0, output=_printed(caller, task), seconds=known.seconds if known else None),
         )
     was_run = ran.exit is not None or ran.result == "TIMEOUT" or ran.over_limit
     if not was_run:
@@ -309,7 +309,7 @@ def _steps(worker: "Worker", task: "Task", proof: JudgedAttempt) -> tuple[Verdic
     steps = [
         VerdictStep(step="guard", result="failed" if "changed_by_its_run" in _codes(ran) else "passed"),
         _proof(
-            worker,
+            caller,
             task,
             exit_code=ran.exit,
             output=ran.output,
@@ -323,7 +323,7 @@ def _steps(worker: "Worker", task: "Task", proof: JudgedAttempt) -> tuple[Verdic
             seconds = round(each.seconds, 3) if each.seconds is not None else None
             if each.step == validation.EARLIER and (run := each.run):
                 words = {"exit_code": run.exit_code, "output": run.output, "seconds": seconds}
-                steps.append(kept_step(worker, each.step, run.command, **words))
+                steps.append(kept_step(caller, each.step, run.command, **words))
                 continue
             steps.append(
                 VerdictStep(step=each.step, result=each.state, command=task.validation_command, seconds=seconds)
@@ -332,7 +332,7 @@ def _steps(worker: "Worker", task: "Task", proof: JudgedAttempt) -> tuple[Verdic
 
 
 def _proof(
-    worker: "Worker",
+    caller: "Caller",
     task: "Task",
     *,
     exit_code: int | None,
@@ -343,12 +343,12 @@ def _proof(
     """Convert the run of the validation to a verdict step, and save the run's output."""
     command = str(task.validation_command)
     return kept_step(
-        worker, "proof", command, exit_code=exit_code, output=output, seconds=seconds, over_limit=over_limit
+        caller, "proof", command, exit_code=exit_code, output=output, seconds=seconds, over_limit=over_limit
     )
 
 
 def kept_step(
-    worker: "Worker",
+    caller: "Caller",
     step: str,
     command: str,
     *,
@@ -359,10 +359,10 @@ def kept_step(
 ) -> VerdictStep:
     """Convert a command's run to a verdict step, and save the run's output in a log file."""
     ended = "over a limit" if over_limit else "timed out" if exit_code is None else f"exit {exit_code}"
-    files.own_place(os.path.join(worker.layout.verdicts, "log"), worker.layout.root)
+    files.own_place(os.path.join(caller.layout.verdicts, "log"), caller.layout.root)
     kept = ledger.keep_output(
-        worker.layout.verdicts,
-        proven.ledger(worker.layout),
+        caller.layout.verdicts,
+        proven.ledger(caller.layout),
         step,
         command=command,
         output=output,
@@ -374,14 +374,14 @@ def kept_step(
         command=command,
         exit=exit_code,
         seconds=seconds,
-        log=os.path.relpath(kept, worker.layout.root),
+        log=os.path.relpath(kept, caller.layout.root),
     )
 
 
-def _printed(worker: "Worker", task: "Task") -> str:
+def _printed(caller: "Caller", task: "Task") -> str:
     """Return the saved output of the earlier validation that passed; empty if the output cannot be read."""
     try:
-        path = worker.layout.validation_log(task.id, task.attempts + 1)
+        path = caller.layout.validation_log(task.id, task.attempts + 1)
         return files.read_bytes(path).decode("utf-8", "replace")
     except (OSError, HarnessError):
         return ""
@@ -394,7 +394,7 @@ def _text(task: "Task", message: str | None) -> str:
 
 
 def fail(
-    worker: "Worker",
+    caller: "Caller",
     task_id: str,
     category: str,
     message: str,
@@ -409,35 +409,35 @@ def fail(
     """
     if category not in CATEGORIES:
         raise UsageError(f"Unknown category: {category}", hint=f"one of {', '.join(CATEGORIES)}")
-    if (found := _ended(worker, task_id, "failed")) is not None:
-        return {**close_attempt.failed_answer(worker.store.read(), found), "already": True}
+    if (found := _ended(caller, task_id, "failed")) is not None:
+        return {**close_attempt.failed_answer(caller.store.read(), found), "already": True}
     failure = Failure(category=category, message=_said(message), rollback=rollback, allow_pushed=allow_pushed)
-    return {**close_attempt.failed(worker, close_attempt.mine(worker, task_id), failure), "already": False}
+    return {**close_attempt.failed(caller, close_attempt.mine(caller, task_id), failure), "already": False}
 
 
-def release(worker: "Worker", task_id: str, why: str) -> JsonObject:
+def release(caller: "Caller", task_id: str, why: str) -> JsonObject:
     """Release the task as if nobody had claimed it, and keep its work in a rescue.
 
     If the call is repeated after success, the answer contains ``already``.
     """
-    if (found := _ended(worker, task_id, "pending")) is not None:
+    if (found := _ended(caller, task_id, "pending")) is not None:
         return {"task_id": found.id, "status": found.status, "attempts": found.attempts, "already": True}
-    task = close_attempt.mine(worker, task_id)
-    return {**close_attempt.released(worker, task, _said(why)), "already": False}
+    task = close_attempt.mine(caller, task_id)
+    return {**close_attempt.released(caller, task, _said(why)), "already": False}
 
 
-def roll_back(worker: "Worker", task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
+def roll_back(caller: "Caller", task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
     """Roll the work tree back to the state when the task was claimed, but keep the claim.
 
     If ``dry_run`` is set, only report what a rollback would change.
     """
-    task = close_attempt.mine(worker, task_id)
-    policy = "hard" if worker.store.read().config.rollback_policy == "hard" else "restore"  # here a person asks for it
+    task = close_attempt.mine(caller, task_id)
+    policy = "hard" if caller.store.read().config.rollback_policy == "hard" else "restore"  # here a person asks for it
     if dry_run:
-        plan = rollback.plan(worker, task, policy=policy, allow_pushed=allow_pushed)
+        plan = rollback.plan(caller, task, policy=policy, allow_pushed=allow_pushed)
         return {"task_id": task.id, "dry_run": True, **plan}
-    back = rollback.roll_back(worker, task, policy=policy, allow_pushed=allow_pushed)
-    worker.store.change(lambda change: close_attempt.note_rollback_point(worker, change, task.id, back))
+    back = rollback.roll_back(caller, task, policy=policy, allow_pushed=allow_pushed)
+    caller.store.change(lambda change: close_attempt.note_rollback_point(caller, change, task.id, back))
     return {"task_id": task.id, "dry_run": False, **back.as_record()}
 
 
@@ -450,43 +450,43 @@ def _said(text: str) -> str:
 # ---- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _ended(worker: "Worker", task_id: str, status: str) -> "Task | None":
-    """Return the task if this worker has already ended it with this status. Otherwise return None."""
-    task = worker.find(worker.store.read(), task_id)
+def _ended(caller: "Caller", task_id: str, status: str) -> "Task | None":
+    """Return the task if this caller has already ended it with this status. Otherwise return None."""
+    task = caller.find(caller.store.read(), task_id)
     if task.status != status:
         return None
-    if worker.token is not None:
-        return task if worker.token == task.last_claim_token else None
-    return task if task.last_owner == worker.owner else None
+    if caller.token is not None:
+        return task if caller.token == task.last_claim_token else None
+    return task if task.last_owner == caller.owner else None
 
 
-def validated(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
+def validated(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
     """Run the validation of a task. An error that occurs before the check starts is logged, and may cause a halt of the
     list.
     """
     try:
-        ran = validation.run(worker, task, work, demand=demand)
+        ran = validation.run(caller, task, work, demand=demand)
     except validation.MissingCommand as error:
-        _refuse(worker, task, "CONFIG", "Missing validation.command", error, halt=True)
+        _refuse(caller, task, "CONFIG", "Missing validation.command", error, halt=True)
         raise
     except proven.ProofChanged as error:
-        _refuse(worker, task, "CONFIG", error.message, error, halt=True)
+        _refuse(caller, task, "CONFIG", error.message, error, halt=True)
         raise
     except validation.ProgramMissing as error:
-        again = bool(noted(worker, task, "environment"))
-        note(worker, task, environment={"missing": error.message})
-        _refuse(worker, task, "ENV_SETUP", error.message, error, halt=again)
+        again = bool(noted(caller, task, "environment"))
+        note(caller, task, environment={"missing": error.message})
+        _refuse(caller, task, "ENV_SETUP", error.message, error, halt=again)
         raise
     said = [] if ran.passed else [f"validation: {ran.failure}"]
-    said += [NO_CANDIDATE] if work is None and proven.first_time(worker.layout, "no candidate") else []
+    said += [NO_CANDIDATE] if work is None and proven.first_time(caller.layout, "no candidate") else []
     said += [f"validation: {GREEN_BEFORE}"] if ran.passed and ran.red_before == GREEN else []
     for text in said:
-        worker.store.note("WARN", text, task=task.id)
+        caller.store.note("WARN", text, task=task.id)
     return ran
 
 
 def _refuse(
-    worker: "Worker", task: "Task", category: str, text: str, error: ConfigurationError | ToolMissing, *, halt: bool
+    caller: "Caller", task: "Task", category: str, text: str, error: ConfigurationError | ToolMissing, *, halt: bool
 ) -> None:
     def act(change: "TaskListChange") -> None:
         change.note("ERROR", text, task=task.id, category=category)
@@ -494,24 +494,24 @@ def _refuse(
         if (
             isinstance(error, proven.ProofChanged)
             and own
-            and (changed := proven.put_back(worker.layout, own, claimed=True))
+            and (changed := proven.put_back(caller.layout, own, claimed=True))
         ):
             change.note("WARN", changed, task=task.id)
             change.touch(own)
         if halt:
             change.halt(category, error.message, task.id)
 
-    worker.store.change(act)
+    caller.store.change(act)
 
 
-def _parked(worker: "Worker", task: "Task", ran: ValidationRun) -> VerificationFailed:
+def _parked(caller: "Caller", task: "Task", ran: ValidationRun) -> VerificationFailed:
     """End the attempt with a question to the user. Return the error to raise. Only the user can reopen the task."""
     question = {
         "kind": UNCHANGED,
         "message": f"{task.id}: {ASKS_IF_DONE}",
     }
     failure = Failure(category="TEST_FAIL", message=str(ran.basis), question=question)
-    close_attempt.failed(worker, task, failure)
+    close_attempt.failed(caller, task, failure)
     told = f"{task.id} waits for your decision: {ran.basis}"
     hint = f"if it is done: harness task accept {task.id}; if it is not: harness task reset {task.id}"
     return VerificationFailed(told, hint=hint, task_id=task.id, final=True, **ran.as_record())

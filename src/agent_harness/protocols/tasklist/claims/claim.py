@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from agent_harness.kernel.json import JsonObject
-    from agent_harness.protocols.tasklist.claims.worker import ClaimRecord, Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller, ClaimRecord
     from agent_harness.protocols.tasklist.records import State, Task
     from agent_harness.protocols.tasklist.store import TaskListChange
 
@@ -45,10 +45,10 @@ class _Interrupted(Exception):
 class _ClaimRequest:
     """Parameters of one call of ``claim``, and the baseline that was prepared for it."""
 
-    __slots__ = ("dirty", "prepared", "recovered", "seconds", "task_id", "worker")
+    __slots__ = ("caller", "dirty", "prepared", "recovered", "seconds", "task_id")
 
-    def __init__(self, worker: Worker, task_id: str | None, seconds: float, dirty: str) -> None:
-        self.worker = worker
+    def __init__(self, caller: Caller, task_id: str | None, seconds: float, dirty: str) -> None:
+        self.caller = caller
         self.task_id = task_id
         self.seconds = seconds
         self.dirty = dirty
@@ -60,37 +60,37 @@ class _ClaimRequest:
         if self.prepared:
             from agent_harness.protocols.tasklist.attempts import rollback
 
-            rollback.drop_baseline(self.worker, self.prepared)
+            rollback.drop_baseline(self.caller, self.prepared)
 
 
 def claim(
-    worker: Worker,
+    caller: Caller,
     task_id: str | None = None,
     *,
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     dirty: str = "remember",
 ) -> JsonObject:
-    """Claim a task for the worker: its own task in progress, the task with ``task_id``, or the next eligible task.
+    """Claim a task for the caller: its own task in progress, the task with ``task_id``, or the next eligible task.
 
     Raise ``NothingEligible``, ``Busy`` (another session, a pause, or an interrupted task that the agent must judge),
     ``PersonNeeded`` (halt), ``LimitReached``, ``Refused`` (two workers in one work tree) or ``UnsafeTree``.
     """
-    request = _ClaimRequest(worker, task_id, lease_seconds, dirty)
+    request = _ClaimRequest(caller, task_id, lease_seconds, dirty)
     try:
         return _claimed(request)
     except Busy:
-        if not leases.bring_back(worker):
+        if not leases.bring_back(caller):
             raise
     except NothingEligible:
         from agent_harness.protocols.tasklist.attempts import recover
 
-        if not any(each["action"] == "reopened" for each in recover.confirm(worker)):
+        if not any(each["action"] == "reopened" for each in recover.confirm(caller)):
             raise
     return _claimed(request)
 
 
 def _claimed(request: _ClaimRequest) -> JsonObject:
-    if request.worker.git:
+    if request.caller.git:
         _recover(request)
     try:
         return _give_one(request)
@@ -100,16 +100,16 @@ def _claimed(request: _ClaimRequest) -> JsonObject:
 
 
 def _recover(request: _ClaimRequest) -> None:
-    _recover_first(request.worker, request.worker.store.look())
+    _recover_first(request.caller, request.caller.store.look())
     request.recovered = True
 
 
 def _give_one(request: _ClaimRequest) -> JsonObject:
-    worker = request.worker
+    caller = request.caller
     for number in range(_GUESSES + 1):
         request.prepared = _prepare(request) if number < _GUESSES else None
         try:
-            won = worker.store.change(lambda change: _claim(change, request))
+            won = caller.store.change(lambda change: _claim(change, request))
         except _OtherTask:
             request.drop()
             continue
@@ -130,35 +130,35 @@ def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
 
     Return ``None`` outside a git repository, or if no task is eligible.
     """
-    worker = request.worker
-    if not worker.git:
+    caller = request.caller
+    if not caller.git:
         return None
-    state, now = worker.store.look(), worker.store.now()
+    state, now = caller.store.look(), caller.store.now()
     try:
-        task = worker.find(state, request.task_id) if request.task_id else preview(worker, state, now)
+        task = caller.find(state, request.task_id) if request.task_id else preview(caller, state, now)
     except HarnessError:
         return None  # the claim itself says what is wrong
     if task.status not in ("pending", "failed"):
         return None
     from agent_harness.protocols.tasklist.claims import environment_inventory
 
-    environment_inventory.look(worker, task)
-    return _baseline(worker, task, request.dirty)
+    environment_inventory.look(caller, task)
+    return _baseline(caller, task, request.dirty)
 
 
-def preview(worker: Worker, state: State, now: datetime) -> Task:
+def preview(caller: Caller, state: State, now: datetime) -> Task:
     """Return the task that ``claim`` would select, without changing anything. Raise the exceptions of ``claim``."""
     state = state.copy()
-    refuse_claims(worker, state, now)
+    refuse_claims(caller, state, now)
     under_way = selection.in_progress(state)
-    held = _held(worker, state, under_way, now)
+    held = _held(caller, state, under_way, now)
     if held:
         return held
-    _refuse_others(worker, state, under_way, now)
+    _refuse_others(caller, state, under_way, now)
     for task in leases.expired(state, now):
         lifecycle.reap(task, now)
     selection.finalize(state, now)
-    task = selection.next_task(state, lambda each: progress.last_error_time(worker.layout, each))
+    task = selection.next_task(state, lambda each: progress.last_error_time(caller.layout, each))
     if task is None:
         raise _nothing(state)
     return task
@@ -169,42 +169,42 @@ def _nothing(state: State) -> NothingEligible:
     return NothingEligible(_why_nothing(state), hint=ADD if empty else "harness status", work_left=left, empty=empty)
 
 
-def refuse_claims(worker: Worker, state: State, now: datetime) -> None:
-    """Raise an error if this worker may not claim any task at the moment."""
-    refuse_rest(worker, state)
+def refuse_claims(caller: Caller, state: State, now: datetime) -> None:
+    """Raise an error if this caller may not claim any task at the moment."""
+    refuse_rest(caller, state)
     if state.sessions_used_up:
         raise LimitReached(
             f"max_sessions is reached ({state.session_count} of {state.config.max_sessions})",
             hint="harness status  # a person may raise session_config.max_sessions",
         )
-    if state.config.concurrent and not worker.id:
+    if state.config.concurrent and not caller.id:
         raise UsageError("missing HARNESS_WORKER_ID", hint="export HARNESS_WORKER_ID=a-name-that-stays-the-same")
-    leases.refuse_other(state, worker, now)
-    done = _outcomes(worker, state)
+    leases.refuse_other(state, caller, now)
+    done = _outcomes(caller, state)
     if 0 < state.config.max_tasks <= done and state.session_count:
         raise LimitReached(
             f"max_tasks_per_session is reached ({done} of {state.config.max_tasks})", hint="harness session end"
         )
 
 
-def refuse_rest(worker: Worker, state: State) -> None:
+def refuse_rest(caller: Caller, state: State) -> None:
     """Raise ``PersonNeeded`` while the list is halted, and ``Busy`` while the user has paused the list."""
     if halt := state.halt:
         said = f"{halt.get('category')}: {halt.get('message')}"
         raise PersonNeeded(f"halted by {said}", hint="fix it, then: harness resume", halt=halt)
-    if worker.store.paused():
+    if caller.store.paused():
         raise Busy("a person has paused the work", hint="harness resume")
 
 
-def _outcomes(worker: Worker, state: State) -> int:
-    """Return the number of attempts that ended in this session. In concurrent mode, only this worker's attempts
+def _outcomes(caller: Caller, state: State) -> int:
+    """Return the number of attempts that ended in this session. In concurrent mode, only this caller's attempts
     count.
     """
     if not state.config.max_tasks:
         return 0
     if not state.config.concurrent:
-        return progress.outcomes(worker.layout, state.session_count)
-    return leases.outcomes(state, worker)
+        return progress.outcomes(caller.layout, state.session_count)
+    return leases.outcomes(state, caller)
 
 
 def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | NothingEligible:
@@ -212,13 +212,13 @@ def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | Nothi
 
     ``NothingEligible`` is returned and not raised, so that the other changes to the state are saved.
     """
-    state, now, worker = change.state, change.now, request.worker
+    state, now, caller = change.state, change.now, request.caller
     under_way = selection.in_progress(state)
-    if under_way and not request.recovered and _unfinished(worker, state, now):
+    if under_way and not request.recovered and _unfinished(caller, state, now):
         raise _Interrupted
-    refuse_claims(worker, state, now)
-    leases.keep(state, worker, now)
-    held = _held(worker, state, under_way, now)
+    refuse_claims(caller, state, now)
+    leases.keep(state, caller, now)
+    held = _held(caller, state, under_way, now)
     if held and request.task_id in (None, held.id):
         lifecycle.renew(held, now, request.seconds)
         change.touch(held)
@@ -229,41 +229,41 @@ def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | Nothi
             hint=f"harness task complete {held.id}",
             task_id=held.id,
         )
-    _refuse_others(worker, state, under_way, now)
+    _refuse_others(caller, state, under_way, now)
     if under_way:
         leases.reap(change)
     for marked in selection.finalize(state, now):
         change.note("ERROR", marked.message, task=marked.task.id, category="DEPENDENCY")
         change.touch(marked.task)
-    task = _chosen(worker, state, request.task_id)
+    task = _chosen(caller, state, request.task_id)
     if task is None:
         return _nothing(state)
     prepared = request.prepared
     if prepared and (prepared.task_id, prepared.attempt) != (task.id, task.attempts + 1):
         raise _OtherTask
-    if prepared is None and worker.git:
-        prepared = _baseline(worker, task, request.dirty)
+    if prepared is None and caller.git:
+        prepared = _baseline(caller, task, request.dirty)
     _give(change, request, task, prepared)
     return _answer(task, resumed=False)
 
 
-def _held(worker: Worker, state: State, under_way: list[Task], now: datetime) -> Task | None:
-    """Return the task that this worker has in progress if the task's lease is valid, or None."""
+def _held(caller: Caller, state: State, under_way: list[Task], now: datetime) -> Task | None:
+    """Return the task that this caller has in progress if the task's lease is valid, or None."""
     for task in under_way:
         held = task.lease
         alive = not lease.expired(held, now) if held else leases.is_live(task, state, now)
-        if task.claimed_by == worker.owner and alive:
+        if task.claimed_by == caller.owner and alive:
             return task
     return None
 
 
-def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: datetime) -> None:
-    """Raise an error if another worker uses this work tree.
+def _refuse_others(caller: Caller, state: State, under_way: list[Task], now: datetime) -> None:
+    """Raise an error if another caller uses this work tree.
 
-    In exclusive mode, also raise an error if another worker has a task in progress anywhere.
+    In exclusive mode, also raise an error if another caller has a task in progress anywhere.
     """
     for task in under_way:
-        if not leases.is_live(task, state, now) or task.claimed_by == worker.owner:
+        if not leases.is_live(task, state, now) or task.claimed_by == caller.owner:
             continue
         if not state.config.concurrent:
             raise Busy(
@@ -271,9 +271,9 @@ def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: dat
                 hint="wait, or: harness session start --take-over",
                 owner=task.claimed_by,
             )
-        if task.worktree == worker.tree_name and worker.git:
+        if task.worktree == caller.tree_name and caller.git:
             refused = Refused(
-                f"{task.claimed_by} is working on {task.id} in the same work tree ({worker.tree})",
+                f"{task.claimed_by} is working on {task.id} in the same work tree ({caller.tree})",
                 hint="git worktree add ../another-folder  # and claim there",
                 owner=task.claimed_by,
             )
@@ -281,13 +281,13 @@ def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: dat
             raise refused
 
 
-def _chosen(worker: Worker, state: State, task_id: str | None) -> Task | None:
+def _chosen(caller: Caller, state: State, task_id: str | None) -> Task | None:
     def failed_at(each: str) -> datetime | None:
-        return progress.last_error_time(worker.layout, each)
+        return progress.last_error_time(caller.layout, each)
 
     if task_id is None:
         return selection.next_task(state, failed_at)
-    task = worker.find(state, task_id)
+    task = caller.find(state, task_id)
     if task not in selection.eligible(state, failed_at):
         raise NothingEligible(f"{task_id} cannot be claimed: {_why_not(state, task)}", hint="harness task next")
     return task
@@ -321,12 +321,12 @@ def _why_nothing(state: State) -> str:
 def _give(change: TaskListChange, request: _ClaimRequest, task: Task, prepared: ClaimRecord | None) -> None:
     from agent_harness.protocols.tasklist import proven
 
-    worker = request.worker
-    if changed := proven.put_back(worker.layout, task, claimed=False):
+    caller = request.caller
+    if changed := proven.put_back(caller.layout, task, claimed=False):
         change.note("WARN", changed, task=task.id)
     lifecycle.start(
         task,
-        owner=worker.owner,
+        owner=caller.owner,
         token=lease.new_token(),
         at=change.now,
         lease_seconds=request.seconds,
@@ -334,31 +334,31 @@ def _give(change: TaskListChange, request: _ClaimRequest, task: Task, prepared: 
         branch=prepared.branch if prepared else None,
         base_ref=prepared.ref if prepared else None,
     )
-    task.raw["worktree"] = worker.tree_name
+    task.raw["worktree"] = caller.tree_name
     task.raw["claimed_session"] = change.state.session_count
-    task.raw["claimed_process"] = worker.process.as_record() if worker.process else None
+    task.raw["claimed_process"] = caller.process.as_record() if caller.process else None
     if prepared:
-        worker.keep_claim_record(task.id, prepared.record)
-    kept = None if prepared else _kept_files(worker, task)
+        caller.keep_claim_record(task.id, prepared.record)
+    kept = None if prepared else _kept_files(caller, task)
     base = prepared.snapshot.get("commit") if prepared else None
-    proven.begin(worker.layout, change.state, task, kept=kept, base=base)
+    proven.begin(caller.layout, change.state, task, kept=kept, base=base)
     if prepared is None:
-        _say_shared(change, worker, task)
+        _say_shared(change, caller, task)
     base = task.started_at_commit
     change.note("Starting", task.title, task=task.id, end=f"(base={base[:7] if base else 'none'})")
     change.touch(task)
 
 
-def _say_shared(change: TaskListChange, worker: Worker, task: Task) -> None:
+def _say_shared(change: TaskListChange, caller: Caller, task: Task) -> None:
     """Log a warning about the limits of a folder that several workers share. The warning is logged once per list."""
     if not change.state.config.concurrent:
         return
     others = [each for each in selection.in_progress(change.state) if each.id != task.id]
-    if not any(each.worktree == worker.tree_name for each in others):
+    if not any(each.worktree == caller.tree_name for each in others):
         return
     from agent_harness.protocols.tasklist import proven
 
-    if proven.first_time(worker.layout, "shared folder"):
+    if proven.first_time(caller.layout, "shared folder"):
         change.note("WARN", SHARED, task=task.id)
 
 
@@ -381,14 +381,14 @@ def _answer(task: Task, *, resumed: bool) -> JsonObject:
 # ---- unfinished tasks, and the baseline of the next --------------------------------------------------
 
 
-def _baseline(worker: Worker, task: Task, dirty: str) -> ClaimRecord | None:
+def _baseline(caller: Caller, task: Task, dirty: str) -> ClaimRecord | None:
     """Record a baseline for the next attempt at a task, and return its claim record; None outside a git repository."""
     from agent_harness.protocols.tasklist.attempts import rollback
 
-    return rollback.take_baseline(worker, task.id, task.attempts + 1, dirty=dirty)
+    return rollback.take_baseline(caller, task.id, task.attempts + 1, dirty=dirty)
 
 
-def _kept_files(worker: Worker, task: Task) -> JsonObject | None:
+def _kept_files(caller: Caller, task: Task) -> JsonObject | None:
     """Return the files that determine the result of the task's check, for a later comparison.
 
     The files are needed in a folder without a baseline.
@@ -396,26 +396,26 @@ def _kept_files(worker: Worker, task: Task) -> JsonObject | None:
     own = (".harness", "harness-")
     if task.validation_command is None:
         return None
-    if not worker.git and all(name.startswith(own) for name in os.listdir(worker.layout.root)):
+    if not caller.git and all(name.startswith(own) for name in os.listdir(caller.layout.root)):
         return None  # nothing is there but the harness's own files: the claim need not load the guard
     from agent_harness.protocols.tasklist.attempts.attempt import folder_of
     from agent_harness.protocols.tasklist.claims import environment_inventory
     from agent_harness.verification.command.folder import keep
 
-    environment_inventory.look(worker, task)
-    return keep(folder_of(worker), task.validation_command).as_record()
+    environment_inventory.look(caller, task)
+    return keep(folder_of(caller), task.validation_command).as_record()
 
 
-def _unfinished(worker: Worker, state: State, now: datetime) -> list[Task]:
-    """Return the interrupted tasks that this worker can recover; empty during a pause or halt.
+def _unfinished(caller: Caller, state: State, now: datetime) -> list[Task]:
+    """Return the interrupted tasks that this caller can recover; empty during a pause or halt.
 
     In exclusive mode these are tasks whose owner shows no sign of life. In concurrent mode they are tasks of this work
     tree whose lease has expired. A task whose attempt left no traces is omitted: the next claim releases it.
     """
-    if worker.store.paused() or state.halt:
+    if caller.store.paused() or state.halt:
         return []
     left = leases.expired(state, now)
-    here = worker.tree_name if left else ""
+    here = caller.tree_name if left else ""
     return [
         task
         for task in left
@@ -424,16 +424,16 @@ def _unfinished(worker: Worker, state: State, now: datetime) -> list[Task]:
     ]
 
 
-def _recover_first(worker: Worker, state: State) -> None:
+def _recover_first(caller: Caller, state: State) -> None:
     """Recover interrupted tasks of this work tree. Raise ``Busy`` if only the agent can decide what happens to such a
     task.
     """
     if not selection.in_progress(state):
         return
-    for task in _unfinished(worker, state, worker.store.now()):
+    for task in _unfinished(caller, state, caller.store.now()):
         from agent_harness.protocols.tasklist.attempts import recover
 
-        for found in recover.recover(worker, task.id):
+        for found in recover.recover(caller, task.id):
             if found.get("action") == "resume":
                 raise _must_judge(task)
 

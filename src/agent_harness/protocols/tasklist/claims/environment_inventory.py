@@ -28,7 +28,7 @@ from agent_harness.verification.command import (
 )
 
 if TYPE_CHECKING:
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.records import Task
 
 
@@ -36,24 +36,24 @@ _MOST_OPEN = 200  # tasks whose checks are read
 _record_at = lru_cache(maxsize=1)(InstalledRecord)  # it knows what this process has checked
 
 
-def look(worker: "Worker", task: "Task") -> None:
+def look(caller: "Caller", task: "Task") -> None:
     """Record the installed packages before an attempt, unless the last attempt changed nothing.
 
     The checks of all open tasks are considered, because this attempt could install something that affects a later task.
     """
-    record = _record_at(proven.installed_path(worker.layout, worker.id, make=True))
+    record = _record_at(proven.installed_path(caller.layout, caller.id, make=True))
     if record.path is None or task.validation_command is None:
         return
-    record.first = FirstLook(*worker.first_look) if worker.first_look else None
-    by, folder, state = worker.goes_on, folder_of(worker), worker.store.look()
+    record.first = FirstLook(*caller.first_look) if caller.first_look else None
+    by, folder, state = caller.goes_on, folder_of(caller), caller.store.look()
     open_ones = (each for each in state.tasks if each.status != "completed" and not each.given_up)
     later = (each.validation_command for each in islice(open_ones, _MOST_OPEN))
     wanted = around(
         [(command, folder) for command in dict.fromkeys((task.validation_command, *later)) if command],
-        in_place=_in_place(worker),
+        in_place=_in_place(caller),
         settings=settings_from(state.config.sandbox),
-        linked=linked_by(folder) if worker.git and not _in_place(worker) else (),
-        confined=bool(worker.goes_on),  # a direct claim has no sandbox of the harness
+        linked=linked_by(folder) if caller.git and not _in_place(caller) else (),
+        confined=bool(caller.goes_on),  # a direct claim has no sandbox of the harness
     )
     if record.goes_on(wanted, by):
         return
@@ -62,45 +62,45 @@ def look(worker: "Worker", task: "Task") -> None:
     record.begin(wanted.now(), project=Path(folder), by=by)
 
 
-def since(worker: "Worker", task: "Task") -> Differences:
+def since(caller: "Caller", task: "Task") -> Differences:
     """Return the changes to installed packages since the attempt began. Changes that the task may make are omitted."""
-    folder = folder_of(worker)
-    return _record_of(worker).changes(
+    folder = folder_of(caller)
+    return _record_of(caller).changes(
         project=Path(folder),
         frees=released(task.may_change),
         programs_only=not starts_python(task.validation_command or "", folder),
     )
 
 
-def note_end(worker: "Worker", task: "Task", *, completed: bool) -> None:
+def note_end(caller: "Caller", task: "Task", *, completed: bool) -> None:
     """Record the end of an attempt. Its package changes also count for the next attempt, unless the user allowed them.
 
     If the attempt changed nothing and the run continues, the record stays open. Changes that happen after the scan
     before the proof then count for the next attempt. A check in a checkout and a sandbox cannot change installed
     packages; a cleanup command can.
     """
-    record, has_more = _record_of(worker), task.may_change or (task.cleanup and not completed)
-    if has_more or not (worker.goes_on and record.is_unchanged):
+    record, has_more = _record_of(caller), task.may_change or (task.cleanup and not completed)
+    if has_more or not (caller.goes_on and record.is_unchanged):
         frees = released(task.may_change if completed else ())
-        held = not _in_place(worker) and kind_for(settings_from(worker.store.look().config.sandbox)) is not None
+        held = not _in_place(caller) and kind_for(settings_from(caller.store.look().config.sandbox)) is not None
         again = not (completed and held)
-        record.end(project=Path(folder_of(worker)), frees=frees, again=again)
+        record.end(project=Path(folder_of(caller)), frees=frees, again=again)
 
 
-def _in_place(worker: "Worker") -> bool:
-    return place_of(worker) is None or worker.store.look().config.isolation == IN_PLACE
+def _in_place(caller: "Caller") -> bool:
+    return place_of(caller) is None or caller.store.look().config.isolation == IN_PLACE
 
 
-def rest(worker: "Worker", *, is_left_open: bool = False) -> None:
+def rest(caller: "Caller", *, is_left_open: bool = False) -> None:
     """Close the package record before a run waits or ends, because later changes are not made by an agent. Ignore
     errors.
 
     ``is_left_open`` means that the attempt belongs to a larger run, which later calls ``close`` for each workspace.
     """
     with suppress(HarnessError):
-        record = _record_of(worker)
+        record = _record_of(caller)
         if record.is_open and not (is_left_open and record.leave()):
-            record.end(project=Path(folder_of(worker)), by=worker.goes_on)
+            record.end(project=Path(folder_of(caller)), by=caller.goes_on)
 
 
 def close(folder: str, slot: str) -> None:
@@ -109,5 +109,5 @@ def close(folder: str, slot: str) -> None:
         InstalledRecord(proven.installed_path(TaskListLayout(folder), slot)).close(project=Path(folder))
 
 
-def _record_of(worker: "Worker") -> InstalledRecord:
-    return _record_at(proven.installed_path(worker.layout, worker.id))
+def _record_of(caller: "Caller") -> InstalledRecord:
+    return _record_at(proven.installed_path(caller.layout, caller.id))

@@ -74,13 +74,13 @@ def is_ahead(state: State, now: datetime) -> bool:
     return bool((renewed and renewed.timestamp() > latest) or (ends and ends.timestamp() > latest + SECONDS))
 
 
-def bring_back(worker: SessionOwner) -> bool:
+def bring_back(caller: SessionOwner) -> bool:
     """Shorten a session lease that was renewed with a clock that is ahead. The lease then ends one hour from now.
 
     Log a warning and return True. If the lease needs no change, return False. Without this correction, the lease would
     lock the list for as long as the other clock was ahead. Source: ``tasklist.md`` 10.2.
     """
-    if not is_ahead(worker.store.read(), worker.store.now()):
+    if not is_ahead(caller.store.read(), caller.store.now()):
         return False
 
     def act(change: TaskListChange) -> None:
@@ -96,7 +96,7 @@ def bring_back(worker: SessionOwner) -> bool:
         )
         change.touch()
 
-    worker.store.change(act)
+    caller.store.change(act)
     return True
 
 
@@ -106,10 +106,10 @@ def holder(state: State, now: datetime) -> SessionLease | None:
     return session if not state.config.concurrent and is_alive(session, now) else None
 
 
-def refuse_other(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Raise ``Busy`` while another worker's session is running."""
+def refuse_other(state: State, caller: SessionOwner, now: datetime) -> None:
+    """Raise ``Busy`` while another caller's session is running."""
     found = holder(state, now)
-    if found is None or found.owner == worker.session_owner:
+    if found is None or found.owner == caller.session_owner:
         return
     since, until = found.record.get("started_at"), found.record.get("expires_at")
     raise SessionHeld(
@@ -121,12 +121,12 @@ def refuse_other(state: State, worker: SessionOwner, now: datetime) -> None:
     )
 
 
-def refuse_living(state: State, worker: SessionOwner, now: datetime) -> None:
+def refuse_living(state: State, caller: SessionOwner, now: datetime) -> None:
     """Raise ``Busy`` while another running worker has a task in progress, because a recovery would release this
     task.
     """
-    own = (None, worker.owner, worker.session_owner)
-    me = worker.process.as_record() if worker.process else None
+    own = (None, caller.owner, caller.session_owner)
+    me = caller.process.as_record() if caller.process else None
     for task in state.tasks:
         if task.status != "in_progress" or task.claimed_by in own or not is_live(task, state, now):
             continue
@@ -139,11 +139,11 @@ def refuse_living(state: State, worker: SessionOwner, now: datetime) -> None:
             )
 
 
-def keep(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Renew this worker's session lease in the state. Raise ``Busy`` while another worker's session is running."""
-    refuse_other(state, worker, now)
+def keep(state: State, caller: SessionOwner, now: datetime) -> None:
+    """Renew this caller's session lease in the state. Raise ``Busy`` while another caller's session is running."""
+    refuse_other(state, caller, now)
     session = state.session
-    if session is not None and not state.config.concurrent and session.owner == worker.session_owner:
+    if session is not None and not state.config.concurrent and session.owner == caller.session_owner:
         _renew(session, now)
 
 
@@ -152,13 +152,13 @@ def _renew(session: SessionLease, now: datetime) -> None:
     session.record.update(renewed_at=clock.timestamp(now), expires_at=ends)
 
 
-def take(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Make this worker the owner of the running session, whose number is the present ``session_count``."""
+def take(state: State, caller: SessionOwner, now: datetime) -> None:
+    """Make this caller the owner of the running session, whose number is the present ``session_count``."""
     state.raw["session"] = {
         "n": state.session_count,
-        "owner": worker.session_owner,
+        "owner": caller.session_owner,
         "host": os.uname().nodename,
-        "process": worker.process.as_record() if worker.process else None,
+        "process": caller.process.as_record() if caller.process else None,
         "started_at": clock.timestamp(now),
         "renewed_at": clock.timestamp(now),
         "expires_at": clock.timestamp(clock.moment(now.timestamp() + SECONDS)),
@@ -247,35 +247,35 @@ def reap(change: TaskListChange) -> list[Task]:
 # ---- the workers of a concurrent list --------------------------------------------------------------------------------
 
 
-def begin_outcomes(state: State, worker: SessionOwner, now: datetime) -> None:
+def begin_outcomes(state: State, caller: SessionOwner, now: datetime) -> None:
     """Set the number of ended attempts to 0 for a worker's new session. Do nothing in exclusive mode."""
     if state.config.concurrent:
-        _keep(state, worker, 0, now)
+        _keep(state, caller, 0, now)
 
 
-def count_outcome(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Add one ended attempt, with any outcome, to the worker's count. Do nothing in exclusive mode."""
+def count_outcome(state: State, caller: SessionOwner, now: datetime) -> None:
+    """Add one ended attempt, with any outcome, to the caller's count. Do nothing in exclusive mode."""
     if state.config.concurrent:
-        _keep(state, worker, outcomes(state, worker) + 1, now)
+        _keep(state, caller, outcomes(state, caller) + 1, now)
 
 
-def outcomes(state: State, worker: SessionOwner) -> int:
-    """Return the number of ended attempts in the worker's present session. Each session of a client has its own
+def outcomes(state: State, caller: SessionOwner) -> int:
+    """Return the number of ended attempts in the caller's present session. Each session of a client has its own
     count.
     """
-    found = json_object(state.worker_sessions.get(worker.owner)) or {}
-    return whole(found.get("outcomes"), 0) if found.get("owner") == worker.session_owner else 0
+    found = json_object(state.worker_sessions.get(caller.owner)) or {}
+    return whole(found.get("outcomes"), 0) if found.get("owner") == caller.session_owner else 0
 
 
-def _keep(state: State, worker: SessionOwner, number: int, now: datetime) -> None:
+def _keep(state: State, caller: SessionOwner, number: int, now: datetime) -> None:
     known = state.worker_sessions
     oldest = now - timedelta(days=KEPT_DAYS)
     kept = {
         name: each
         for name, each in known.items()
-        if name != worker.owner and (clock.parse((json_object(each) or {}).get("at")) or now) >= oldest
+        if name != caller.owner and (clock.parse((json_object(each) or {}).get("at")) or now) >= oldest
     }
-    mine = known.get(worker.owner)
+    mine = known.get(caller.owner)
     began = state.session_count if number == 0 or not isinstance(mine, dict) else mine.get("n")
-    record = {"n": began, "owner": worker.session_owner, "outcomes": number, "at": clock.timestamp(now)}
-    state.raw["worker_sessions"] = {**kept, worker.owner: record}
+    record = {"n": began, "owner": caller.session_owner, "outcomes": number, "at": clock.timestamp(now)}
+    state.raw["worker_sessions"] = {**kept, caller.owner: record}

@@ -15,7 +15,7 @@ from agent_harness.protocols.tasklist.claims import claim, leases
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
-    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.protocols.tasklist.records import State
     from agent_harness.protocols.tasklist.store import TaskListChange
     from agent_harness.session.project_view import AskedQuestion
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 INIT_SECONDS = 600.0
 
 
-def start(worker: Worker, *, take_over: bool = False) -> JsonObject:
+def start(caller: Caller, *, take_over: bool = False) -> JsonObject:
     """Start a session: take the session lease, recover tasks, set up the environment and enable the hooks.
 
-    If this worker's session is already running, resume it. Raise ``Busy``, ``PersonNeeded`` (halt), ``LimitReached``
+    If this caller's session is already running, resume it. Raise ``Busy``, ``PersonNeeded`` (halt), ``LimitReached``
     (``max_sessions``), ``PreflightFailed`` (``harness-init.sh`` failed twice), or ``StateDamaged`` without a backup.
     """
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.attempts import recover
 
-    restored = recovery.restore_if_needed(worker)
-    with worker.store.lock():
-        files.sweep(worker.layout.tasks)
-    leases.bring_back(worker)
-    begun = worker.store.change(lambda change: _begin(change, worker, take_over))
+    restored = recovery.restore_if_needed(caller)
+    with caller.store.lock():
+        files.sweep(caller.layout.tasks)
+    leases.bring_back(caller)
+    begun = caller.store.change(lambda change: _begin(change, caller, take_over))
     if begun["used_up"]:
-        log_stats(worker)
+        log_stats(caller)
         raise LimitReached(begun["used_up"], hint="harness status  # a person may raise session_config.max_sessions")
-    worker.store.activate()
-    if os.path.isdir(worker.layout.verdicts):
+    caller.store.activate()
+    if os.path.isdir(caller.layout.verdicts):
         from agent_harness.session import ledger
 
-        ledger.prune_outputs(worker.layout.verdicts)
-    _sweep(worker.layout.claims, os.path.dirname(worker.layout.validation_log("", 0)))
-    recovered = [*recover.recover(worker), *recover.confirm(worker)]
-    environment = _set_up(worker)
+        ledger.prune_outputs(caller.layout.verdicts)
+    _sweep(caller.layout.claims, os.path.dirname(caller.layout.validation_log("", 0)))
+    recovered = [*recover.recover(caller), *recover.confirm(caller)]
+    environment = _set_up(caller)
     return {
         "session": begun["session"],
         "owner": begun["owner"],
@@ -57,29 +57,29 @@ def start(worker: Worker, *, take_over: bool = False) -> JsonObject:
         "restored": restored,
         "recovered": recovered,
         "environment": environment,
-        "stats": selection.stats(worker.store.read()),
+        "stats": selection.stats(caller.store.read()),
     }
 
 
-def _begin(change: TaskListChange, worker: Worker, take_over: bool) -> JsonObject:
+def _begin(change: TaskListChange, caller: Caller, take_over: bool) -> JsonObject:
     state, now = change.state, change.now
-    claim.refuse_rest(worker, state)
+    claim.refuse_rest(caller, state)
     if not take_over:
-        leases.refuse_other(state, worker, now)
+        leases.refuse_other(state, caller, now)
     found = leases.holder(state, now)
-    resumed = found is not None and found.owner == worker.session_owner
+    resumed = found is not None and found.owner == caller.session_owner
     if not resumed and not take_over and not state.config.concurrent:
-        leases.refuse_living(state, worker, now)
+        leases.refuse_living(state, caller, now)
     if resumed:
-        leases.keep(state, worker, now)
+        leases.keep(state, caller, now)
     else:
         state.raw["session_count"] = state.session_count + 1
         if not state.config.concurrent:
             if found:
                 change.note("WARN", f"the session of {found.owner} was taken over")
-            leases.take(state, worker, now)
-            change.note("LOCK", f"acquired (pid={worker.process.pid if worker.process else os.getppid()})")
-        leases.begin_outcomes(state, worker, now)
+            leases.take(state, caller, now)
+            change.note("LOCK", f"acquired (pid={caller.process.pid if caller.process else os.getppid()})")
+        leases.begin_outcomes(state, caller, now)
     change.touch()
     used_up = None
     if state.sessions_used_up:
@@ -87,46 +87,46 @@ def _begin(change: TaskListChange, worker: Worker, take_over: bool) -> JsonObjec
         state.raw["session"] = None
     return {
         "session": state.session_count,
-        "owner": worker.session_owner,
+        "owner": caller.session_owner,
         "mode": "concurrent" if state.config.concurrent else "exclusive",
         "resumed": resumed,
         "used_up": used_up,
     }
 
 
-def _set_up(worker: Worker) -> JsonObject | None:
+def _set_up(caller: Caller) -> JsonObject | None:
     """Run ``harness-init.sh``. If the script fails, run it once more. Return None if there is no such file.
 
     A second failure halts the list and raises ``PreflightFailed``.
     """
-    if not os.path.isfile(worker.layout.init_script):
+    if not os.path.isfile(caller.layout.init_script):
         return None
     for tries in (1, 2):
-        found, how = _run_script(worker)
+        found, how = _run_script(caller)
         if found["exit"] == 0:
-            worker.store.note("INIT", "Environment health check: PASS")
+            caller.store.note("INIT", "Environment health check: PASS")
             return {**found, "tries": tries}
         said = f"harness-init.sh failed ({how}): {found['tail'][-1] if found['tail'] else 'no output'}"
-        worker.store.note("ERROR", said, category="ENV_SETUP")
-    worker.store.change(lambda change: change.halt("ENV_SETUP", said))
+        caller.store.note("ERROR", said, category="ENV_SETUP")
+    caller.store.change(lambda change: change.halt("ENV_SETUP", said))
     raise PreflightFailed(said, hint="fix it, then: harness resume", output=found["tail"])
 
 
-def _run_script(worker: Worker) -> tuple[JsonObject, str]:
+def _run_script(caller: Caller) -> tuple[JsonObject, str]:
     """Run ``harness-init.sh`` once. Return its result, and a description of how the script ended."""
     from agent_harness.kernel import process
     from agent_harness.kernel.git.locate import folders_of_project
     from agent_harness.kernel.process.sandbox import of_agent, settings_from
 
-    wished = settings_from(worker.store.read().config.sandbox)
-    script = worker.layout.init_script
+    wished = settings_from(caller.store.read().config.sandbox)
+    script = caller.layout.init_script
     command = [script] if os.access(script, os.X_OK) else ["sh", script]
     done = process.run(
         command,
-        cwd=worker.layout.root,
+        cwd=caller.layout.root,
         env=process.scrubbed_environment(),
         timeout_seconds=clock.scaled(INIT_SECONDS),
-        sandbox=of_agent([worker.layout.root, worker.cwd], settings=wished, installs=True, reads=folders_of_project()),
+        sandbox=of_agent([caller.layout.root, caller.cwd], settings=wished, installs=True, reads=folders_of_project()),
     )
     from agent_harness.kernel.redact import redact
 
@@ -135,7 +135,7 @@ def _run_script(worker: Worker) -> tuple[JsonObject, str]:
     return {"exit": exit_code, "seconds": round(done.seconds, 3), "tail": lines[-40:]}, done.ending
 
 
-def end(worker: Worker) -> JsonObject:
+def end(caller: Caller) -> JsonObject:
     """End the session: write a STATS line to the log and release the session lease.
 
     If all tasks are done, also disable the hooks.
@@ -143,7 +143,7 @@ def end(worker: Worker) -> JsonObject:
 
     def act(change: TaskListChange) -> JsonObject:
         state, now = change.state, change.now
-        leases.refuse_other(state, worker, now)
+        leases.refuse_other(state, caller, now)
         numbers = selection.stats(state)
         change.note("STATS", progress.stats_text(numbers))
         if state.session is not None:
@@ -158,26 +158,26 @@ def end(worker: Worker) -> JsonObject:
             "finished": selection.finished(state),
         }
 
-    ended = worker.store.change(act)
+    ended = caller.store.change(act)
     if ended["finished"]:
-        worker.store.deactivate()
+        caller.store.deactivate()
     return ended
 
 
-def log_stats(worker: Worker) -> JsonObject:
+def log_stats(caller: Caller) -> JsonObject:
     """Return the number of tasks by status, and write these numbers to the log."""
-    numbers = selection.stats(worker.store.read())
-    worker.store.note("STATS", progress.stats_text(numbers))
+    numbers = selection.stats(caller.store.read())
+    caller.store.note("STATS", progress.stats_text(numbers))
     return {"stats": numbers}
 
 
-def pause(worker: Worker, why: str = "", *, by: str | None = None) -> JsonObject:
+def pause(caller: Caller, why: str = "", *, by: str | None = None) -> JsonObject:
     """Pause hooks, claims and runs until ``resume`` is called. ``by`` is the view in which the user asked for the
     pause.
     """
     said = f"{clock.timestamp()} {why}".strip() + "\n"
-    files.replace(worker.layout.pause, said.encode("utf-8", "replace"), follow=False)
-    worker.store.note("WARN", f"paused by {_person(by)}: {why}".rstrip(": "))
+    files.replace(caller.layout.pause, said.encode("utf-8", "replace"), follow=False)
+    caller.store.note("WARN", f"paused by {_person(by)}: {why}".rstrip(": "))
     return {"paused": True}
 
 
@@ -199,7 +199,7 @@ def _sweep(*folders: str) -> None:
                 files.sweep(os.path.join(folder, name))
 
 
-def resume(worker: Worker, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
+def resume(caller: Caller, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
     """End a pause and a halt, and reset the counter of agent starts; return the pause and the halt that were in force.
 
     Raise ``Superseded``, with nothing changed, if the present halt is not the one in ``shown``.
@@ -216,9 +216,9 @@ def resume(worker: Worker, *, by: str | None = None, shown: AskedQuestion | None
             change.note("WARN", f"{_person(by)} resumed after {found.get('category')}")
         return found
 
-    halt = worker.store.change(act)
-    was_paused = worker.store.paused()
+    halt = caller.store.change(act)
+    was_paused = caller.store.paused()
     if was_paused:
-        os.unlink(worker.layout.pause)
-    go_on(os.path.dirname(proven.ledger(worker.layout, make=False)))
+        os.unlink(caller.layout.pause)
+    go_on(os.path.dirname(proven.ledger(caller.layout, make=False)))
     return {"was_paused": was_paused, "halt": halt}

@@ -21,7 +21,7 @@ from agent_harness.parallel.items import ACCEPTED, ATTEMPT, BROKEN, GREEN, PARKE
 from agent_harness.parallel.workspaces import Workspace, copy_plain
 from agent_harness.protocols.tasklist import planning, proven, run, status
 from agent_harness.protocols.tasklist.attempts import validation
-from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.protocols.tasklist.claims.caller import Caller
 from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import IN_PLACE, State, Task
 from agent_harness.session import ledger
@@ -47,7 +47,7 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
     layout = TaskListLayout(os.path.join(workspace.folder, inputs["prefix"]))
     _seed(layout, workspace, inputs)
     before = next(ledger.newest_first(proven.ledger(layout)), None)
-    worker = Worker.open(layout, worker_id=job.slot, cwd=layout.root)
+    caller = Caller.open(layout, worker_id=job.slot, cwd=layout.root)
     found = registry.resolve_all(tuple(inputs["agents"]), configured=None, environ=os.environ)
     allowed = startable(found, _say, "harness run --agent SPEC", Path(layout.root))
     policy = RefusalPolicy.of_job(inputs)
@@ -55,7 +55,7 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
     seed = inputs["seed"]
     pot = SharedBudget(inputs["parallel"])
     ran = run.run(
-        worker,
+        caller,
         Dispatcher(allowed, policy, _say, told=taken_slot),
         max_tasks=1,
         max_minutes=inputs["max_minutes"],
@@ -74,12 +74,12 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
             ),
         ),
     )
-    state = worker.store.read()
+    state = caller.store.read()
     kept = os.path.join(folder, "sessions")
     costs = [*journal.read(layout.costs)]
     copy_plain(layout.sessions, kept, lambda name: name != "costs.jsonl")
     lines = ledger.after(proven.ledger(layout), before.n if before else 0)
-    task = worker.find(state, job.item)
+    task = caller.find(state, job.item)
     spent = status.paid(costs)
     found = _status_of(ran, state, task)
     if found["status"] == REJECTED and ran["exit_code"] == 9 and spent < pot.elsewhere(job.id, spent):

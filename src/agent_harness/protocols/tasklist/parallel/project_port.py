@@ -31,7 +31,7 @@ from agent_harness.protocols.tasklist.attempts import completed_proofs, final_lo
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
 from agent_harness.protocols.tasklist.attempts.list_files import ListFiles
 from agent_harness.protocols.tasklist.claims import claim, leases, sessions
-from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.protocols.tasklist.claims.caller import Caller
 from agent_harness.protocols.tasklist.layout import safe_name
 from agent_harness.protocols.tasklist.records import (
     BROKEN,
@@ -69,7 +69,7 @@ class TaskListProjectPort:
 
     def __init__(
         self,
-        worker: Worker,
+        caller: Caller,
         session: int,
         claimed: JsonObject,
         attempt: JsonObject,
@@ -81,20 +81,20 @@ class TaskListProjectPort:
         attempt: agents, policy, limits.
         """
         self.push_target = push_target
-        workspace = place_of(worker)
+        workspace = place_of(caller)
         assert workspace is not None
-        self._worker = worker
-        self._layout, self._store = worker.layout, worker.store
+        self._caller = caller
+        self._layout, self._store = caller.layout, caller.store
         self._git = workspace.git
         self._session = session
         self._claimed = claimed
         self._attempt = attempt
-        state = worker.store.read()
+        state = caller.store.read()
         self._config_before = json_object(state.raw.get("session_config")) or {}
         self._settings, self._sandbox = settings_of(state), state.config.sandbox  # changes by an agent do not count
         self._proofs_before = proven.proofs_of(state.tasks)
         self._is_open = kind_for(settings_from(self._sandbox)) is None  # to every agent
-        self._files = ListFiles(worker, state)
+        self._files = ListFiles(caller, state)
         self._script_before = _text_of(self._layout.init_script)
         self.checks_each = self._settings.check is not None  # workspaces do not have it
         self.own = workspace.exclude
@@ -115,7 +115,7 @@ class TaskListProjectPort:
         """
         state = self._list()
         if self._items is None:
-            self._items = open_items(self._worker, state)
+            self._items = open_items(self._caller, state)
         return self._items
 
     def _list(self) -> State:
@@ -147,7 +147,7 @@ class TaskListProjectPort:
         self._hold_list()
         found = self._put_back | dict.fromkeys(self._files.put_logs_back(), "")
         self._put_back.clear()
-        self._files = ListFiles(self._worker, self._store.read())
+        self._files = ListFiles(self._caller, self._store.read())
         return found
 
     def note_touched(self, item: str, message: str) -> None:
@@ -157,7 +157,7 @@ class TaskListProjectPort:
     def stopped(self) -> tuple[int, str] | None:
         """Return the exit code and message of the list's halt or pause, or None."""
         try:
-            claim.refuse_rest(self._worker, self._list())
+            claim.refuse_rest(self._caller, self._list())
         except HarnessError as error:
             return error.exit_code, error.message
         return None
@@ -201,7 +201,7 @@ class TaskListProjectPort:
                 seconds = DEFAULT_LEASE_SECONDS
                 owner = f"{job.id.partition('/')[0]}/{job.slot}"
                 lifecycle.start(task, owner=owner, token=job.id, at=change.now, lease_seconds=seconds, head=job.base)
-                process = self._worker.process.as_record() if self._worker.process else None
+                process = self._caller.process.as_record() if self._caller.process else None
                 task.raw.update(worktree=job.workspace, claimed_session=self._session)
                 task.raw.update(claimed_process=process, claimed_run=self._claimed)
                 change.note("Starting", task.title, task=task.id, end=f"(base={job.base[:7]}, {job.slot})")
@@ -221,7 +221,7 @@ class TaskListProjectPort:
         self._renew_at = time.monotonic() + RENEW_SECONDS
 
         def act(change: TaskListChange) -> None:
-            leases.keep(change.state, self._worker, change.now)
+            leases.keep(change.state, self._caller, change.now)
             for task in self._ours(change.state):
                 with suppress(HarnessError):
                     lifecycle.renew(task, change.now, DEFAULT_LEASE_SECONDS)
@@ -230,7 +230,7 @@ class TaskListProjectPort:
         self._change(act)
 
     def _ours(self, state: State) -> list[Task]:
-        me = self._worker.process.as_record() if self._worker.process else None
+        me = self._caller.process.as_record() if self._caller.process else None
         return [task for task in selection.in_progress(state) if task.claimed_process == me]
 
     def adopt(self, held: Sequence[str]) -> None:
@@ -243,7 +243,7 @@ class TaskListProjectPort:
             for task in selection.in_progress(change.state):
                 if task.claim_token in held:
                     ends = clock.moment(change.now.timestamp() + DEFAULT_LEASE_SECONDS)
-                    process = self._worker.process.as_record() if self._worker.process else None
+                    process = self._caller.process.as_record() if self._caller.process else None
                     task.raw.update(
                         claimed_process=process, claimed_run=self._claimed, lease_expires_at=clock.timestamp(ends)
                     )
@@ -266,7 +266,7 @@ class TaskListProjectPort:
         open_ones = (
             each for each in state.tasks if each.id != item and each.status != "completed" and not each.given_up
         )
-        asked = [self._worker.find(state, item), *islice(open_ones, OTHERS)]
+        asked = [self._caller.find(state, item), *islice(open_ones, OTHERS)]
         task, *others = self._as_kept(asked)
         raw = {name: value for name, value in task.copy().items() if name not in lifecycle.CLAIM_FIELDS}
         raw |= {"status": "pending", "depends_on": [], "base_ref": None}
@@ -525,25 +525,25 @@ class TaskListProjectPort:
 
     def close(self, paused: str) -> None:
         """End the session. If commits could not be pushed, also pause the list; ``paused`` is the reason."""
-        sessions.end(self._worker)
+        sessions.end(self._caller)
         if paused:
-            sessions.pause(self._worker, paused, by="harness run")
+            sessions.pause(self._caller, paused, by="harness run")
 
 
-def open_items(worker: Worker, state: State) -> list[OpenItem]:
+def open_items(caller: Caller, state: State) -> list[OpenItem]:
     """Return the tasks that may be started now, in the order in which they are selected."""
-    found = selection.eligible(state, lambda each: progress.last_error_time(worker.layout, each))
+    found = selection.eligible(state, lambda each: progress.last_error_time(caller.layout, each))
     return [
         OpenItem(id=task.id, name=safe_name(task.id), title=task.title, touches=tuple(texts(task.raw.get("touches"))))
         for task in found
     ]
 
 
-def left_run(worker: Worker) -> LeftRun:
+def left_run(caller: Caller) -> LeftRun:
     """Return a description of the dead run, reconstructed from the list and its log."""
-    tasks = leases.left_by_run(worker.store.read())
+    tasks = leases.left_by_run(caller.store.read())
     workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
-    claims, rejected = leases.jobs_of_run(tasks), progress.sent_back(worker.layout)
+    claims, rejected = leases.jobs_of_run(tasks), progress.sent_back(caller.layout)
     return LeftRun(workers=workers, branch=branch, claims=claims, rejected=rejected)
 
 

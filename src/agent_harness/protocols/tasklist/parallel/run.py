@@ -26,7 +26,7 @@ from agent_harness.protocols.tasklist import lifecycle, publish, run
 from agent_harness.protocols.tasklist.attempts import recover
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
 from agent_harness.protocols.tasklist.claims import environment_inventory, leases, sessions
-from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.protocols.tasklist.claims.caller import Caller
 from agent_harness.protocols.tasklist.parallel.project_port import (
     TaskListProjectPort,
     left_run,
@@ -38,7 +38,7 @@ from agent_harness.supervision import interruption
 
 
 def run_parallel(
-    worker: Worker,
+    caller: Caller,
     request: RunRequest,
     *,
     accounts: Sequence[str],
@@ -52,36 +52,36 @@ def run_parallel(
     ``UnsafeTree`` if there is no branch to merge to, or if this branch is checked out in another work tree. Raise the
     exceptions of ``sessions.start``.
     """
-    worker = run.own_worker(worker)
-    workspace, kept = place_of(worker), existing_folder(worker.layout.tasks, worker.layout.root)
+    caller = run.own_caller(caller)
+    workspace, kept = place_of(caller), existing_folder(caller.layout.tasks, caller.layout.root)
     target = branch_to_land_on(workspace.git if workspace else None, kept, request.branch, otherwise="harness run")
     assert workspace is not None
     if not workspace.exclude:
-        raise UnsafeTree("the task list is outside this work tree", hint=f"cd {worker.layout.root}")
-    before = settings_of(worker.store.read())
+        raise UnsafeTree("the task list is outside this work tree", hint=f"cd {caller.layout.root}")
+    before = settings_of(caller.store.read())
     publish.target_of(workspace.git, before.push, target)
-    with interruption.watched(worker.store.paused) as stop:
-        folder = made_folder(worker.layout.tasks, worker.layout.root)
+    with interruption.watched(caller.store.paused) as stop:
+        folder = made_folder(caller.layout.tasks, caller.layout.root)
         begun = PreparedRun.of(request, workspace.git, target, folder, refs=before.refs, say=say, stop=stop)
-        session = sessions.start(worker)
+        session = sessions.start(caller)
         for found in session["recovered"]:
             is_open = found["action"] == "resume"  # no agent here can compare its checkpoints with the files
-            done = recover.recover(worker, found["task_id"], "fail")[0] if is_open else found
+            done = recover.recover(caller, found["task_id"], "fail")[0] if is_open else found
             say(f"{done['task_id']}: {done['action']} ({done.get('reason') or 'it was interrupted'})")
         if not request.only_land:
             say(f"Session {session['session']} starting with {request.workers} workers...")
-        worker.store.change(lambda change: publish.setting_of_run(folder, change))
-        state = worker.store.read()
+        caller.store.change(lambda change: publish.setting_of_run(folder, change))
+        state = caller.store.read()
         settings = settings_of(state, say)
         begun.say_odd_touches({task.id: task.raw.get("touches") for task in state.tasks})
-        begun.rebuild_ledger(left_run(worker))
+        begun.rebuild_ledger(left_run(caller))
         limits = {"max_minutes": max_minutes, "max_cost_usd": max_cost_usd}
         attempt = {**request.told_attempts(), **limits, "parallel": folder, "is_closed_later": begun.engine is None}
         claimed = {"workers": request.workers, **({"branch": request.branch} if request.branch else {})}
         try:
             push_target = publish.target_of(workspace.git, settings.push, target, folder)
             done = begun.execute(
-                TaskListProjectPort(worker, int(session["session"]), claimed, attempt, push_target),
+                TaskListProjectPort(caller, int(session["session"]), claimed, attempt, push_target),
                 settings,
                 sandbox=state.config.sandbox,
                 max_attempts=_most(state, request.workers, request.max_attempts),
@@ -92,15 +92,15 @@ def run_parallel(
         except KeyboardInterrupt:
             done = {**INTERRUPTED}
             with stop.held():
-                sessions.end(worker)
+                sessions.end(caller)
         except HarnessError:
             with stop.held(), suppress(HarnessError):
-                sessions.end(worker)
+                sessions.end(caller)
             raise
         finally:
             _close_looks(folder, os.path.relpath(workspace.folder, workspace.git.top()))
-    otherwise = "harness run" if done.get("unpushed") else run.next_command(worker)
-    following = next_command(done, otherwise, paused=worker.store.paused())
+    otherwise = "harness run" if done.get("unpushed") else run.next_command(caller)
+    following = next_command(done, otherwise, paused=caller.store.paused())
     return {"session": session["session"], **done, "next": following}
 
 
@@ -123,7 +123,7 @@ def _most(state: State, workers: int, asked: int | None) -> int | None:
 
 
 def preview(
-    worker: Worker,
+    caller: Caller,
     *,
     workers: int,
     branch: str | None = None,
@@ -136,18 +136,18 @@ def preview(
 
     ``elsewhere`` means that the workers are on other machines.
     """
-    workspace, state = place_of(worker), worker.store.read()
-    kept = existing_folder(worker.layout.tasks, worker.layout.root)
+    workspace, state = place_of(caller), caller.store.read()
+    kept = existing_folder(caller.layout.tasks, caller.layout.root)
     target = branch_to_land_on(workspace.git if workspace else None, kept, branch, otherwise="harness run --dry-run")
     assert workspace is not None
-    folder = kept or os.path.join(worker.layout.root, "parallel")
+    folder = kept or os.path.join(caller.layout.root, "parallel")
     state.raw["session_config"] = publish.config_of_run(folder, state)
     settings = settings_of(state)
     known = read_preview(folder, workers, elsewhere=elsewhere)
     for task in leases.left_by_run(state):
         if known.plan.work(task.id).state not in (READY, LANDING) and task.id not in known.unsure:
             lifecycle.release(task)
-    items = open_items(worker, state)
+    items = open_items(caller, state)
     named = {each.id for each in items}
     waits = [task for task in state.tasks if task.status == "pending" and task.id not in named]
     most = _most(state, workers, max_tasks)

@@ -9,7 +9,7 @@ import pytest
 
 from agent_harness.errors import LeaseLost, NotOwner, UsageError
 from agent_harness.kernel import owner
-from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.protocols.tasklist.claims.caller import Caller
 from agent_harness.testing.repo import Repo
 from agent_harness.testing.task_list_project import TaskListProject, after, task
 
@@ -29,7 +29,7 @@ def project(tmp_path: Path) -> TaskListProject:
 
 
 @pytest.mark.parametrize(
-    ("worker", "token", "at", "task_id", "error"),
+    ("caller", "token", "at", "task_id", "error"),
     [
         ("me", "right", 0, "a", None),
         ("me", None, 0, "a", None),
@@ -47,13 +47,13 @@ def project(tmp_path: Path) -> TaskListProject:
 )
 def test_who_owns_a_claim(
     project: TaskListProject,
-    worker: str | None,
+    caller: str | None,
     token: str | None,
     at: float,
     task_id: str,
     error: type[Exception] | None,
 ) -> None:
-    found = project.worker(worker, token=token)
+    found = project.caller(caller, token=token)
     if error is None:
         assert found.own(project.store.read(), task_id, after(at)).id == "a"
     else:
@@ -64,28 +64,28 @@ def test_who_owns_a_claim(
 
 def test_what_is_given_wins_over_the_environment_and_blanks_name_nobody(project: TaskListProject) -> None:
     environ = {"HARNESS_WORKER_ID": " w1 ", "HARNESS_SESSION_ID": " ", "HARNESS_CLAIM_TOKEN": "t1"}
-    found = Worker.open(project.layout, environ=environ | {"CLAUDE_CODE_SESSION_ID": "client"})
+    found = Caller.open(project.layout, environ=environ | {"CLAUDE_CODE_SESSION_ID": "client"})
     assert (found.id, found.session_id, found.token) == ("w1", "client", "t1")
-    found = Worker.open(project.layout, environ=environ, worker_id="w2", session_id="s2", token="t2")
+    found = Caller.open(project.layout, environ=environ, worker_id="w2", session_id="s2", token="t2")
     assert (found.id, found.session_id, found.token) == ("w2", "s2", "t2")
-    found = Worker.open(project.layout, environ={}, worker_id="", session_id=" ")
+    found = Caller.open(project.layout, environ={}, worker_id="", session_id=" ")
     assert (found.id, found.session_id, found.token) == (None, None, None)
 
 
 def test_an_owner_is_the_worker_else_the_session_else_the_program(project: TaskListProject) -> None:
     host = gethostname()
-    assert project.worker("w", session="s").owner == "w"
-    assert project.worker(None, session="s").owner == f"{host}:s"
+    assert project.caller("w", session="s").owner == "w"
+    assert project.caller(None, session="s").owner == f"{host}:s"
     me = owner.current()
-    nobody = project.worker(None, session=None, process=me)
+    nobody = project.caller(None, session=None, process=me)
     assert nobody.owner == nobody.session_owner == f"{host}:{me.pid}"
 
 
 def test_two_commands_of_one_program_are_one_session_whatever_shells_are_between(project: TaskListProject) -> None:
     code = (
-        "from agent_harness.protocols.tasklist.claims.worker import Worker\n"
+        "from agent_harness.protocols.tasklist.claims.caller import Caller\n"
         "from agent_harness.protocols.tasklist.layout import TaskListLayout\n"
-        "print(Worker.open(TaskListLayout('.'), environ={}).session_owner)"
+        "print(Caller.open(TaskListLayout('.'), environ={}).session_owner)"
     )
     (project.root / "ask.py").write_text(code)
     plain = f"{sys.executable} ask.py; true"
@@ -98,20 +98,20 @@ def test_two_commands_of_one_program_are_one_session_whatever_shells_are_between
 
 
 def test_the_tree_is_the_top_of_the_work_tree_else_the_folder(project: TaskListProject, tmp_path: Path) -> None:
-    assert project.worker().git is None
-    assert project.worker().tree == str(project.root)
+    assert project.caller().git is None
+    assert project.caller().tree == str(project.root)
     repo = Repo(tmp_path / "repo").write("sub/x", "").commit()
-    inside = project.worker(cwd=str(repo.path / "sub"))
+    inside = project.caller(cwd=str(repo.path / "sub"))
     assert inside.tree == str(repo.path)
     (tmp_path / "odd/.git").mkdir(parents=True)
-    assert project.worker(cwd=str(tmp_path / "odd")).git is None
+    assert project.caller(cwd=str(tmp_path / "odd")).git is None
 
 
 @pytest.mark.parametrize("content", [None, "", "{", "[]", '"x"'])
 def test_a_claim_record_that_cannot_be_read_is_none(project: TaskListProject, content: str | None) -> None:
-    worker = project.worker()
+    caller = project.caller()
     if content is not None:
-        worker.keep_claim_record("a", {"x": 1})
-        assert worker.claim_record("a").record == {"x": 1}
+        caller.keep_claim_record("a", {"x": 1})
+        assert caller.claim_record("a").record == {"x": 1}
         Path(project.layout.claim("a")).write_text(content)
-    assert worker.claim_record("a").record == {}
+    assert caller.claim_record("a").record == {}

@@ -1,4 +1,4 @@
-"""Worker, the caller of all task list commands, with its session, claim token and work tree; renewal of its claim.
+"""Caller of the task list commands, with its session, claim token and work tree; renewal of its claim.
 
 A worker without an id is identified by its session. A session without an id is identified by the process in which the
 session runs. This is the nearest ancestor process that is not a shell, since an agent starts each command in a new
@@ -70,7 +70,7 @@ class ClaimRecord:
         return found if found.get("claim") == claim else {}
 
 
-class Worker:
+class Caller:
     """Caller of the task list's commands. Its data are trusted only if the state confirms them."""
 
     __slots__ = (
@@ -115,7 +115,7 @@ class Worker:
         environ: Mapping[str, str] | None = None,
         now: datetime | None = None,
         process: Owner | None = None,
-    ) -> Worker:
+    ) -> Caller:
         """Return a worker made from the arguments. For missing or blank arguments, environment variables are used.
 
         ``process`` is the process whose exit ends the session; by default it is found among the ancestor processes.
@@ -147,14 +147,14 @@ class Worker:
 
     @property
     def session_owner(self) -> str:
-        """Name under which this worker owns its session lease."""
+        """Name under which this caller owns its session lease."""
         if self.session_id:
             return self.session_id
         return f"{os.uname().nodename}:{self.process.pid if self.process else os.getppid()}"
 
     @property
     def owner(self) -> str:
-        """Name under which this worker owns its claims: its id, or if it has no id, its host and session."""
+        """Name under which this caller owns its claims: its id, or if it has no id, its host and session."""
         if self.id:
             return self.id
         if not self.session_id:
@@ -163,7 +163,7 @@ class Worker:
 
     @property
     def git(self) -> Git | None:
-        """Git client for this worker's own work tree; ``None`` outside a git repository."""
+        """Git client for this caller's own work tree; ``None`` outside a git repository."""
         if not self._git:
             self._git.append(self._find_git())
         return self._git[0]
@@ -190,7 +190,7 @@ class Worker:
         return written(self.tree)
 
     def own(self, state: State, task_id: str, now: datetime) -> Task:
-        """Return this worker's task in progress if its lease is valid; also renew the session lease.
+        """Return this caller's task in progress if its lease is valid; also renew the session lease.
 
         Raise ``UsageError`` for an unknown id, and ``NotOwner`` if the task is not in progress or belongs to another
         worker. Raise ``LeaseLost`` if the token differs or the lease has expired. A worker that slept until its lease
@@ -216,7 +216,7 @@ class Worker:
         return task
 
     def check_token(self, task: Task) -> None:
-        """Raise ``LeaseLost`` or ``NotOwner`` unless the worker's token is that of the task's present claim.
+        """Raise ``LeaseLost`` or ``NotOwner`` unless the caller's token is that of the task's present claim.
 
         Without a token the owner's name decides. An agent that lost its token in a context reset can therefore
         continue.
@@ -253,19 +253,19 @@ class Worker:
         files.write_json(self.layout.claim(task_id), record, follow=False)
 
 
-def renew(worker: Worker, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> JsonObject:
-    """Extend the lease of the worker's claim on a task. Raise ``LeaseLost``, ``NotOwner`` or ``UsageError``."""
+def renew(caller: Caller, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> JsonObject:
+    """Extend the lease of the caller's claim on a task. Raise ``LeaseLost``, ``NotOwner`` or ``UsageError``."""
 
     def act(change: TaskListChange) -> JsonObject:
-        task = worker.own(change.state, task_id, change.now)
+        task = caller.own(change.state, task_id, change.now)
         lifecycle.renew(task, change.now, lease_seconds)
         change.touch(task)
         return {"task_id": task.id, "lease_expires_at": task.raw.get("lease_expires_at")}
 
-    return worker.store.change(act)
+    return caller.store.change(act)
 
 
-def checkpoint(worker: Worker, task_id: str, step: int, total: int, description: str) -> JsonObject:
+def checkpoint(caller: Caller, task_id: str, step: int, total: int, description: str) -> JsonObject:
     """Record a finished step of a task in the state and in the log, and renew the claim."""
     from agent_harness.protocols.tasklist import progress
 
@@ -277,7 +277,7 @@ def checkpoint(worker: Worker, task_id: str, step: int, total: int, description:
     said = " ".join(description.split()).encode("utf-8", "replace").decode()
 
     def act(change: TaskListChange) -> JsonObject:
-        task = worker.own(change.state, task_id, change.now)
+        task = caller.own(change.state, task_id, change.now)
         lifecycle.checkpoint(task, step, total, said, change.now)
         held = task.lease
         lifecycle.renew(task, change.now, held.seconds if held else DEFAULT_LEASE_SECONDS)
@@ -291,17 +291,17 @@ def checkpoint(worker: Worker, task_id: str, step: int, total: int, description:
             "lease_expires_at": task.raw.get("lease_expires_at"),
         }
 
-    return worker.store.change(act)
+    return caller.store.change(act)
 
 
 class LeaseKeeper:
     """Callback that is called often and renews the lease after a third of its duration. It always returns False.
 
-    Raise ``LeaseLost`` or ``NotOwner`` if the worker has lost the claim. The worker's processes must then end.
+    Raise ``LeaseLost`` or ``NotOwner`` if the caller has lost the claim. The caller's processes must then end.
     """
 
-    def __init__(self, worker: Worker, task: Task) -> None:
-        self._worker = worker
+    def __init__(self, caller: Caller, task: Task) -> None:
+        self._caller = caller
         self._task_id = task.id
         self._seconds = task.lease.seconds if task.lease and task.lease.seconds > 0 else DEFAULT_LEASE_SECONDS
         self._next = time.monotonic() + self._seconds / 3
@@ -309,9 +309,9 @@ class LeaseKeeper:
     def __call__(self) -> bool:
         if time.monotonic() < self._next:
             return False
-        self._worker.store.take_links_away()
+        self._caller.store.take_links_away()
         try:
-            self._worker.store.change(self._renew)
+            self._caller.store.change(self._renew)
         except (Busy, StateDamaged):  # the end of the turn restores a list that was removed
             self._next = time.monotonic() + _SOON_SECONDS
         else:
@@ -319,11 +319,11 @@ class LeaseKeeper:
         return False
 
     def _renew(self, change: TaskListChange) -> None:
-        lifecycle.renew(self._worker.own(change.state, self._task_id, change.now), change.now, self._seconds)
+        lifecycle.renew(self._caller.own(change.state, self._task_id, change.now), change.now, self._seconds)
         change.touch()
 
 
-def run_step(worker: Worker, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> JsonObject:
+def run_step(caller: Caller, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> JsonObject:
     """Run a long command for a task, and renew the claim while it runs; return ``exit``, ``seconds`` and ``tail``.
 
     ``exit`` is None after a timeout. The command gets this process's environment. If the claim is lost, the command is
@@ -332,13 +332,13 @@ def run_step(worker: Worker, task_id: str, command: Sequence[str], *, timeout_se
     from agent_harness.kernel import process
     from agent_harness.kernel.redact import redact
 
-    task = worker.own(worker.store.read(), task_id, worker.store.now())
+    task = caller.own(caller.store.read(), task_id, caller.store.now())
     done = process.run(
         command,
-        cwd=worker.cwd,
-        env=worker.environ,
+        cwd=caller.cwd,
+        env=caller.environ,
         timeout_seconds=timeout_seconds,
-        stop=LeaseKeeper(worker, task),
+        stop=LeaseKeeper(caller, task),
     )
     lines = redact(done.output.decode("utf-8", "replace")).splitlines()
     return {
