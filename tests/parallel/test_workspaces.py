@@ -15,7 +15,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.owner import HOME_REPOSITORY
 from agent_harness.kernel.process.sandbox import AUTO, kind_for
 from agent_harness.parallel.merge_queue.refs import ProjectRefs
-from agent_harness.parallel.workspaces import Workspace, copy_plain, take_home
+from agent_harness.parallel.workspaces import Workspace, copy_plain, fetch_into
 from agent_harness.testing.repo import Repo
 
 OWN = ("harness-*", ".harness")
@@ -125,7 +125,7 @@ def test_a_candidate_comes_home_and_outlives_its_place_and_a_collection(scene: S
     """SC-15, SC-29."""
     scene.sh("echo two > app.py; git commit -q -am work")
     commit = scene.sh("git rev-parse HEAD")
-    take_home(scene.workspace.git, scene.home, commit, "refs/harness/work/item/1")
+    fetch_into(scene.workspace.git, scene.home, commit, "refs/harness/work/item/1")
     scene.prepare()
     scene.repo.git("reflog", "expire", "--expire=now", "--all")
     scene.repo.git("gc", "--prune=now", "--quiet")
@@ -155,7 +155,7 @@ def test_eight_places_made_committing_and_stashing_at_once(tmp_path: Path) -> No
                 subprocess.run(["sh", "-ec", command], cwd=workspace.folder, check=True, capture_output=True)
                 if Path(workspace.folder, "mine").read_text() != f"{number}.{turn}\n":
                     wrong.append((number, turn))
-                take_home(workspace.git, first.home, str(workspace.git.head()), f"refs/harness/work/{number}/{turn}")
+                fetch_into(workspace.git, first.home, str(workspace.git.head()), f"refs/harness/work/{number}/{turn}")
         except Exception as error:  # what any of them raises
             wrong.append(error)
 

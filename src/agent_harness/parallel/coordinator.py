@@ -99,8 +99,8 @@ class _Under:
 class Coordinator:
     """Coordinator of one parallel run. The run's ledger is in ``folder``."""
 
-    def __init__(self, home: ProjectPort, git: Git, folder: str, branch: str, terms: RunTerms) -> None:
-        self._port = home
+    def __init__(self, port: ProjectPort, git: Git, folder: str, branch: str, terms: RunTerms) -> None:
+        self._port = port
         self._git = git
         self._folder = folder
         self._branch = branch
@@ -121,7 +121,7 @@ class Coordinator:
         self._put_back: dict[str, str] = {}  # changes of the project, and where the found state is kept
         self._left_changed: dict[str, None] = {}  # changes of it, or outside, that are not reverted
         self._mailbox = requests.Mailbox(folder)
-        self._snapshot = RunSnapshot(home.snapshot)
+        self._snapshot = RunSnapshot(port.snapshot)
         self._mail_at = 0.0
         self._leave_by = 0.0  # of the monotonic clock, once the run is told to end
         self._began = time.monotonic()

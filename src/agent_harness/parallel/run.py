@@ -128,7 +128,7 @@ class PreparedRun:
 
     def execute(
         self,
-        home: ProjectPort,
+        port: ProjectPort,
         settings: ParallelSettings,
         *,
         sandbox: object,
@@ -154,7 +154,7 @@ class PreparedRun:
             policy=self.request.policy,
         )
         with self.stop.listening():
-            return Coordinator(home, self.git, self.folder, self.branch, terms).run()
+            return Coordinator(port, self.git, self.folder, self.branch, terms).run()
 
 
 def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:

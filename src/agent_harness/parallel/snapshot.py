@@ -147,11 +147,11 @@ def worker_on(found: JsonObject | None, item: str) -> Mapping[str, object] | Non
     return next((each for each in rows if str(each.get("item")) == item), None)
 
 
-def workspace_of(worker: Mapping[str, object], home: str) -> str | None:
+def workspace_of(worker: Mapping[str, object], state_folder: str) -> str | None:
     """Return the folder of a worker's workspace on this machine; ``None`` if the worker's slot name is invalid."""
     slot = str(worker.get("slot"))
     is_slot = slot[:1] == "w" and slot[1:].isdecimal()  # anybody may have written the file
-    return os.path.join(home, "parallel", "places", slot) if is_slot else None
+    return os.path.join(state_folder, "parallel", "places", slot) if is_slot else None
 
 
 def held(found: JsonObject | None) -> list[str]:

@@ -164,14 +164,14 @@ def _executor(named: str) -> tuple[str, str]:
 
 def execute(job: Job, folder: str) -> JsonObject:
     """Execute a job in its workspace. Return the protocol's result, to which the refs of saved work are added."""
-    home, workspace = Git(job.home), Workspace(job.workspace)
+    project, workspace = Git(job.home), Workspace(job.workspace)
     module, name = _executor(job.executor)
     with workspace.locked():
         if job.kind == ATTEMPT and not workspace.at_rest:
-            workspace.rescue(home, workspace.name, job.own)  # a worker was killed unnoticed
+            workspace.rescue(project, workspace.name, job.own)  # a worker was killed unnoticed
         workspace.at_rest = False
         if job.fresh:
-            _remove(job, workspace, home)
+            _remove(job, workspace, project)
         execute_of_protocol = getattr(import_module(module), name)
         result = _worked(job, workspace, lambda: execute_of_protocol(workspace, job, folder))
         if job.kind != ATTEMPT:
@@ -180,8 +180,8 @@ def execute(job: Job, folder: str) -> JsonObject:
             raise UnsafeTree(f"the repository of {workspace.folder} was destroyed")
         if result["status"] == ACCEPTED:
             ref = job.refs.candidate(job.name, job.fence)
-            workspaces.take_home(workspace.git, home, result["commit"], ref)
-        result["rescues"] = workspace.rescue(home, job.name, job.own)
+            workspaces.fetch_into(workspace.git, project, result["commit"], ref)
+        result["rescues"] = workspace.rescue(project, job.name, job.own)
         workspace.at_rest = True
     return result
 
@@ -191,10 +191,10 @@ def _worked(job: Job, workspace: Workspace, act: Callable[[], JsonObject]) -> Js
 
     No agent starts before the set-up is complete. SC-12, SC-17.
     """
-    home = Git(job.home)
+    project = Git(job.home)
     for is_new in (False, True):
         try:
-            _set_up(job, workspace, home)
+            _set_up(job, workspace, project)
         except (HarnessError, OSError) as error:
             if is_new:
                 raise WorkspaceNotSetUp(f"{workspace.folder} could not be set up: {error}") from None
@@ -210,23 +210,23 @@ def _worked(job: Job, workspace: Workspace, act: Callable[[], JsonObject]) -> Js
                     raise WorkspaceNotSetUp(error.message, output=error.data.get("output")) from None
                 failed = error
         sys.stdout.write(f"{failed}; once more in a new workspace\n")
-        _remove(job, workspace, home)
+        _remove(job, workspace, project)
     raise AssertionError("the second time returns or raises")
 
 
-def _remove(job: Job, workspace: Workspace, home: Git) -> None:
-    workspace.rescue(home, job.name, job.own)
+def _remove(job: Job, workspace: Workspace, project: Git) -> None:
+    workspace.rescue(project, job.name, job.own)
     if said := workspace_setup.tear_down(workspace.folder):
         sys.stdout.write(f"{said}\n")
     workspace.clear()
 
 
-def _set_up(job: Job, workspace: Workspace, home: Git) -> None:
+def _set_up(job: Job, workspace: Workspace, project: Git) -> None:
     was_there = os.path.isdir(workspace.folder)
-    workspace.prepare(home, job.base, job.branch, job.refs)
+    workspace.prepare(project, job.base, job.branch, job.refs)
     if job.kind == VERIFY and was_there and not workspace.drop_planted():
-        _remove(job, workspace, home)
-        workspace.prepare(home, job.base, job.branch, job.refs)
+        _remove(job, workspace, project)
+        workspace.prepare(project, job.base, job.branch, job.refs)
     workspace_setup.lend(job.home, workspace.git, job.lend)
 
 

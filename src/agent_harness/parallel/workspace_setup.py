@@ -51,12 +51,14 @@ _SCRIPTS = ("bin", "Scripts")
 _TOLD = ("HARNESS_WORKER", "HARNESS_SLOT", "HARNESS_PORT_", "HARNESS_DB_SUFFIX")
 
 
-def linkable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, installed: bool = True) -> tuple[str, ...]:
+def linkable_in(
+    project: Git, patterns: Sequence[str], own: Sequence[str], *, installed: bool = True
+) -> tuple[str, ...]:
     """Return the paths that are copied into workspaces: installed packages, and ignored files that match a pattern.
 
     The harness's own files are excluded.
     """
-    top = str(home.top())
+    top = str(project.top())
     ignored = ignored_paths(Git(top))
     wished = matcher([each for pattern in (*patterns, *_included(top)) for each in _anywhere(pattern)])
     is_ours = matcher(own)
@@ -65,22 +67,22 @@ def linkable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, insta
     return tuple(sorted(each for each in found if not is_ours(os.fsencode(each))))
 
 
-def not_linkable(home: Git, patterns: Sequence[str]) -> list[str]:
+def not_linkable(project: Git, patterns: Sequence[str]) -> list[str]:
     """Return a message for each configured file that is not copied into workspaces, with the reason."""
     found: list[str] = []
     for each in patterns:
-        path = os.path.normpath(os.path.join(home.top(), each))
-        if not path.startswith(f"{home.top()}{os.sep}"):
+        path = os.path.normpath(os.path.join(project.top(), each))
+        if not path.startswith(f"{project.top()}{os.sep}"):
             found.append(f"parallel.copy: {each} leads outside the project; it is ignored")
         elif os.path.islink(path):
             found.append(f"parallel.copy: {each} is a symbolic link; it is ignored")
-        elif home.ok("ls-files", "--error-unmatch", "--", f":(top,literal){each}"):
+        elif project.ok("ls-files", "--error-unmatch", "--", f":(top,literal){each}"):
             found.append(f"parallel.copy: {each} is tracked; workspaces have it as it is in the commit")
     return found
 
 
-def lend(home: str, workspace: Git, paths: Sequence[str]) -> None:
-    """Copy these paths of the project at ``home`` into a workspace. The workspace's own files are never overwritten."""
+def lend(project: str, workspace: Git, paths: Sequence[str]) -> None:
+    """Copy these paths of the project at ``project`` into a workspace. Its own files are kept."""
     folder = str(workspace.top())
     known = files.read_json(record) if os.path.exists(record := f"{folder}.lent") else {}
     if not paths and not known:
@@ -88,7 +90,7 @@ def lend(home: str, workspace: Git, paths: Sequence[str]) -> None:
     tracked = workspace.run("ls-files", "-z", "--", *paths).split(b"\0") if paths else []
     kept: dict[str, object] = {}
     for path in paths:
-        source, target = os.path.join(home, path), os.path.join(folder, path)
+        source, target = os.path.join(project, path), os.path.join(folder, path)
         is_tracked = any(each == os.fsencode(path) or each.startswith(os.fsencode(f"{path}/")) for each in tracked)
         if is_tracked or os.path.islink(source) or not os.path.exists(source) or not _leads_inside(target, folder):
             continue
@@ -104,7 +106,7 @@ def lend(home: str, workspace: Git, paths: Sequence[str]) -> None:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         _copy(source, target)
         for text in _texts_of(target):
-            _rename(text, home, folder)
+            _rename(text, project, folder)
         kept[path] = stamp
     if kept != known:
         files.write_json(record, kept)
@@ -212,7 +214,7 @@ class SetUp:
         return cls(**known)
 
 
-def set_up(workspace: Git, home: str, wished: SetUp) -> None:
+def set_up(workspace: Git, project: str, wished: SetUp) -> None:
     """Run the set-up command in a workspace, unless the last set-up is still valid.
 
     Files that git does not ignore are restored afterwards. Raise ``PreflightFailed``, with the last output lines, if
@@ -228,10 +230,10 @@ def set_up(workspace: Git, home: str, wished: SetUp) -> None:
     if known.get("digest") == digest:
         return
     told = {name: value for name, value in os.environ.items() if name.startswith(_TOLD)}
-    later = {"wished": wished.as_record(), "home": home, "variables": told}
+    later = {"wished": wished.as_record(), "home": project, "variables": told}
     files.write_json(record, {**later, "digest": ""})  # one that is cut off is made again
     if wished.command is not None:
-        done = _run(wished.command, wished, folder, home)
+        done = _run(wished.command, wished, folder, project)
         if done.exit_code != 0:
             lines = redact(done.output.decode("utf-8", "replace")).splitlines()[-_TAIL_LINES:]
             raise PreflightFailed(f"parallel.setup failed ({done.ending}): {wished.command}", output=lines)
@@ -257,12 +259,12 @@ def tear_down(folder: str) -> str | None:
 
 
 def _run(
-    command: str, wished: SetUp, folder: str, home: str, variables: Mapping[str, str] | None = None
+    command: str, wished: SetUp, folder: str, project: str, variables: Mapping[str, str] | None = None
 ) -> process.Completed:
     return process.run(
         command,
         cwd=folder,
-        env={**process.scrubbed_environment(), **(variables or {}), "HARNESS_HOME_DIR": home},
+        env={**process.scrubbed_environment(), **(variables or {}), "HARNESS_HOME_DIR": project},
         timeout_seconds=clock.scaled(wished.minutes * 60),
         sandbox=of_agent([folder], settings=settings_from(wished.sandbox), installs=True, reads=folders_of_project()),
     )

@@ -101,12 +101,12 @@ class Workspace:
         except (HarnessError, OSError, ValueError):
             return False
 
-    def prepare(self, home: Git, base: str, branch: str, refs: ProjectRefs) -> None:
+    def prepare(self, project: Git, base: str, branch: str, refs: ProjectRefs) -> None:
         """Reset the workspace to ``base``. Call ``rescue`` before, because the workspace's content is lost."""
-        home.update_ref(refs.workspace(self.name), base)  # so that no gc of the project removes the shared objects
+        project.update_ref(refs.workspace(self.name), base)  # so that no gc of the project removes the shared objects
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         remove(old := os.path.join(self.folder, ".git"))
-        _make_repository(home, Path(old), base, branch)
+        _make_repository(project, Path(old), base, branch)
         index = os.path.join(old, "index")
         with suppress(FileNotFoundError):
             shutil.copy2(self._index, index)
@@ -164,7 +164,7 @@ class Workspace:
         for path in (self.folder, self._index, f"{self.folder}.lent", f"{self.folder}.setup", self._ignored):
             remove(path)
 
-    def rescue(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
+    def rescue(self, project: Git, name: str, own: Sequence[str]) -> list[str]:
         """Save, as rescues in the project, the work that only the workspace has. Return the refs of these rescues.
 
         ``name`` is the item that was worked on last. If git cannot read the workspace, the folder is kept under another
@@ -173,7 +173,7 @@ class Workspace:
         if not os.path.isdir(self.folder):
             return []
         try:
-            return self._rescued(home, name, own)
+            return self._rescued(project, name, own)
         except (HarnessError, OSError, ValueError):
             number = 1
             while os.path.lexists(kept := f"{self.folder}.kept-{number}"):
@@ -182,14 +182,14 @@ class Workspace:
             self.clear()  # so that the next one is made with all that belongs into it
             return [kept]
 
-    def _rescued(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
+    def _rescued(self, project: Git, name: str, own: Sequence[str]) -> list[str]:
         git = self.git
         if git.repository.top != Path(os.path.realpath(self.folder)) or not _is_readable(git.git_dir()):
             raise UnsafeTree(f"{self.folder} no longer has its own repository")
-        with git.view(), home.view():
-            return self._taken_home(git, home, name, own)
+        with git.view(), project.view():
+            return self._fetched_into(git, project, name, own)
 
-    def _taken_home(self, git: Git, home: Git, name: str, own: Sequence[str]) -> list[str]:
+    def _fetched_into(self, git: Git, project: Git, name: str, own: Sequence[str]) -> list[str]:
         excluded = matcher(own)
         found: list[str] = []
         changed = [each for each in git.status() if not excluded(os.fsencode(each.path))]
@@ -204,8 +204,8 @@ class Workspace:
             with suppress(FileNotFoundError):
                 found += [oid.decode() for oid in _OID.findall(_bytes_of(Path(self.folder, ".git", log)))]
         found += [oid for ref, oid in refs.items() if ref.startswith("refs/heads/")]
-        found = [tip for tip in dict.fromkeys(found) if git.commit_of(tip) and home.commit_of(tip) is None]
-        return [kept_as(home, f"{RESCUE_REFS}/{name}", _brought(git, home, tip)) for tip in _tips(git, found)]
+        found = [tip for tip in dict.fromkeys(found) if git.commit_of(tip) and project.commit_of(tip) is None]
+        return [kept_as(project, f"{RESCUE_REFS}/{name}", _brought(git, project, tip)) for tip in _tips(git, found)]
 
 
 def _tips(git: Git, commits: list[str]) -> list[str]:
@@ -231,34 +231,34 @@ def kept_as(git: Git, folder: str, commit: str) -> str:
     return ref
 
 
-def take_home(workspace: Git, home: Git, commit: str, ref: str) -> None:
+def fetch_into(workspace: Git, project: Git, commit: str, ref: str) -> None:
     """Copy a commit with all its objects from a workspace into the project, under this ref."""
-    home.update_ref(ref, _brought(workspace, home, commit))
+    project.update_ref(ref, _brought(workspace, project, commit))
 
 
-def _brought(workspace: Git, home: Git, commit: str) -> str:
+def _brought(workspace: Git, project: Git, commit: str) -> str:
     """Copy a commit from the workspace into the project without creating a ref; return the commit.
 
     The workspace's own git settings are not used. All objects are checked on arrival; raise ``GitFailed`` if an object
     is missing.
     """
-    with home.view():
-        if home.commit_of(commit) is None:
+    with project.view():
+        if project.commit_of(commit) is None:
             words = ("pack-objects", "--revs", "--local", "--stdout", "-q")
             with workspace.view() as view:
-                pack = view.call(*words, input=f"{commit}\n--not\n{_borrowed(workspace, home)}".encode()).stdout
+                pack = view.call(*words, input=f"{commit}\n--not\n{_borrowed(workspace, project)}".encode()).stdout
             unpack = ("unpack-objects", "-q") if len(pack) < _PACK_BYTES else ("index-pack", "--stdin")
-            home.run(*unpack, "--strict", input=pack, timeout_seconds=600)
+            project.run(*unpack, "--strict", input=pack, timeout_seconds=600)
     return commit
 
 
-def _borrowed(workspace: Git, home: Git) -> str:
+def _borrowed(workspace: Git, project: Git) -> str:
     """Return the commit at which the workspace's job began; empty if the project does not have this commit.
 
     The id is read from a file that an agent may have changed.
     """
     found = text_of(workspace.git_dir() / "harness-base").strip()
-    return found if _WHOLE_ID.fullmatch(found) and home.commit_of(found) == found else ""
+    return found if _WHOLE_ID.fullmatch(found) and project.commit_of(found) == found else ""
 
 
 def _is_readable(git_dir: Path) -> bool:
@@ -286,31 +286,31 @@ def _bytes_of(path: Path) -> bytes:
     return found
 
 
-def _make_repository(home: Git, folder: Path, base: str, branch: str) -> None:
+def _make_repository(project: Git, folder: Path, base: str, branch: str) -> None:
     """Create a repository at ``base`` on this branch. It shares the project's objects and has copies of its tags, but
     no remotes or hooks.
     """
     for name in ("objects/info", "refs/heads", "info"):
         (folder / name).mkdir(parents=True)
-    (folder / "objects/info/alternates").write_bytes(os.fsencode(home.shared_dir() / "objects") + b"\n")
+    (folder / "objects/info/alternates").write_bytes(os.fsencode(project.shared_dir() / "objects") + b"\n")
     (folder / "HEAD").write_text(f"ref: {branch}\n")
     tip = folder / branch
     tip.parent.mkdir(parents=True, exist_ok=True)
     tip.write_text(f"{base}\n")
     (folder / "harness-base").write_text(f"{base}\n")
-    name, address = home.identity
+    name, address = project.identity
     sha256 = len(base) == 64
     (folder / "config").write_text(
         f"[core]\n\trepositoryFormatVersion = {int(sha256)}\n\tbare = false\n[gc]\n\tauto = 0\n"
         + ("[extensions]\n\tobjectFormat = sha256\n" if sha256 else "")
         + f"[user]\n\tname = {_quoted(name)}\n\temail = {_quoted(address)}\n"
     )
-    (folder / "info/exclude").write_text(home.repository_text("exclude"))
-    tags = "".join(f"{oid} {ref}\n" for ref, oid in sorted(home.refs_below("refs/tags/").items()))
+    (folder / "info/exclude").write_text(project.repository_text("exclude"))
+    tags = "".join(f"{oid} {ref}\n" for ref, oid in sorted(project.refs_below("refs/tags/").items()))
     (folder / "packed-refs").write_bytes(os.fsencode(tags))
     for each in ("shallow", "lfs"):
-        if (home.shared_dir() / each).exists():
-            (folder / each).symlink_to(home.shared_dir() / each)
+        if (project.shared_dir() / each).exists():
+            (folder / each).symlink_to(project.shared_dir() / each)
 
 
 def _quoted(text: str) -> str:

@@ -484,7 +484,7 @@ class JobTry:
         try:
             workspace, ref = Workspace(job.workspace), f"{_SAVED}-{number}"
             taken = snapshot.take(workspace.git, ref, exclude=job.own, message=f"Work on {job.name}, saved")
-            workspaces.take_home(workspace.git, Git(job.home), taken.commit, f"{_SAVED}/{job.name}")
+            workspaces.fetch_into(workspace.git, Git(job.home), taken.commit, f"{_SAVED}/{job.name}")
             workspace.git.update_ref(ref, None)
         except (HarnessError, OSError) as error:
             self._terms.say(f"{job.id}: not saved: {error}")

@@ -46,7 +46,7 @@ class MergeQueue:
 
     def __init__(
         self,
-        home: ProjectPort,
+        port: ProjectPort,
         git: Git,
         folder: str,
         *,
@@ -58,8 +58,8 @@ class MergeQueue:
         stop: Stop,
     ) -> None:
         self.branch = TargetBranch(git, branch, say)
-        self.lessons = Lessons(git, folder, home.common)
-        self._port = home
+        self.lessons = Lessons(git, folder, port.common)
+        self._port = port
         self._git = git
         self._folder = folder
         self._ledger = ledger
@@ -67,7 +67,7 @@ class MergeQueue:
         self._job = job
         self._say = say
         self._stop = stop
-        self._pusher = Pusher(home, git, folder, branch=self.branch, ledger=ledger, refs=refs, say=say)
+        self._pusher = Pusher(port, git, folder, branch=self.branch, ledger=ledger, refs=refs, say=say)
         self._audits = 0
         self._hunt: Search | None = None  # for the landing that made the head red
         self._red = ""  # that head

@@ -46,7 +46,7 @@ class Pusher:
 
     def __init__(
         self,
-        home: ProjectPort,
+        port: ProjectPort,
         git: Git,
         folder: str,
         *,
@@ -55,7 +55,7 @@ class Pusher:
         refs: ProjectRefs,
         say: Callable[[str], None],
     ) -> None:
-        self._port = home
+        self._port = port
         self._git = git
         self._proof = os.path.join(folder, "joined.json")
         self._branch = branch

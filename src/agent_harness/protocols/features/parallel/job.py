@@ -149,9 +149,9 @@ def _seed(project: Project, job: Job) -> None:
     remove(at.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(at.logs)
     project.store.finalize_in()
-    home = os.path.dirname(project.store.ledger())
+    state_folder = os.path.dirname(project.store.ledger())
     for name in OTHERS_STATE:
-        files.unlink(os.path.join(home, name))
+        files.unlink(os.path.join(state_folder, name))
     with suppress(FileNotFoundError):
         shutil.copyfile(inputs["verdicts"], project.store.ledger())
     contents = {at.baseline: inputs["baseline"], at.costs: inputs["costs"]}

@@ -69,20 +69,20 @@ def run_parallel(project: Project, request: RunRequest) -> JsonObject:
         in_run = 0.0 if known.closed else known.spent_usd
         before = costs.counted(project.store.costs()) - in_run
         attempt = {**request.told_attempts(), "spent_before_usd": before}
-        home = FeatureProjectPort(project, folder, request.workers, attempt, request.branch)
-        begun.say_odd_touches({f"#{f.id}": f.record.get("touches") for f in home.document().features})
+        port = FeatureProjectPort(project, folder, request.workers, attempt, request.branch)
+        begun.say_odd_touches({f"#{f.id}": f.record.get("touches") for f in port.document().features})
         if not request.only_land:
-            home.ask_next()
+            port.ask_next()
             questions.refuse_pending(project.store.state())
-            _adopt_unfinished(project, home, is_here=is_here)
+            _adopt_unfinished(project, port, is_here=is_here)
         if is_here:
             _commit_story(project)
         else:
-            home.baseline()
-        home.hold()
+            port.baseline()
+        port.hold()
         try:
             done = begun.execute(
-                home,
+                port,
                 settings,
                 sandbox=project.config.sandbox.model_dump(mode="json"),
                 max_attempts=request.max_attempts,
@@ -92,9 +92,9 @@ def run_parallel(project: Project, request: RunRequest) -> JsonObject:
         except KeyboardInterrupt:
             done = {**INTERRUPTED}
         if not request.only_land:
-            home.ask_next()
+            port.ask_next()
             done |= _doubt(project) if is_here and done["exit_code"] in (0, 1, 7) else {}
-        return _answer(project, done, home.document())
+        return _answer(project, done, port.document())
 
 
 def settings_of(project: Project) -> ParallelSettings:
@@ -147,7 +147,7 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
     return {**done, **more, "exit_code": code, "next": follows}
 
 
-def _adopt_unfinished(project: Project, home: FeatureProjectPort, *, is_here: bool) -> None:
+def _adopt_unfinished(project: Project, port: FeatureProjectPort, *, is_here: bool) -> None:
     """Move a serial run's unfinished work from the branch to a workspace, and roll the branch back.
 
     Raise ``UnsafeTree`` if this work is not on the target branch, or if the branch has commits on top of this work
@@ -165,7 +165,7 @@ def _adopt_unfinished(project: Project, home: FeatureProjectPort, *, is_here: bo
         told = f"Feature #{feature_id} is unfinished, and you have commits on top of it"
         raise UnsafeTree(told, hint=f"harness run  # or harness skip --feature {feature_id}")
     left = {"commit": head, "base": base, "partial": state.partial, "failure": state.last_failure}
-    home.keep_item(str(feature_id), wip=left)
+    port.keep_item(str(feature_id), wip=left)
     overrides.set_work_aside(project, feature_id)
 
 
