@@ -93,13 +93,13 @@ def read_bytes(path: AnyPath) -> bytes:
     return content
 
 
-def read_json(path: AnyPath, *, exact: bool = True) -> dict[str, Any]:
-    """Return the JSON object in a file. By default, numbers keep their original spelling.
+def read_json(path: AnyPath, *, exact: bool = True, content: bytes | None = None) -> dict[str, Any]:
+    """Return the JSON object in a file, or in the ``content`` that the caller has read from the file.
 
-    ``exact=False`` is for callers that do not write the object back (``jsontext.loads``). Raise ``StateDamaged`` if the
-    content is not a JSON object, and otherwise the errors of ``read_bytes``.
+    By default, numbers keep their original spelling. ``exact=False`` is for callers that do not write the object back
+    (``jsontext.loads``). Raise ``StateDamaged`` if the content is not a JSON object, and the errors of ``read_bytes``.
     """
-    content = read_bytes(path)
+    content = read_bytes(path) if content is None else content
     try:
         return _json_object(content, exact=exact)
     except ValueError as error:

@@ -277,12 +277,13 @@ def _after(text: str, at: int, sign: str) -> int:
     return jsontext.skip(text, at + 1)
 
 
-def read(path: AnyPath, name: str, known: ListDocument | None = None) -> ListDocument:
-    """Return the JSON object in a state file; ``name`` is the member with the long list.
+def read(path: AnyPath, name: str, known: ListDocument | None = None, *, content: bytes | None = None) -> ListDocument:
+    """Return the JSON object in a state file, or in the ``content`` that the caller has read from the file.
 
-    If the file still has the content of ``known``, return ``known``. Raise ``FileNotFoundError`` or ``StateDamaged``.
+    ``name`` is the member with the long list. If the content is that of ``known``, return ``known``. Raise
+    ``FileNotFoundError`` or ``StateDamaged``.
     """
-    content = files.read_bytes(path)
+    content = files.read_bytes(path) if content is None else content
     if known and known.content == content:
         return known
     try:

@@ -29,7 +29,7 @@ from agent_harness.protocols.tasklist.records import ACCEPT, CHECKED, Task, json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.layout import TaskListLayout
@@ -202,8 +202,8 @@ def _proven_record(home: str) -> JsonObject:
 # ---- a copy of the list ----------------------------------------------------------------------------------------------
 
 
-def keep_list(layout: TaskListLayout) -> None:
-    """Copy the present list to the folder outside the project. Call this under the lock.
+def keep_list(layout: TaskListLayout, read: Callable[[], bytes]) -> None:
+    """Copy the present list, as ``read`` returns it, to the folder outside the project. Call this under the lock.
 
     If that folder is not writable, as in an agent's sandbox, the copy is not changed.
     """
@@ -213,7 +213,7 @@ def keep_list(layout: TaskListLayout) -> None:
     path = os.path.join(home, STATE_FILE)
     try:
         with open(f"{path}.new", "wb") as copy:
-            copy.write(files.read_bytes(layout.tasks))
+            copy.write(read())
         os.replace(f"{path}.new", path)
     except (OSError, HarnessError):  # a full disk, which the list itself has reported
         return

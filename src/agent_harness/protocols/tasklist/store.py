@@ -11,6 +11,7 @@ import os
 
 from agent_harness.errors import ConfigurationError, Refused, StateDamaged
 from agent_harness.kernel import clock, files
+from agent_harness.kernel.shared_content import SharedContent
 from agent_harness.protocols.tasklist import records
 
 TYPE_CHECKING = False
@@ -133,12 +134,15 @@ class TaskStore:
         self.layout = layout
         self.lock_timeout_seconds = lock_timeout_seconds
         self._now = now
+        self._content = SharedContent(layout.tasks)
         self._seen: ListDocument | None = None
         self._used: ListDocument | None = None  # a process that ends soon need not free thousands of tasks
 
     def read(self) -> records.State:
         """Return the present state of the list without taking the lock."""
-        return read(self.layout)
+        return records.State(
+            _load(self.layout, lambda path: files.read_json(path, exact=False, content=self._content.read()))
+        )
 
     def look(self) -> records.State:
         """Return the state for a caller that will then call ``change``. The file is not read again unless it changes.
@@ -153,7 +157,7 @@ class TaskStore:
         from agent_harness.kernel.json import list_file
 
         seen, self._seen = self._seen, None
-        self._used = _load(self.layout, lambda path: list_file.read(path, "tasks", seen))
+        self._used = _load(self.layout, lambda path: list_file.read(path, "tasks", seen, content=self._content.read()))
         return self._used
 
     def now(self) -> datetime:
@@ -231,7 +235,7 @@ class TaskStore:
                 from agent_harness.protocols.tasklist import proven
 
                 change.write(self.layout.tasks, before=still_ours)
-                proven.keep_list(self.layout)
+                proven.keep_list(self.layout, self._content.read)
             for line in change.lines:
                 self.log(line)
 

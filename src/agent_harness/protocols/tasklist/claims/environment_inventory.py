@@ -29,7 +29,7 @@ from agent_harness.verification.command import (
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.claims.caller import Caller
-    from agent_harness.protocols.tasklist.records import Task
+    from agent_harness.protocols.tasklist.records import SessionConfig, Task
 
 
 _MOST_OPEN = 200  # tasks whose checks are read
@@ -46,13 +46,14 @@ def look(caller: "Caller", task: "Task") -> None:
         return
     record.first = FirstLook(*caller.first_look) if caller.first_look else None
     by, folder, state = caller.goes_on, folder_of(caller), caller.store.look()
+    in_place = _in_place(caller, state.config)
     open_ones = (each for each in state.tasks if each.status != "completed" and not each.given_up)
     later = (each.validation_command for each in islice(open_ones, _MOST_OPEN))
     wanted = around(
         [(command, folder) for command in dict.fromkeys((task.validation_command, *later)) if command],
-        in_place=_in_place(caller),
+        in_place=in_place,
         settings=settings_from(state.config.sandbox),
-        linked=linked_by(folder) if caller.git and not _in_place(caller) else (),
+        linked=linked_by(folder) if caller.git and not in_place else (),
         confined=bool(caller.goes_on),  # a direct claim has no sandbox of the harness
     )
     if record.goes_on(wanted, by):
@@ -82,13 +83,14 @@ def note_end(caller: "Caller", task: "Task", *, completed: bool) -> None:
     record, has_more = _record_of(caller), task.may_change or (task.cleanup and not completed)
     if has_more or not (caller.goes_on and record.is_unchanged):
         frees = released(task.may_change if completed else ())
-        held = not _in_place(caller) and kind_for(settings_from(caller.store.look().config.sandbox)) is not None
+        config = caller.store.read().config
+        held = not _in_place(caller, config) and kind_for(settings_from(config.sandbox)) is not None
         again = not (completed and held)
         record.end(project=Path(folder_of(caller)), frees=frees, again=again)
 
 
-def _in_place(caller: "Caller") -> bool:
-    return place_of(caller) is None or caller.store.look().config.isolation == IN_PLACE
+def _in_place(caller: "Caller", config: "SessionConfig") -> bool:
+    return place_of(caller) is None or config.isolation == IN_PLACE
 
 
 def rest(caller: "Caller", *, is_left_open: bool = False) -> None:
