@@ -15,7 +15,6 @@ def blake2b(content: bytes, size: int) -> str:
 
 
 def sha256(content: bytes) -> str:
-    """Return the SHA-256 digest of ``content`` in hexadecimal."""
     try:
         from _sha256 import sha256 as make  # pyrefly: ignore[missing-import]  # Python 3.11
     except ImportError:

@@ -33,19 +33,12 @@ _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -> None:
-    """Append a record to a log as one line. If the log's folder is missing, create it. Raise ``Refused`` if writing
-    fails.
-
-    With ``durable``, the record is on disk when the function returns.
-    """
+    """Append one line; a missing folder is created. ``durable``: it is on disk at return. Raise ``Refused``."""
     _append(path, jsontext.line(dict(record)).encode("utf-8", "replace") + b"\n", durable=durable)
 
 
 def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
-    """Append one line of text to a log. Line breaks and control characters in the text are escaped.
-
-    The line, including its newline, is cut to ``limit_bytes``.
-    """
+    """Append one line, cut to ``limit_bytes`` with its newline. Line breaks and control characters are escaped."""
     line = text.translate(_ESCAPES).encode("utf-8", "replace")
     if len(line) >= limit_bytes:
         line = line[: limit_bytes - 1 - len(_CUT)].decode("utf-8", "ignore").encode() + _CUT
@@ -58,7 +51,7 @@ def read(path: AnyPath) -> Iterator[dict[str, Any]]:
 
 
 def tail(path: AnyPath, count: int) -> list[dict[str, Any]]:
-    """Return the last ``count`` records of a log, oldest first. The run time does not depend on the log's length."""
+    """Return the last ``count`` records, oldest first. The run time does not depend on the log's length."""
     return _last(newest(path), count)
 
 
@@ -78,8 +71,6 @@ def backwards(path: AnyPath) -> Iterator[str]:
 
 
 class News:
-    """Records that were added to a log since the last read."""
-
     __slots__ = ("anew", "damaged", "records")
 
     def __init__(self, records: list[dict[str, Any]], *, damaged: int = 0, anew: bool = False) -> None:
@@ -89,10 +80,7 @@ class News:
 
 
 class Follower:
-    """Reader of a growing log that returns each record once. A read without new records costs one system call.
-
-    An unfinished last line is returned only when complete.
-    """
+    """Reader of a growing log, each record once and only when complete. A read without news costs one system call."""
 
     __slots__ = ("_file", "_offset", "_stamp", "path")
 
@@ -103,9 +91,7 @@ class Follower:
         self._stamp: object = None
 
     def news(self) -> News:
-        """Return the records that were added to the log since the last call. Raise ``Refused`` or ``StateDamaged`` if
-        the file cannot be read.
-        """
+        """Return the records added since the last call. Raise ``Refused`` or ``StateDamaged`` if unreadable."""
         stamp = stamp_of(self.path)
         if stamp == self._stamp:
             return News([])

@@ -49,7 +49,7 @@ class Owner:
         self.uid = uid
 
     def as_record(self) -> dict[str, object]:
-        """Return the process identity as a JSON object with members in a fixed order."""
+        """Return a JSON object with members in a fixed order."""
         return {
             "pid": self.pid,
             "start_time": self.start_time,
@@ -60,10 +60,7 @@ class Owner:
 
     @classmethod
     def from_record(cls, record: object) -> Owner | None:
-        """Return the process identity in a JSON record; ``None`` if a member is missing or invalid.
-
-        Additional members are ignored.
-        """
+        """Return the identity in a JSON record; ``None`` if a member is missing or invalid. Others are ignored."""
         if not isinstance(record, dict):
             return None
         pid, uid = record.get("pid"), record.get("uid")
@@ -89,15 +86,12 @@ class Owner:
 
 
 def current() -> Owner:
-    """Return the identity of this process."""
     own = of(os.getpid())
     return own or Owner(os.getpid(), "", _boot_id(), _host(), os.getuid())
 
 
 def of(pid: int) -> Owner | None:
-    """Return the identity of the process that has this pid now; ``None`` if there is no such process, or only a
-    zombie.
-    """
+    """Return the identity of the process with this pid; ``None`` without one, or if it is a zombie."""
     if not exists(pid):
         return None
     start_time, uid = _look(pid)
@@ -118,10 +112,8 @@ def exists(pid: int) -> bool:
 
 
 def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
-    """Return the state of a process. ``dead`` requires proof, such as a pid that no longer exists.
-
-    ``unknown`` means that the process is on another host, or in a container whose pids are invisible here.
-    """
+    """Return the state; ``dead`` requires proof, such as a pid that no longer exists. ``unknown``: the process is on
+    another host, or in a container whose pids are invisible here."""
     if owner.host != _host():
         return "unknown"
     boot, _, space = owner.boot_id.partition("/")
@@ -155,11 +147,8 @@ def processes_tagged(name: str, value: str) -> list[int]:
 
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
-    """Raise ``Refused`` if a harness agent that works on ``root`` started this process, directly or indirectly.
-
-    If ``root`` is None, agents of any project are refused. Commands that are reserved for the user call this function.
-    An agent that hides the parents of its processes is not detected.
-    """
+    """Raise ``Refused`` if an agent that works on ``root`` (None: on any project) started this process, even
+    indirectly. For commands reserved to the user. An agent that hides the parents of its processes is not detected."""
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
         places = [each[name] for name in _PLACES if each.get(name)]
@@ -202,16 +191,13 @@ def _is_zombie(pid: int) -> bool:
 
 
 def parent_of(pid: int) -> int | None:
-    """Return the pid of a process's parent; ``None`` if the process does not exist or /proc is missing."""
     fields = _stat_fields(pid)
     return int(fields[1]) if fields else None
 
 
 def environments() -> Iterator[Mapping[str, str]]:
-    """Yield the environment of this process, then the readable initial environments of its ancestors.
-
-    These environments identify the program that started a command, even if the command removed its own variables.
-    """
+    """Yield the environment of this process, then the readable initial ones of its ancestors. They show who started a
+    command, even if it removed its own variables."""
     yield os.environ
     above: int | None = os.getppid()
     for _ in range(_MOST_ANCESTORS):
@@ -237,9 +223,7 @@ def _stat_fields(pid: int) -> list[str] | None:
 
 
 def _boot_id() -> str:
-    """Return the boot id, followed in a container by ``/`` and the pid namespace; empty if the system has no boot
-    id.
-    """
+    """Return the boot id, in a container with ``/`` and the pid namespace; empty without a boot id."""
     try:
         boot = _read(f"{_PROC}/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
         space = os.readlink(f"{_PROC}/self/ns/pid")

@@ -20,7 +20,7 @@ PREFIX = "harness-tmp-"
 
 
 class TemporaryFolder:
-    """Context manager for a new folder that only this user can access. The folder exists until ``close``."""
+    """New folder that only this user can access, until ``close``, which may be repeated."""
 
     def __init__(self) -> None:
         _sweep_once()
@@ -37,7 +37,6 @@ class TemporaryFolder:
         self.close()
 
     def close(self) -> None:
-        """Remove the folder and its content. Repeated calls are harmless."""
         if self._held >= 0:
             remove_tree(self.path)
             os.close(self._held)
@@ -102,10 +101,8 @@ def _open(path: str) -> int:
 
 
 def remove(path: str) -> None:
-    """Remove a file, a folder with its content, or a symbolic link. A link's target stays.
-
-    A missing path is ignored. Raise ``OSError`` as ``os.unlink`` does; parts of a folder that cannot be removed stay.
-    """
+    """Remove a file, a folder or a symbolic link, if it exists. Raise ``OSError`` as ``os.unlink`` does; parts of a
+    folder that cannot be removed stay."""
     if os.path.isdir(path) and not os.path.islink(path):
         remove_tree(path)
     else:
@@ -114,10 +111,8 @@ def remove(path: str) -> None:
 
 
 def remove_tree(folder: str | os.PathLike[str]) -> bool:
-    """Remove a folder and its content, whatever its depth and permissions. Return True if the folder no longer exists.
-
-    Symbolic links are not followed. No other process may be using the folder.
-    """
+    """Remove a folder of any depth and permissions that no other process uses, without following symbolic links. Return
+    True if it no longer exists."""
     top = os.fspath(folder)
     if os.path.isdir(top) and not os.path.islink(top):
         while _thinned(top) and os.path.lexists(top):  # a long list can lose its place while it is shortened
@@ -126,10 +121,8 @@ def remove_tree(folder: str | os.PathLike[str]) -> bool:
 
 
 def _thinned(top: str) -> bool:
-    """Remove as much of the folder as possible in one pass; return True if anything was removed.
-
-    Each subfolder is moved to the top before it is read, so neither paths nor a stack grow with the depth.
-    """
+    """Remove as much of the folder as possible in one pass; return True if anything was removed. Each subfolder is
+    moved to the top before it is read, so neither paths nor a stack grow with the depth."""
     token, moved, removed = secrets.token_hex(8), 0, 0
     waiting = [top]
     while waiting:

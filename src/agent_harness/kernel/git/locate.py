@@ -50,17 +50,13 @@ OPERATION_FILES = (
 
 
 class PathChange(NamedTuple):
-    """One changed path. ``status`` is one letter for a change between commits, and two, as in ``git status``, for a
-    work tree.
-    """
+    """One changed path. ``status`` is a letter between commits; for a work tree two, as in ``git status``."""
 
     status: str
     path: str
 
 
 class Commit(NamedTuple):
-    """One commit in a range of commits."""
-
     sha: str
     subject: str
     author: str  # name and address
@@ -68,15 +64,13 @@ class Commit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """State of HEAD: commit, tree and branch."""
-
     commit: str | None  # None on a branch without a commit
     tree: str | None
     branch: str  # refs/heads/… or "detached"
 
 
 class Upstream(NamedTuple):
-    """Push target of a branch: the remote, the branch on the remote, and the local tracking ref."""
+    """Push target of a branch. ``tracking`` is the local tracking ref."""
 
     remote: str
     branch: str  # refs/heads/… on the remote
@@ -85,9 +79,7 @@ class Upstream(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """Result of a push or a fetch. If the remote refuses or is unreachable, the result records this; no error is
-    raised.
-    """
+    """Result of a push or a fetch, also of one that was refused or found nobody."""
 
     ok: bool
     rejected: bool  # the remote has commits that we do not have, or refuses this ref
@@ -96,15 +88,12 @@ class Pushed:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """The three folders of a git repository: top of the work tree, git directory, and shared directory."""
-
     top: Path
     git_dir: Path  # HEAD and the index
     shared_dir: Path  # refs, objects and settings; another folder than git_dir in a linked work tree
 
     @property
     def folders(self) -> tuple[Path, Path, Path]:
-        """All three folders of the repository: work tree, git directory and shared directory."""
         return self.top, self.git_dir, self.shared_dir
 
 
@@ -119,10 +108,7 @@ def locate(start: Path) -> Repository | None:
 
 
 def folders_of_project(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """Return the repository folders of the project that an agent in a workspace of a parallel run must not change.
-
-    The result is empty outside a workspace.
-    """
+    """Return the project's repository folders that an agent in a workspace must not change; empty elsewhere."""
     found = locate(Path(named)) if (named := environ.get(HOME_REPOSITORY)) else None
     return found.folders if found else ()
 
@@ -164,10 +150,7 @@ def _shared_dir(git_dir: Path) -> Path:
 
 
 def text_of(path: str | os.PathLike[str]) -> str:
-    """Return the text of a small file; an empty text if the file is missing, unreadable, or not a regular file.
-
-    A pipe is not opened, because reading a pipe could block forever.
-    """
+    """Return a small file's text; empty if missing, unreadable or not regular, because a pipe could block forever."""
     try:
         if not os.path.isfile(path):
             return ""

@@ -30,8 +30,6 @@ LOCK = ".lock"
 
 @dataclass(frozen=True, kw_only=True)
 class GitFiles:
-    """Recorded state of git's own files, from which ``put_right`` restores them."""
-
     repository: Repository
     commit: str | None  # that was checked out
     refs: Mapping[str, bytes | None]  # HEAD, packed-refs and the branch, by their paths
@@ -42,9 +40,7 @@ class GitFiles:
 
 
 def remember(git: Git) -> GitFiles | None:
-    """Return the current state of git's own files; ``None`` outside a repository, or if git cannot read them even
-    now.
-    """
+    """Return the state of git's own files; ``None`` outside a repository, or if git cannot read them even now."""
     if not git.is_repository:
         return None
     repository = git.repository
@@ -83,9 +79,7 @@ def put_right(before: GitFiles) -> list[str]:
 
 
 def damage(repository: Repository) -> tuple[str, str] | None:
-    """Return a message about an unreadable HEAD or packed-refs file, and a command that repairs it; ``None`` if both
-    are fine.
-    """
+    """Return a message about an unreadable HEAD or packed-refs, and the command that repairs it; ``None`` if fine."""
     path, packed = _head(repository), _packed(repository)
     if not _is_sound(path, _bytes(path), repository):
         return f"git cannot read {path}", f"echo 'ref: refs/heads/main' >{shlex.quote(path)}  # or another branch"
@@ -97,10 +91,7 @@ def damage(repository: Repository) -> tuple[str, str] | None:
 
 
 def aside_folder(repository: Repository) -> str:
-    """Return the folder that keeps replaced git files; create the folder if it is missing.
-
-    A symbolic link in the folder's path is removed.
-    """
+    """Return the folder for replaced git files, created if missing. Symbolic links in its path are removed."""
     folder = f"{own_folder(repository)}/left"
     files.own_place(f"{folder}/kept", os.fspath(repository.git_dir))
     return folder
@@ -163,9 +154,7 @@ def _is_id(content: bytes | None) -> bool:
 
 
 def _readable_packed(git: Git, was: bytes, found: bytes) -> bytes:
-    """Return the content for packed-refs: the recorded refs, plus those refs of the damaged file whose objects
-    exist.
-    """
+    """Return content for packed-refs: the recorded refs, and those of the damaged file whose objects exist."""
     rows = _rows(was)
     rows |= {ref: oid for ref, oid in _rows(found).items() if rows.get(ref) == oid or git.ok("cat-file", "-e", oid)}
     lines = [f"{oid} ".encode() + ref for ref, oid in sorted(rows.items())]

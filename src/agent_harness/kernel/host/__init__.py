@@ -58,8 +58,6 @@ _LONGEST_INPUT = 256 * 1024
 
 
 class AccountTerms:
-    """Limits of one account: concurrent agents and input tokens per minute."""
-
     __slots__ = ("agents", "input_tokens_per_minute")
 
     def __init__(self, agents: int, input_tokens_per_minute: int | None = None) -> None:
@@ -68,10 +66,7 @@ class AccountTerms:
 
 
 class HostSlot:
-    """One slot for an agent or a check run on this machine. A process has the slot until it releases the slot.
-
-    If the state folder cannot be written, the slot holds no lock.
-    """
+    """One slot for an agent or a check run, until released. Without a writable state folder, it holds no lock."""
 
     __slots__ = ("_lock", "_path")
 
@@ -80,9 +75,7 @@ class HostSlot:
         self._path = path
 
     def tell(self, told: JsonObject) -> None:
-        """Write a description of the slot's use into the slot's file, in place. Errors such as a full disk are
-        ignored.
-        """
+        """Describe the slot's use in its file, in place. Errors such as a full disk are ignored."""
         if not self._path:
             return
         text = jsontext.dumps(told).encode()
@@ -99,7 +92,6 @@ class HostSlot:
             os.close(descriptor)
 
     def release(self) -> None:
-        """Release the slot. Repeated calls are harmless."""
         if self._lock:
             self._lock.release()
 
@@ -113,7 +105,6 @@ def _settings() -> JsonObject:
 
 
 def limits() -> Mapping[str, int]:
-    """Return the maximum number of slots of each kind on this machine."""
     return _limits(_settings())
 
 
@@ -148,7 +139,7 @@ def _count(value: object, most: int) -> int | None:
 
 
 def take(kind: str, told: JsonObject) -> HostSlot | None:
-    """Take a slot of this machine; return ``None`` if all slots are taken. ``told`` describes the use of the slot."""
+    """Take a slot, whose use ``told`` describes; return ``None`` if all are taken."""
     folder = trusted_state.of_user(FOLDER)
     if folder is None:
         return HostSlot()
@@ -179,10 +170,7 @@ def note_input(account: str, tokens: int) -> None:
 
 
 def input_since(account: str, seconds: float) -> int:
-    """Return the number of input tokens that an account has used in the last ``seconds``.
-
-    Call this function within ``choosing``, because it sometimes removes older entries.
-    """
+    """Return the input tokens of the last ``seconds``. Call within ``choosing``: this may remove older entries."""
     path, now = _input_path(account), time.time()
     try:
         content = files.read_bytes(path) if path else b""
@@ -239,7 +227,6 @@ def holders() -> list[JsonObject]:
 
 
 def working(account: str) -> int:
-    """Return the number of running agents of an account."""
     folder = trusted_state.of_user(FOLDER, make=False)
     return sum(each.get("account") == account for each in _holders(folder, AGENTS)) if folder else 0
 

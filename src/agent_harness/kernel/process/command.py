@@ -33,8 +33,6 @@ _STDERR_LOG_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """Result of a command that has ended."""
-
     exit_code: int | None  # None: ended by a limit or ``stop``, or killed together with its lifeline
     output: bytes  # standard output and error as they came, the last ``keep_bytes``
     truncated: bool  # there was more
@@ -46,7 +44,7 @@ class Completed:
 
     @property
     def ending(self) -> str:
-        """Short text about how the command ended: ``timed out``, ``exceeded a limit``, or its exit code."""
+        """``timed out``, ``exceeded a limit``, or the exit code."""
         return "timed out" if self.timed_out else "exceeded a limit" if self.over_limit else f"exit {self.exit_code}"
 
 
@@ -76,8 +74,7 @@ def run(
     limits access and resources.
 
     Raise ``ToolMissing`` or ``Refused`` if the command cannot be started. An exception in ``on_output`` or ``stop``, or
-    Ctrl-C, ends the command and is raised again.
-    """
+    Ctrl-C, ends the command and is raised again."""
     began = time.monotonic()
     deadline = _FOREVER if timeout_seconds is None else began + timeout_seconds
     tail = OutputTail(keep_bytes)
@@ -106,9 +103,7 @@ def run(
 
 
 def _watch(client: SupervisorClient, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
-    """Read and write the pipes until the command ends. Return why the harness ended it: ``limit``, ``stop`` or an empty
-    text.
-    """
+    """Move the pipes until the command ends. Return why the harness ended it: ``limit``, ``stop``, or empty."""
     why = ""
     look_again = _STOP_LOOK_SECONDS if stop else _FOREVER
     while not client.finished:
@@ -145,8 +140,7 @@ def start(
     ``keep_background`` lets background processes, such as a development server, run until ``stop`` or the harness ends.
     ``own_temporary`` sets ``TMPDIR`` to a separate folder, removed at the end. ``sandbox`` limits access and resources.
 
-    Raise ``ToolMissing`` or ``Refused`` if the command cannot be started.
-    """
+    Raise ``ToolMissing`` or ``Refused`` if the command cannot be started."""
     tag = run_id or new_run_id()
     with ExitStack() as kept:
         if own_temporary:
@@ -169,15 +163,13 @@ def exit_status(code: int) -> int:
 
 
 def new_run_id() -> str:
-    """Return a unique run tag of 128 random bits, in hexadecimal."""
+    """Return 128 random bits in hexadecimal."""
     return os.urandom(16).hex()
 
 
 class Running:
-    """Context manager for a running command. The command is stopped at the end of the context.
-
-    Output waits in the pipe until it is read. Only one thread may read; any thread may call ``write`` and ``stop``.
-    """
+    """Running command, which is stopped at the end of the context. Output waits in the pipe until it is read. Only one
+    thread may read; any thread may call ``write`` and ``stop``."""
 
     def __init__(
         self,
@@ -208,20 +200,18 @@ class Running:
 
     @property
     def group(self) -> int:
-        """Pid of the command. It is also the command's process group and session id."""
+        """Pid of the command, which is also its process group and session id."""
         return self._client.pid
 
     @property
     def record(self) -> dict[str, object]:
-        """JSON values that ``end_orphans`` needs after a crash: the supervisor as owner, ``run_id`` and ``group``."""
+        """JSON values for ``end_orphans`` after a crash: the supervisor as owner, ``run_id`` and ``group``."""
         facts: dict[str, object] = {"run_id": self.run_id, "group": self.group}
         return {**self.owner.as_record(), **facts} if self.owner else facts
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code of the command, negative for a signal; ``None`` while the command runs, or if its exit was not
-        observed.
-        """
+        """Exit code, negative for a signal; ``None`` while the command runs, or if its exit was not observed."""
         return self._client.exit_code
 
     @property
@@ -231,27 +221,21 @@ class Running:
 
     @property
     def over_limit(self) -> str:
-        """Description of the limit that the command exceeded, worded as the end of a sentence; empty if no limit was
-        exceeded.
-        """
+        """Limit that the command exceeded, worded as the end of a sentence; empty if none."""
         return limits.told(self._client.over_limit) if self._client.over_limit else ""
 
     @property
     def at_end(self) -> bool:
-        """True if the command and its descendants have exited and every line of output has been read."""
+        """True once the command and its descendants have exited and every line was read."""
         return self._client.finished and not self._lines
 
     @property
     def stderr_tail(self) -> bytes:
-        """Last 64 KiB of standard error. It is empty if standard error is merged into the output."""
+        """Last 64 KiB of standard error; empty if it is merged into the output."""
         return self._stderr.bytes()
 
     def read_line(self, timeout_seconds: float) -> bytes | None:
-        """Return the next line of output without its line end; ``None`` if no line arrived in time, or at the end of
-        the output.
-
-        A line over 1 MiB is cut and marked as cut.
-        """
+        """Return the next line without its end, cut and marked over 1 MiB; ``None`` after the timeout or at the end."""
         until = time.monotonic() + timeout_seconds
         while (line := self._lines.pop()) is None and not self._client.finished:
             left = until - time.monotonic()
@@ -261,38 +245,29 @@ class Running:
         return line
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Return the exit code as soon as the command has exited; ``None`` after the timeout.
-
-        The output is still read while waiting: the latest 4 MiB of unread output are kept for ``read_line``.
-        """
+        """Return the exit code once the command has exited; ``None`` after the timeout. Output is read meanwhile, and
+        its latest 4 MiB are kept for ``read_line``."""
         until = _FOREVER if timeout_seconds is None else time.monotonic() + timeout_seconds
         while not self._client.exited and (left := until - time.monotonic()) > 0:
             self._pump(left)
         return self.exit_code
 
     def write(self, text: bytes) -> bool:
-        """Write bytes to the command's standard input. If the pipe is full, the rest is sent while the output is read.
-
-        Return False if standard input is closed at either end.
-        """
+        """Write to standard input; a full pipe takes the rest while output is read. Return False if it is closed."""
         return self._client.write(text)
 
     def close_input(self) -> None:
-        """Close the command's standard input as soon as all bytes are written."""
         self._client.end_input()
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the command and its descendants by SIGTERM, and by SIGKILL after ``grace_seconds``. Return when all have
-        exited.
-
-        The latest output can still be read. Repeated calls are harmless.
-        """
+        """Send SIGTERM, and SIGKILL after ``grace_seconds``. Return when the command and its descendants have exited.
+        The latest output can still be read. Repeated calls are harmless."""
         self._client.stop(grace_seconds)
         while not self._client.ended:
             self._pump(_FOREVER)
 
     def close(self) -> None:
-        """Kill all remaining processes of the command and release its resources. Repeated calls are harmless."""
+        """Kill what remains of the command and release its resources. Repeated calls are harmless."""
         try:
             self._client.close()
         finally:
@@ -309,7 +284,7 @@ class Running:
 
 
 def _each(*sinks: Callable[[bytes], object] | None) -> Callable[[bytes], object]:
-    """Return a sink that passes every chunk of output to each of the given sinks, in order."""
+    """Return a sink that passes every chunk to each of the given sinks, in order."""
     found = [sink for sink in sinks if sink is not None]
 
     def take(chunk: bytes) -> None:

@@ -34,10 +34,8 @@ TRUE = ("true", "input", "1", "yes", "on")
 
 
 def converted(operation: Operation, index: str, listing: bytes, found: walk.Scan) -> list[bytes]:
-    """Return those unchanged paths of a scan whose bytes may differ from their git object.
-
-    ``listing`` describes the index. This is fast if neither attributes nor settings ask for a conversion.
-    """
+    """Return the unchanged paths whose bytes may differ from their git object. ``listing`` describes the index. This is
+    fast if neither attributes nor settings ask for a conversion."""
     everywhere = operation.notes.settings.get("core.autocrlf", "false").lower() in TRUE
     if not everywhere and not _has_attributes(operation, listing, found):
         return []
@@ -89,12 +87,9 @@ def _size(path: bytes) -> int:
 
 
 def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") -> Snapshot:
-    """Take a snapshot of the work tree and store it under a new ref. If nothing changed, the only cost is one ``git
-    status`` call.
-
-    ``exclude`` contains patterns of the harness's own files, relative to the root of ``git``; these files are left out.
-    Raise ``UnsafeTree`` if a git operation is unfinished, a path is in conflict, or the ref exists.
-    """
+    """Take a snapshot and store it under a new ref; without changes, this costs one ``git status``. ``exclude``:
+    patterns of the harness's own files below the root of ``git``, which are left out. Raise ``UnsafeTree`` if a git
+    operation is unfinished, a path is in conflict, or the ref exists."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
@@ -182,9 +177,7 @@ def _with_everything(
 
 
 def _note_racy(operation: Operation, plain: str, full: str) -> None:
-    """Record in the notes the index entries that are too recent to be trusted. Files that the user left out are not
-    recorded.
-    """
+    """Note the index entries that are too recent to be trusted, except files that the user left out."""
     second = second_now(operation.room.folder)
     found = {index: racy(index, second, id_bytes=operation.id_bytes()) for index in {plain, full}}
     texts: dict[str, dict[str, str] | None] = {}
@@ -200,9 +193,7 @@ def _note_racy(operation: Operation, plain: str, full: str) -> None:
 
 
 def _note_modes(operation: Operation, full: str) -> None:
-    """Record in the notes the permissions of every file, because git stores only one bit. This needs one ``lstat`` per
-    file.
-    """
+    """Note every file's permissions, because git stores only one bit. This needs one ``lstat`` per file."""
     modes: dict[str, dict[bytes, int]] = {"100644": {}, "100755": {}}
     for path, git_mode in operation.modes(full).items():
         with suppress(OSError):
