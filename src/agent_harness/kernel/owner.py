@@ -33,6 +33,7 @@ _PLACES = ("HARNESS_PROJECT_DIR", "HARNESS_STATE_ROOT")  # the agent's folder
 HOME_REPOSITORY = "HARNESS_HOME_REPOSITORY"
 """Environment variable that contains the project's path. It is set for an agent in a workspace of a parallel run."""
 _MOST_ANCESTORS = 64
+_READ_BYTES = 1 << 14
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the Linux kernel
 
 
@@ -143,7 +144,7 @@ def processes_tagged(name: str, value: str) -> list[int]:
                 continue
         return sorted(found)
     pids = (entry for entry in os.listdir(_PROC) if entry.isdecimal())
-    return sorted(int(pid) for pid in pids if wanted in _environment(pid).split(b"\0"))
+    return sorted(int(pid) for pid in pids if _is_tagged(pid, wanted))
 
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
@@ -165,13 +166,13 @@ def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
             )
 
 
-def _environment(pid: str) -> bytes:
+def _is_tagged(pid: str, wanted: bytes) -> bool:
+    """Read before looking at the user: the end of every command reads all processes, and nearly none is tagged."""
     try:
-        if os.stat(f"{_PROC}/{pid}").st_uid != os.geteuid():
-            return b""
-        return _read(f"{_PROC}/{pid}/environ")
+        found = _read(f"{_PROC}/{pid}/environ")
+        return wanted in found and wanted in found.split(b"\0") and os.stat(f"{_PROC}/{pid}").st_uid == os.geteuid()
     except OSError:
-        return b""
+        return False
 
 
 def _look(pid: int) -> tuple[str, int]:
@@ -237,8 +238,14 @@ def _host() -> str:
 
 
 def _read(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:
-        return file.read()
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = os.read(descriptor, _READ_BYTES)
+        while part := os.read(descriptor, _READ_BYTES) if found else b"":
+            found += part
+        return found
+    finally:
+        os.close(descriptor)
 
 
 def _look_elsewhere(pid: int) -> tuple[str, int]:
