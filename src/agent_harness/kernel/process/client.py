@@ -15,9 +15,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Self
 
 from agent_harness.errors import HarnessError, Refused, ToolMissing
-from agent_harness.kernel.process import orphans, supervisor
+from agent_harness.kernel.process import limits, orphans, supervisor
 
 Sink = Callable[[bytes], object]
 
@@ -34,7 +35,7 @@ class SupervisorClient:
     command.
 
     ``exit_code`` is set once the command has exited: negative if killed by a signal, ``None`` if the exit was never
-    observed. ``over_limit`` is set if the command exceeded a limit; ``limits.told`` returns its text. ``ended``: the
+    observed. ``over_limit`` is the limit that the command exceeded, worded as the end of a sentence. ``ended``: the
     command and its descendants have exited. ``finished``: their output has also been read to the end."""
 
     def __init__(
@@ -71,7 +72,7 @@ class SupervisorClient:
             self.close()
             raise
 
-    def __enter__(self) -> "SupervisorClient":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -79,6 +80,7 @@ class SupervisorClient:
 
     @property
     def exited(self) -> bool:
+        """True once the command itself has exited; its descendants may still be running."""
         return self.ended or self.exit_code is not None
 
     @property
@@ -102,7 +104,7 @@ class SupervisorClient:
             if not self.ended and self._take_over_at is not None and time.monotonic() >= self._take_over_at:
                 self._take_over()
 
-    def stop(self, grace_seconds: float) -> None:
+    def terminate(self, grace_seconds: float) -> None:
         """Ask for SIGTERM now and SIGKILL after ``grace_seconds``. Call ``pump`` until the command has ended."""
         if not self.ended:
             with self._closing, contextlib.suppress(OSError):
@@ -119,7 +121,7 @@ class SupervisorClient:
             self._write_input()
             return self._input in self._open
 
-    def end_input(self) -> None:
+    def close_input(self) -> None:
         """Close standard input as soon as all queued bytes are written."""
         with self._lock:
             self._input_ends = True
@@ -277,7 +279,7 @@ class SupervisorClient:
             self.pid = int(rest[0])
             self._watch_command()
         elif word == "limit":
-            self.over_limit = " ".join(rest)
+            self.over_limit = limits.told(" ".join(rest))
         elif word == "exited":
             self.exit_code = int(rest[0])
             self._close(self._input)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_harness.kernel import owner
-from agent_harness.kernel.process import limits
 from agent_harness.kernel.process.client import SupervisorClient
 from agent_harness.kernel.process.launch_spec import Sandbox, scrubbed_environment, write_order
 from agent_harness.kernel.process.orphans import end_orphans
@@ -88,10 +87,9 @@ def run(
     finally:
         if written:
             written.close()
-    over_limit = limits.told(client.over_limit) if client.over_limit else ""
-    output = tail.bytes()
+    over_limit, output = client.over_limit, tail.bytes()
     return Completed(
-        exit_code=None if why or client.over_limit else client.exit_code,
+        exit_code=None if why or over_limit else client.exit_code,
         output=output + f"\n[the harness killed the command: it {over_limit}]\n".encode() if over_limit else output,
         truncated=tail.total_bytes > len(output),
         timed_out=why == "limit",
@@ -110,7 +108,7 @@ def _watch(client: SupervisorClient, deadline: float, stop: Callable[[], bool] |
         if not why and not client.exited:
             why = "limit" if time.monotonic() >= deadline else "stop" if stop and stop() else ""
             if why:
-                client.stop(grace_seconds)
+                client.terminate(grace_seconds)
         look = _FOREVER if why or client.exited else min(deadline - time.monotonic(), look_again)
         client.pump(look)
     return why
@@ -167,7 +165,7 @@ def new_run_id() -> str:
     return os.urandom(16).hex()
 
 
-class Running:
+class Running(SupervisorClient):
     """Running command, which is stopped at the end of the context. Output waits in the pipe until it is read. Only one
     thread may read; any thread may call ``write`` and ``stop``."""
 
@@ -179,9 +177,8 @@ class Running:
         given: bytes | None,
         merge_stderr: bool,
         stderr_log: CappedLog | None,
-        heard: tuple[Callable[[bytes], object] | None, Callable[[bytes], object] | None] = (None, None),
+        heard: tuple[Callable[[bytes], object] | None, Callable[[bytes], object] | None],
     ) -> None:
-        self.run_id = run_id
         self._lines = Lines()
         self._stderr = OutputTail(_STDERR_TAIL_BYTES)
         self.kept = ExitStack()  # closed once nothing of the command is left
@@ -189,19 +186,13 @@ class Running:
         # No sink may refer to this object: an unreferenced command must end at once, not at a garbage collection.
         output = _each(self._lines.feed, on_output)
         errors = None if merge_stderr else _each(self._stderr.add, on_errors, stderr_log.write if stderr_log else None)
-        self._client = SupervisorClient(order, run_id, sink=output, error_sink=errors, given=given)
-        self.owner = owner.of(self._client.lifeline_pid)
-
-    def __enter__(self) -> "Running":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().__init__(order, run_id, sink=output, error_sink=errors, given=given)
+        self.owner = owner.of(self.lifeline_pid)
 
     @property
     def group(self) -> int:
         """Pid of the command, which is also its process group and session id."""
-        return self._client.pid
+        return self.pid
 
     @property
     def record(self) -> dict[str, object]:
@@ -210,24 +201,9 @@ class Running:
         return {**self.owner.as_record(), **facts} if self.owner else facts
 
     @property
-    def exit_code(self) -> int | None:
-        """Exit code, negative for a signal; ``None`` while the command runs, or if its exit was not observed."""
-        return self._client.exit_code
-
-    @property
-    def exited(self) -> bool:
-        """True once the command itself has exited; its descendants may still be running."""
-        return self._client.exited
-
-    @property
-    def over_limit(self) -> str:
-        """Limit that the command exceeded, worded as the end of a sentence; empty if none."""
-        return limits.told(self._client.over_limit) if self._client.over_limit else ""
-
-    @property
     def at_end(self) -> bool:
         """True once the command and its descendants have exited and every line was read."""
-        return self._client.finished and not self._lines
+        return self.finished and not self._lines
 
     @property
     def stderr_tail(self) -> bytes:
@@ -237,9 +213,9 @@ class Running:
     def read_line(self, timeout_seconds: float) -> bytes | None:
         """Return the next line without its end, cut and marked over 1 MiB; ``None`` after the timeout or at the end."""
         until = time.monotonic() + timeout_seconds
-        while (line := self._lines.pop()) is None and not self._client.finished:
+        while (line := self._lines.pop()) is None and not self.finished:
             left = until - time.monotonic()
-            self._pump(left)
+            self.pump(left)
             if left <= 0:
                 return self._lines.pop()
         return line
@@ -248,34 +224,27 @@ class Running:
         """Return the exit code once the command has exited; ``None`` after the timeout. Output is read meanwhile, and
         its latest 4 MiB are kept for ``read_line``."""
         until = _FOREVER if timeout_seconds is None else time.monotonic() + timeout_seconds
-        while not self._client.exited and (left := until - time.monotonic()) > 0:
-            self._pump(left)
+        while not self.exited and (left := until - time.monotonic()) > 0:
+            self.pump(left)
         return self.exit_code
-
-    def write(self, text: bytes) -> bool:
-        """Write to standard input; a full pipe takes the rest while output is read. Return False if it is closed."""
-        return self._client.write(text)
-
-    def close_input(self) -> None:
-        self._client.end_input()
 
     def stop(self, grace_seconds: float = 5.0) -> None:
         """Send SIGTERM, and SIGKILL after ``grace_seconds``. Return when the command and its descendants have exited.
         The latest output can still be read. Repeated calls are harmless."""
-        self._client.stop(grace_seconds)
-        while not self._client.ended:
-            self._pump(_FOREVER)
+        self.terminate(grace_seconds)
+        while not self.ended:
+            self.pump(_FOREVER)
 
     def close(self) -> None:
         """Kill what remains of the command and release its resources. Repeated calls are harmless."""
         try:
-            self._client.close()
+            super().close()
         finally:
             self._finish()
 
-    def _pump(self, timeout_seconds: float) -> None:
-        self._client.pump(timeout_seconds)
-        if self._client.finished:
+    def pump(self, timeout_seconds: float) -> None:
+        super().pump(timeout_seconds)
+        if self.finished:
             self._finish()
 
     def _finish(self) -> None:
