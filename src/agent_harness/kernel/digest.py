@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["blake2b", "sha256"]
-
 
 def blake2b(content: bytes, size: int) -> str:
     """Return the BLAKE2b digest of ``content`` in hexadecimal. ``size`` is the length of the digest in bytes."""

@@ -16,18 +16,6 @@ from agent_harness.kernel import retry
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = [
-    "CATEGORIES",
-    "Category",
-    "Row",
-    "category",
-    "classify",
-    "first_match",
-    "names_limit",
-    "rows",
-    "wants_money",
-]
-
 Row = tuple[str, tuple[str, ...]]
 """Name of a category, and the regular expressions that recognise the category in a text."""
 

@@ -30,35 +30,6 @@ if TYPE_CHECKING:
     C = TypeVar("C")
     T = TypeVar("T")
 
-__all__ = [
-    "MAX_BYTES",
-    "EditedMeanwhile",
-    "change",
-    "damaged",
-    "disk_refusal",
-    "digest",
-    "drop_links",
-    "dumps",
-    "folders_between",
-    "free_name",
-    "is_inside",
-    "open_regular",
-    "own_place",
-    "read_bytes",
-    "read_json",
-    "refusal",
-    "repeated",
-    "replace",
-    "restore",
-    "stamp_of",
-    "sweep",
-    "sync_folder",
-    "temporary_name",
-    "unlink",
-    "write_json",
-]
-
-
 MAX_BYTES = 64 << 20
 """Maximum size in bytes of a state file. A larger file is not read."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     K = TypeVar("K", bound=Hashable)
 
-__all__ = ["blocked", "cycles", "dependents", "missing", "order", "ready"]
-
 
 def ready(work: Mapping[K, Iterable[K]], done: Container[K]) -> list[K]:
     """Return the items that are not done but whose dependencies are all done, in the order of ``work``."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Follower", "News", "append", "append_line", "backwards", "newest", "read", "tail", "tail_lines"]
-
 MAX_LINE_BYTES = 16 << 20
 """Maximum length of a line in bytes. The harness never writes longer lines, and readers skip them."""
 

@@ -15,8 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = ["Lease", "expired", "grace_seconds", "must_stop", "new_token", "renewed"]
-
 LONGEST_SECONDS = 31 * 86_400.0
 """Maximum length of a lease, in seconds."""
 

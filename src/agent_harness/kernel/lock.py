@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     from agent_harness.kernel.files import AnyPath
     from agent_harness.kernel.owner import Owner
 
-__all__ = [
-    "LOCK_FILE",
-    "Lock",
-    "LockFile",
-    "LockLost",
-    "await_lock",
-    "directory_for",
-    "holder",
-    "try_lock",
-]
 LOCK_FILE = ".harness-lock"
 SHARED_FOLDER = "/tmp"  # noqa: S108  # the name that shell scripts use
 _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)

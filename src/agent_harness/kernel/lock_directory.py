@@ -23,8 +23,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LockDirectory"]
-
 START_SECONDS = 2.0
 """Time in seconds within which the process that created a lock directory must write its pid into the directory."""
 

@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Literal
 
-__all__ = [
-    "Owner",
-    "current",
-    "environments",
-    "exists",
-    "of",
-    "parent_of",
-    "processes_tagged",
-    "refuse_agents",
-    "state",
-]
-
 _PROC = "/proc"
 _PLACES = ("HARNESS_PROJECT_DIR", "HARNESS_STATE_ROOT")  # the agent's folder
 HOME_REPOSITORY = "HARNESS_HOME_REPOSITORY"

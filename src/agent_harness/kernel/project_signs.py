@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     Kind = Literal["tasklist", "features", "longtask"]
 
-__all__ = ["LIST", "SIGNS", "is_left"]
-
 LIST = "harness-tasks.json"
 
 SIGNS: tuple[tuple[Kind, tuple[str, ...]], ...] = (

@@ -38,16 +38,6 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.lock import Lock
 
-__all__ = [
-    "FIRST_GUESS_SECONDS",
-    "LONGEST_GUESS_SECONDS",
-    "LimitClock",
-    "RateLimit",
-    "clearing",
-    "reopening",
-    "sentence",
-]
-
 FIRST_GUESS_SECONDS = 30.0
 LONGEST_GUESS_SECONDS = 300.0
 FORGOTTEN_AFTER_SECONDS = 86_400.0

@@ -15,8 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["MASK", "is_secret_name", "mask_from_now_on", "redact", "secret_names"]
-
 MASK = "***"
 _SHORTEST_OWN_VALUE = 8
 

@@ -11,17 +11,6 @@ import math
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
-__all__ = [
-    "LONGEST_SECONDS",
-    "Wait",
-    "find_wait",
-    "later_end",
-    "next_delay",
-    "parse_retry_after",
-    "seconds_asked",
-    "too_late",
-]
-
 LONGEST_SECONDS = 31 * 86_400.0
 """Longest wait that a provider can request, in seconds."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.project_signs import Kind
 
-__all__ = ["NAMES", "PIN", "STATUS", "Root", "find", "is_anew", "kept_copy", "not_here"]
-
 PIN = "HARNESS_STATE_ROOT"
 """Name of the environment variable that sets the folder of a task list."""
 NAMES = {"features": "feature project", "tasklist": "task list", "longtask": "long task"}

@@ -14,8 +14,6 @@ from functools import cache
 from types import TracebackType
 from typing import Self
 
-__all__ = ["PREFIX", "TemporaryFolder", "remove", "remove_tree", "sweep"]
-
 PREFIX = "harness-tmp-"
 
 

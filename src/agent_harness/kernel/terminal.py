@@ -12,25 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TextIO
 
-__all__ = [
-    "columns_of_terminal",
-    "fitted",
-    "has_colour",
-    "is_plain",
-    "is_terminal",
-    "laid_out",
-    "one_line",
-    "padded",
-    "printable",
-    "quoted",
-    "shortened",
-    "shown",
-    "stand_in",
-    "wants_times",
-    "width",
-    "wrapped",
-]
-
 LABEL = 11
 """Width of a label in columns, including the spaces after it."""
 MORE = "..."

@@ -22,21 +22,6 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.project_signs import Kind
 
-__all__ = [
-    "Place",
-    "existing",
-    "forget",
-    "made_inside",
-    "make",
-    "may_write",
-    "name_of",
-    "of_user",
-    "places",
-    "removed",
-    "set_aside",
-    "usual_base",
-]
-
 PLACE = "place.json"
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
 _SEEN_SECONDS = 86_400.0  # between two notes that a project was seen

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from agent_harness.errors import TimedOut, UnsafeTree
 from agent_harness.kernel.clock import scaled
 
-__all__ = ["Batch", "Found"]
-
 SECONDS = 600.0
 """Time limit for one answer of ``git cat-file``, in seconds."""
 

@@ -39,8 +39,6 @@ from agent_harness.kernel.git.objects import ABSENT, AskGit, Objects, TreeEntry,
 from agent_harness.kernel.git.operation_lock import OperationLock
 from agent_harness.kernel.git.settings import Settings
 
-__all__ = ["IDENTITY", "Git"]
-
 IDENTITY = ("agent-harness", "agent-harness@localhost")
 """Author of the harness's private commits, and of all other commits if the user has no git identity."""
 

@@ -28,19 +28,6 @@ from agent_harness.kernel.clock import scaled
 from agent_harness.kernel.git.batch import Batch
 from agent_harness.kernel.git.locate import Repository, text_of
 
-__all__ = [
-    "INSTALL_GIT",
-    "NOWHERE",
-    "OLDEST_GIT",
-    "GitFailed",
-    "IsolatedView",
-    "id_bytes",
-    "own_folder",
-    "settings_of",
-    "settings_text",
-    "write",
-]
-
 OLDEST_GIT = (2, 36)
 """Oldest supported git version. From this version on, one ``cat-file`` process can answer all queries about objects."""
 INSTALL_GIT = f"install git {'.'.join(map(str, OLDEST_GIT))} or newer"

@@ -16,8 +16,6 @@ from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
 from agent_harness.kernel.git.locate import Pushed
 from agent_harness.kernel.redact import redact
 
-__all__ = ["Joined", "Merged", "PushTarget", "merged", "on_top_of"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Merged:

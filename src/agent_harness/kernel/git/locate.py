@@ -12,21 +12,6 @@ from typing import NamedTuple
 
 from agent_harness.kernel.owner import HOME_REPOSITORY
 
-__all__ = [
-    "Commit",
-    "DETACHED",
-    "Head",
-    "OPERATION_FILES",
-    "PathChange",
-    "Pushed",
-    "Repository",
-    "Upstream",
-    "branches_elsewhere",
-    "folders_of_project",
-    "locate",
-    "operation_under_way",
-    "text_of",
-]
 DETACHED = "detached"
 """Value that replaces a branch name if HEAD is detached."""
 OPERATIONS = {

@@ -25,17 +25,6 @@ from agent_harness.kernel.git.batch import Batch
 from agent_harness.kernel.git.isolated import GitFailed
 from agent_harness.kernel.git.locate import Repository, text_of
 
-__all__ = [
-    "ABSENT",
-    "AskGit",
-    "FOLDER",
-    "Objects",
-    "TreeEntry",
-    "refs_in",
-    "checked_out",
-    "read_regular",
-    "tip",
-]
 MOST_BYTES = 1 << 26  # of packed-refs; larger ones are git's to read
 
 OBJECT_ID = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})(?=\s|\Z)")

@@ -33,16 +33,6 @@ from agent_harness.kernel.git.isolated import own_folder
 from agent_harness.kernel.git.locate import Repository
 from agent_harness.kernel.lock import await_lock as await_kernel_lock
 
-__all__ = [
-    "OperationLock",
-    "StoredEntry",
-    "await_lock",
-    "copy_index",
-    "install_index",
-    "racy",
-    "second_now",
-    "stored_entries",
-]
 HEADER = struct.Struct(">4sII")
 VERSIONS = (2, 3)  # later ones shorten names
 FIXED = 40  # bytes of times, numbers and size before the object id

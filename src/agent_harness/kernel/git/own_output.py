@@ -12,8 +12,6 @@ from contextlib import suppress
 from agent_harness.kernel import files
 from agent_harness.kernel.git.locate import Repository
 
-__all__ = ["add", "among", "forget", "ignore", "keep_out_of_sight"]
-
 _STREAMS = (1, 2)
 PRINTED = "# a run of agent-harness prints into:"
 """Comment line that precedes the ignore rule of an output file, so that the rule can be found and removed."""

@@ -23,7 +23,6 @@ from agent_harness.kernel.git.objects import OBJECT_ID, REF, SYMBOLIC
 from agent_harness.kernel.git.operation_lock import await_lock
 from agent_harness.kernel.git.settings import contents
 
-__all__ = ["GitFiles", "aside_folder", "damage", "locks", "put_right", "remember"]
 PACKED = re.compile(rb"(#.*|\^[0-9a-f]{40,64}|([0-9a-f]{40,64}) (refs/\S+))")
 LOCK = ".lock"
 

@@ -18,20 +18,6 @@ from agent_harness.kernel.git.isolated import IsolatedView, environment, execute
 from agent_harness.kernel.git.locate import Pushed, Repository, text_of
 from agent_harness.kernel.git.objects import ABSENT, Objects
 
-__all__ = [
-    "OWN_SCOPES",
-    "Settings",
-    "are_readable",
-    "closed_submodules",
-    "contents",
-    "is_repository",
-    "local_filters",
-    "now",
-    "put_back",
-    "record",
-    "transfer",
-    "values",
-]
 RECORDED = re.compile(r"(remote|branch|url|http|https|credential|ssh|push)\.|core\.(sshcommand|gitproxy|askpass)$")
 """Pattern of the repository settings that a push needs."""
 

@@ -16,29 +16,6 @@ from agent_harness.kernel.git import own_output
 from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.terminal import printable
 
-__all__ = [
-    "GITLINK",
-    "ClosedFolder",
-    "IndexEntry",
-    "Links",
-    "Scan",
-    "at_or_below",
-    "entries",
-    "flagged",
-    "holds",
-    "joined",
-    "kind_at",
-    "matcher",
-    "parents",
-    "scan",
-    "set_flags",
-    "shown",
-    "split",
-    "uncover",
-    "under",
-    "update",
-]
-
 GITLINK = "160000"
 """Mode of an index entry that refers to a commit of another repository."""
 

@@ -31,24 +31,6 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
 
-__all__ = [
-    "AGENTS",
-    "FOLDER",
-    "MOST",
-    "TESTS",
-    "AccountTerms",
-    "HostSlot",
-    "account_terms",
-    "choosing",
-    "holders",
-    "input_since",
-    "limits",
-    "note_input",
-    "take",
-    "terms_of_accounts",
-    "working",
-]
-
 FOLDER = "host"
 AGENTS, TESTS, INPUT = "agents", "tests", "input"
 MOST = 1024

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 else:
     JsonObject = dict  # `typing` costs as much as the rest of a hook
 
-__all__ = ["JsonObject", "dollars", "number_below", "token_count"]
-
 _MOST_TOKENS, _MOST_USD = 10**15, 1e9
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     Path = Sequence[str | int]
 
-__all__ = ["append", "is_empty", "put", "remove"]
-
 
 class _Entry:
     """Value in a JSON text. ``begins`` is the position of its name; in an array, ``name`` is the index."""

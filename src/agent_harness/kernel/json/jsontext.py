@@ -12,22 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = [
-    "BLANKS",
-    "MAX_DEPTH",
-    "Spelled",
-    "decoded",
-    "dumps",
-    "dumps_at",
-    "line",
-    "loads",
-    "refuse_lone_surrogates",
-    "scanner",
-    "skip",
-    "spaced",
-    "within_depth",
-]
-
 MAX_DEPTH = 100
 """Maximum nesting depth of objects and arrays, for reading and writing."""
 

@@ -28,12 +28,6 @@ if TYPE_CHECKING:
     Scan = Callable[[str, int], tuple[Any, int]]
     Edit = tuple[int, int, str]
 
-__all__ = [
-    "ListDocument",
-    "parse",
-    "read",
-    "write",
-]
 _RUN = 4096
 """Number of characters that are scanned at once. It covers a few elements, but is too small to exceed the nesting
 limit.

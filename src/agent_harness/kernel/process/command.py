@@ -16,12 +16,9 @@ from pathlib import Path
 
 from agent_harness.kernel import owner
 from agent_harness.kernel.process.client import SupervisorClient
-from agent_harness.kernel.process.launch_spec import Sandbox, scrubbed_environment, write_order
-from agent_harness.kernel.process.orphans import end_orphans
+from agent_harness.kernel.process.launch_spec import Sandbox, write_order
 from agent_harness.kernel.process.output import CappedLog, Lines, OutputTail
 from agent_harness.kernel.temporary import TemporaryFolder
-
-__all__ = ["Completed", "Running", "end_orphans", "exit_status", "new_run_id", "run", "scrubbed_environment", "start"]
 
 GRACE_SECONDS = 2.0  # between TERM and KILL when a limit or ``stop`` ends a command
 _STOP_LOOK_SECONDS = 0.1

@@ -13,19 +13,6 @@ from functools import cache
 
 from agent_harness.kernel.process import supervisor
 
-__all__ = [
-    "FREE_DISK",
-    "MEMORY",
-    "NO_LIMITS",
-    "PROCESSES",
-    "Limits",
-    "bytes_from",
-    "count_from",
-    "held",
-    "size",
-    "told",
-]
-
 MEMORY, PROCESSES, FREE_DISK = "80%", "auto", "256 MiB"
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[kmgt]?i?b?)", re.IGNORECASE)
 _UNITS = {prefix: power for power, prefix in enumerate(("", "k", "m", "g", "t"))}

@@ -27,26 +27,6 @@ from agent_harness.kernel import files, owner, trusted_state
 from agent_harness.kernel.process import command, limits
 from agent_harness.kernel.process.launch_spec import Sandbox
 
-__all__ = [
-    "AUTO",
-    "INTERFACE",
-    "KINDS",
-    "LOOPBACK",
-    "MODES",
-    "OPEN",
-    "VARIABLE",
-    "SandboxSettings",
-    "can_lay",
-    "covers",
-    "found",
-    "kind_for",
-    "left_open",
-    "of_agent",
-    "of_check",
-    "settings_from",
-    "told",
-]
-
 KINDS = ("namespaces", "bubblewrap", "landlock")
 """Kinds of sandbox, the best kind first."""
 

@@ -29,14 +29,6 @@ from agent_harness.kernel.snapshot.operation import (
     refuse_operation,
 )
 
-__all__ = [
-    "Hidden",
-    "adopt",
-    "candidate",
-    "hidden_since",
-    "newly_ignored",
-    "tree_of_files",
-]
 RULES = b".gitignore"
 
 

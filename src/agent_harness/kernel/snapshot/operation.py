@@ -18,20 +18,6 @@ from agent_harness.kernel.git.locate import branches_elsewhere, operation_under_
 from agent_harness.kernel.git.operation_lock import OperationLock, await_lock, copy_index, stored_entries
 from agent_harness.kernel.git.settings import values
 
-__all__ = [
-    "Notes",
-    "Operation",
-    "Rescue",
-    "Snapshot",
-    "branch_tip",
-    "in_operation",
-    "load_notes",
-    "move_head",
-    "notes_now",
-    "refuse_elsewhere",
-    "refuse_operation",
-    "user_file_path",
-]
 SHAPING = ("core.autocrlf", "core.eol", "core.safecrlf")
 """Repository settings that convert a file's bytes for storage without running a program."""
 

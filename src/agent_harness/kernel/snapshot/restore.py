@@ -42,7 +42,6 @@ from agent_harness.kernel.snapshot.operation import (
     refuse_operation,
 )
 
-__all__ = ["Aside", "restore", "rescue_base", "write_rescued"]
 TRIES = 3
 EFFECTIVE = os.access in os.supports_effective_ids
 RESCUE_MAX_BYTES = 256 << 20

@@ -20,10 +20,6 @@ from agent_harness.kernel.git.isolated import NOWHERE, IsolatedView
 from agent_harness.kernel.git.operation_lock import racy, second_now
 from agent_harness.kernel.snapshot.operation import Operation, Snapshot, in_operation, notes_now, refuse_operation
 
-__all__ = [
-    "converted",
-    "take",
-]
 ATTRIBUTES = b".gitattributes"
 MOST_EMPTY = 1000
 SYSTEM_FILES = ("/etc/gitattributes", "/usr/local/etc/gitattributes", "/opt/homebrew/etc/gitattributes")
