@@ -267,6 +267,15 @@ def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
     return descriptor
 
 
+def overwrite(descriptor: int, content: bytes) -> None:
+    """Replace the content in place, for information only. Errors such as a full disk are ignored."""
+    try:
+        os.pwrite(descriptor, content, 0)
+        os.ftruncate(descriptor, len(content))
+    except OSError:
+        return
+
+
 def refusal(path: AnyPath, done: str, error: OSError) -> Refused:
     """Return an error for the user about an error on a file. ``done``: what failed, such as ``written``."""
     reason = error.strerror or str(error)
@@ -394,10 +403,10 @@ def change(
     effect. Any other exception discards the change. Raise ``Busy`` as ``repeated`` does."""
 
     def attempt() -> T:
-        seen = _stamp(path)
+        seen = stamp_of(path)
 
         def unedited() -> None:
-            if _stamp(path) != seen:
+            if stamp_of(path) != seen:
                 raise EditedMeanwhile
 
         opened = read()
@@ -416,12 +425,3 @@ def repeated(attempt: Callable[[], T], path: str, *, after: type[Exception], hin
         except after:
             continue
     raise Busy(f"another program keeps writing {os.path.basename(path)} without taking its lock", hint=hint)
-
-
-def _stamp(path: str) -> object:
-    """Return a value that changes when the file is written; ``None`` if the file does not exist."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

@@ -16,10 +16,9 @@ import time
 
 from agent_harness.errors import LockBusy, NotOwner
 from agent_harness.kernel import clock, digest, owner
-from agent_harness.kernel.files import open_regular, refusal
+from agent_harness.kernel.files import open_regular, overwrite, refusal
 from agent_harness.kernel.json import jsontext
-from agent_harness.kernel.lock_directory import LockDirectory
-from agent_harness.kernel.owner import Owner
+from agent_harness.kernel.lock_directory import LockDirectory, owner_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class LockFile:
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
-        _empty(descriptor)
+        overwrite(descriptor, b"")
         os.close(descriptor)
 
     def holder(self) -> Owner | None:
@@ -134,27 +133,12 @@ class LockFile:
 
 
 def _sign(descriptor: int) -> None:
-    """Write this process's identity into the file, for the user. Errors such as a full disk are ignored."""
-    text = jsontext.dumps({**owner.current().as_record(), "at": clock.timestamp()}).encode()
-    try:
-        os.pwrite(descriptor, text, 0)
-        os.ftruncate(descriptor, len(text))
-    except OSError:
-        return
-
-
-def _empty(descriptor: int) -> None:
-    try:
-        os.ftruncate(descriptor, 0)
-    except OSError:
-        return
+    """Write this process's identity into the file, for the user."""
+    overwrite(descriptor, jsontext.dumps({**owner.current().as_record(), "at": clock.timestamp()}).encode())
 
 
 def _named_in(descriptor: int) -> Owner | None:
-    try:
-        return Owner.from_record(jsontext.loads(os.pread(descriptor, 4096, 0)))
-    except ValueError:
-        return None
+    return owner_in(os.pread(descriptor, 4096, 0))
 
 
 class LockLost(NotOwner):

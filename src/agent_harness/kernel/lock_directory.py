@@ -136,7 +136,7 @@ class _Seen:
         self.uid = status.st_uid
         self.is_folder = stat.S_ISDIR(status.st_mode)
         self.pid = int(pid) if pid.strip().isdigit() else 0
-        self.owner = _owner_in(record)
+        self.owner = owner_in(record)
         if self.owner and f"{self.owner.pid}".encode().startswith(pid):
             self.pid = self.owner.pid  # its writer may have died in the middle of the number
 
@@ -227,7 +227,8 @@ def _read(folder: int, name: str) -> bytes:
         return b""
 
 
-def _owner_in(record: bytes) -> Owner | None:
+def owner_in(record: bytes) -> Owner | None:
+    """Return the process in a JSON record; ``None`` if the record is damaged."""
     try:
         return Owner.from_record(jsontext.loads(record))
     except ValueError:

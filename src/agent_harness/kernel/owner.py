@@ -97,7 +97,8 @@ def exists(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return not _is_zombie(pid)
+    fields = stat_fields(pid)
+    return not (fields[0] in ("Z", "X", "x") if fields else _is_zombie_elsewhere(pid))
 
 
 def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
@@ -165,7 +166,7 @@ def _is_tagged(pid: str, wanted: bytes) -> bool:
 
 def _look(pid: int) -> tuple[str, int]:
     """Return the start time and user of a process. If the process hides them, return an empty text and this user."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     if fields is None:
         return _look_elsewhere(pid)
     try:
@@ -174,13 +175,8 @@ def _look(pid: int) -> tuple[str, int]:
         return fields[19], os.getuid()
 
 
-def _is_zombie(pid: int) -> bool:
-    fields = _stat_fields(pid)
-    return fields[0] in ("Z", "X", "x") if fields else _is_zombie_elsewhere(pid)
-
-
 def parent_of(pid: int) -> int | None:
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return int(fields[1]) if fields else None
 
 
@@ -201,7 +197,7 @@ def environments() -> Iterator[Mapping[str, str]]:
         above = parent_of(above)
 
 
-def _stat_fields(pid: int) -> list[str] | None:
+def stat_fields(pid: int) -> list[str] | None:
     """Return the fields of ``/proc/PID/stat`` after the command name, which may itself contain spaces and brackets."""
     try:
         text = _read(f"{_PROC}/{pid}/stat").decode("ascii", "replace")

@@ -60,16 +60,12 @@ class HostSlot:
         """Describe the slot's use in its file, in place. Errors such as a full disk are ignored."""
         if not self._path:
             return
-        text = jsontext.dumps(told).encode()
         try:
             descriptor = files.open_regular(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError:
             return
         try:
-            os.pwrite(descriptor, text, 0)
-            os.ftruncate(descriptor, len(text))
-        except OSError:
-            return
+            files.overwrite(descriptor, jsontext.dumps(told).encode())
         finally:
             os.close(descriptor)
 

@@ -159,15 +159,9 @@ def _families() -> Iterator[tuple[int, int]]:
         return
     for name in os.listdir("/proc"):
         if name.isdecimal():
-            with suppress(OSError, IndexError):
-                fields = _record(name)
-                if fields[0] not in (b"Z", b"X"):
-                    yield int(name), int(fields[1])
-
-
-def _record(name: str) -> list[bytes]:
-    with open(f"/proc/{name}/stat", "rb", buffering=0) as record:
-        return record.read().rpartition(b")")[2].split()
+            fields = owner.stat_fields(int(name))
+            if fields and fields[0] not in ("Z", "X"):
+                yield int(name), int(fields[1])
 
 
 def _families_elsewhere() -> Iterator[tuple[int, int]]:
