@@ -129,9 +129,9 @@ class Git:
     def text(self, *words: str, check: bool = True, timeout_seconds: float = 120.0) -> str:
         return os.fsdecode(self.run(*words, check=check, timeout_seconds=timeout_seconds)).strip()
 
-    def ok(self, *words: str, timeout_seconds: float = 120.0) -> bool:
+    def ok(self, *words: str) -> bool:
         try:
-            self.run(*words, timeout_seconds=timeout_seconds)
+            self.run(*words)
         except GitFailed:
             return False
         return True
@@ -302,7 +302,7 @@ class Git:
         remote, merge = found.get(f"branch.{name}.remote"), found.get(f"branch.{name}.merge")
         if not name or not remote or not merge:
             return None
-        return Upstream(remote, merge, f"refs/remotes/{remote}/{merge.removeprefix('refs/heads/')}")
+        return Upstream(remote, merge)
 
     def published(self, base: str | None, tip: str) -> list[str]:
         """Return the commits after ``base``, up to ``tip``, that a remote has according to the tracking refs."""

@@ -5,7 +5,6 @@ write these settings. So the folder that contains ``.git`` counts as the top, wh
 """
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -55,11 +54,10 @@ class Head:
 
 
 class Upstream(NamedTuple):
-    """Push target of a branch. ``tracking`` is the local tracking ref."""
+    """Push target of a branch."""
 
     remote: str
     branch: str  # refs/heads/… on the remote
-    tracking: str  # refs/remotes/… here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +90,9 @@ def locate(start: Path) -> Repository | None:
     return None
 
 
-def folders_of_project(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+def folders_of_project() -> tuple[Path, ...]:
     """Return the project's repository folders that an agent in a workspace must not change; empty elsewhere."""
-    found = locate(Path(named)) if (named := environ.get(HOME_REPOSITORY)) else None
+    found = locate(Path(named)) if (named := os.environ.get(HOME_REPOSITORY)) else None
     return found.folders if found else ()
 
 

@@ -37,7 +37,7 @@ def among(top: bytes) -> frozenset[bytes]:
 
 def ignore(repository: Repository, line: str, *, note: str = "") -> None:
     """Add a line to the repository's own ignore rules, preceded by ``note``, if the line is missing."""
-    add(_rules(repository), [line], note=note)
+    add(os.path.join(repository.shared_dir, "info", "exclude"), [line], note=note)
 
 
 def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
@@ -83,10 +83,6 @@ def forget(path: str, lines: Iterable[str], *, printed: bool = False, write: boo
         else:
             files.unlink(path)
     return found
-
-
-def _rules(repository: Repository) -> str:
-    return os.path.join(repository.shared_dir, "info", "exclude")
 
 
 def _as_pattern(path: str) -> str:

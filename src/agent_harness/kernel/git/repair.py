@@ -138,7 +138,7 @@ def _put_refs_back(before: GitFiles) -> Iterator[str]:
 def _is_sound(path: str, content: bytes | None, repository: Repository) -> bool:
     if path == _head(repository):
         symbolic = SYMBOLIC.match(content or b"")
-        return bool(REF.match(os.fsdecode(symbolic[1])) if symbolic else _is_id(content))
+        return bool(REF.match(os.fsdecode(symbolic[1])) if symbolic else OBJECT_ID.fullmatch((content or b"").strip()))
     if path == _packed(repository):
         lines = (content or b"").split(b"\n")
         return not lines.pop() and all(PACKED.fullmatch(line) for line in lines)
@@ -146,10 +146,6 @@ def _is_sound(path: str, content: bytes | None, repository: Repository) -> bool:
         return not os.path.lexists(path)
     found = OBJECT_ID.match(content)
     return found is not None and Git(repository.top).commit_of(found[1].decode()) is not None
-
-
-def _is_id(content: bytes | None) -> bool:
-    return OBJECT_ID.fullmatch((content or b"").strip()) is not None
 
 
 def _readable_packed(git: Git, was: bytes, found: bytes) -> bytes:

@@ -39,10 +39,9 @@ class _Unclear(Exception):
 
 
 class _Member:
-    __slots__ = ("end", "name_at", "start")
+    __slots__ = ("end", "start")
 
-    def __init__(self, name_at: int, start: int, end: int) -> None:
-        self.name_at = name_at
+    def __init__(self, start: int, end: int) -> None:
         self.start = start
         self.end = end
 
@@ -180,7 +179,6 @@ def _scan(text: str, list_name: str) -> tuple[dict[str, Any], _Places]:
     value: dict[str, Any] = {}
     at = _after(text, jsontext.skip(text, 0), "{")
     while True:
-        name_at = at
         if text[at] != '"':
             raise _Unclear
         name, at = scan(text, at)
@@ -191,7 +189,7 @@ def _scan(text: str, list_name: str) -> tuple[dict[str, Any], _Places]:
         value[name], at = _elements(scan, text, at, places) if is_list else scan(text, at)
         if not is_list and not _is_shallow(text, start, at, 1):
             raise _Unclear
-        places.members[name] = _Member(name_at, start, at)
+        places.members[name] = _Member(start, at)
         at = jsontext.skip(text, at)
         if text[at] == "}":
             break

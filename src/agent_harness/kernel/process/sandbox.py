@@ -295,7 +295,6 @@ def of_agent(
     places: Iterable[str | os.PathLike[str]],
     *,
     settings: SandboxSettings = AUTO,
-    environ: Mapping[str, str] = os.environ,
     installs: bool = False,
     reads: Iterable[str | os.PathLike[str]] = (),
 ) -> Sandbox:
@@ -310,9 +309,9 @@ def of_agent(
     allowed = limits_from(settings, own)
     if kind is None:
         return _unconfined(allowed)
-    checkouts = _checkouts(kind, environ)
-    _make_missing(environ, checkouts, own)
-    closed = (*_protected(own, environ, installs=installs), *checkouts, *(os.path.realpath(path) for path in reads))
+    checkouts = _checkouts(kind, os.environ)
+    _make_missing(os.environ, checkouts, own)
+    closed = (*_protected(own, os.environ, installs=installs), *checkouts, *(os.path.realpath(path) for path in reads))
     rules = dict.fromkeys(closed, ("ro", ""))
     rules |= dict.fromkeys((*own, *_further(settings)), ("rw", ""))
     rules |= dict.fromkeys(_of_harness_within(own), ("ro", ""))
@@ -322,18 +321,13 @@ def of_agent(
     return _made(kind, "rw", OPEN, _machine(root_only=True) | rules, allowed)
 
 
-def left_open(
-    places: Iterable[str | os.PathLike[str]],
-    *,
-    settings: SandboxSettings = AUTO,
-    environ: Mapping[str, str] = os.environ,
-) -> Callable[[str], bool]:
+def left_open(places: Iterable[str | os.PathLike[str]], *, settings: SandboxSettings = AUTO) -> Callable[[str], bool]:
     """Return a function that tells if an agent in ``places`` may write to a path: always, without a sandbox."""
     if kind_for(settings) is None:
         return lambda path: True
     own = [os.path.realpath(path) for path in places]
     opened = [*own, *_further(settings)]
-    closed = _protected(own, environ)
+    closed = _protected(own, os.environ)
 
     def is_open(path: str) -> bool:
         real = os.path.realpath(path)
@@ -401,7 +395,7 @@ def _protected(own: Sequence[str], environ: Mapping[str, str], *, installs: bool
     home, git = _home_and_git(environ)
     of_user = [os.path.join(home, name) for name in _OF_USER]
     search = [place for place in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place)]
-    packages = [sys.prefix, sys.base_prefix, *_python_of_user()]
+    packages = [sys.prefix, sys.base_prefix, *([site.getusersitepackages()] if site.ENABLE_USER_SITE else ())]
     programs = [] if installs else [*_SYSTEM, *search, *packages]
     named = [*programs, str(_PACKAGE), git, *of_user, trusted_state.usual_base()]
     real = dict.fromkeys(os.path.realpath(path) for path in named if os.path.lexists(path))
@@ -413,11 +407,6 @@ def _of_harness_within(own: Sequence[str]) -> list[str]:
     """Return the harness's package folder if it is installed in an environment inside the project."""
     inside = _PACKAGE.parent.name in ("site-packages", "dist-packages")
     return [str(_PACKAGE)] if inside and any(_is_in(os.path.realpath(_PACKAGE), place) for place in own) else []
-
-
-def _python_of_user() -> list[str]:
-    """Return the package folders in the home from which the running Python would import."""
-    return [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
 
 
 def _home_and_git(environ: Mapping[str, str]) -> tuple[str, str]:

@@ -1,10 +1,9 @@
 """The agent's work as a commit: made on a private ref, and adopted after the checks have passed.
 
-Files that only newer ignore rules hide are listed (``newly_ignored``). A snapshot never touches files that were ignored
-when it was taken. A file that became ignored after the snapshot would be untracked again after a rollback, so it
-belongs to the attempt's work. Tool caches are an exception: a new folder with a ``.gitignore`` that ignores the whole
-folder, such as a virtual environment or a test runner's cache. Such a folder stays ignored after a rollback and is left
-in place.
+A snapshot never touches files that were ignored when it was taken. A file that became ignored after the snapshot would
+be untracked again after a rollback, so it belongs to the attempt's work. Tool caches are an exception: a new folder
+with a ``.gitignore`` that ignores the whole folder, such as a virtual environment or a test runner's cache. Such a
+folder stays ignored after a rollback and is left in place.
 """
 
 import os
@@ -39,15 +38,6 @@ class Hidden:
     files: list[bytes] = field(default_factory=list)
     caches: list[bytes] = field(default_factory=list)  # folders that ignore themselves, with a final slash
     nested: list[bytes] = field(default_factory=list)  # other repositories among the ignored, with a final slash
-
-
-def newly_ignored(git: Git, snapshot: Snapshot, *, exclude: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return what is ignored now but was not in the snapshot. A folder that ignores itself ends in a slash."""
-    excluded = walk.matcher(exclude, git.prefix())
-    with git.room() as room, in_operation(git, room, snapshot, load_notes(git, snapshot), raw=True) as operation:
-        index = operation.full_index(snapshot)
-        hidden = hidden_since(operation, index, operation.scan(index))
-    return tuple(os.fsdecode(path) for path in sorted((*hidden.files, *hidden.caches)) if not excluded(path))
 
 
 def hidden_since(operation: Operation, index: str, found: walk.Scan) -> Hidden:
@@ -124,11 +114,11 @@ def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
 def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, base: Snapshot | None = None) -> str:
     """Return a commit of the current work tree, stored under ``ref``. If the work tree equals HEAD, return HEAD itself.
 
-    With a ``base``, nothing done since can hide a change: index flags, a forged index, ``.git/info/exclude``, ignore
-    rules for files in the base. Current ``.gitignore`` files apply to new files (``newly_ignored`` lists what they
-    hide). Files that match ``exclude`` are taken from the base's HEAD. A file that the user had flagged in the index,
-    unchanged since the base, keeps its index entry. Attributes and the user's own filters apply. Raise ``UnsafeTree``
-    if a git operation is unfinished."""
+    With a ``base``, nothing done since can hide a change: index flags, a forged index, ``.git/info/exclude``,
+    ignore rules for files in the base. Current ``.gitignore`` files apply to new files. Files that match
+    ``exclude`` are taken from the base's HEAD. A file that the user had flagged in the index, unchanged since the
+    base, keeps its index entry. Attributes and the user's own filters apply. Raise ``UnsafeTree`` if a git
+    operation is unfinished."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
