@@ -1,7 +1,5 @@
-"""Failure categories, each with a name and a next step, and the text patterns that recognise each category.
-
-A failure is a recorded value, not an exception. Sources: ``tasklist.md`` 12.1, ``features.md`` S, ``longtask.md`` 11.
-"""
+"""Failure categories, each with a name and a next step, and the text patterns that recognise each category. A failure
+is a recorded value, not an exception. Sources: ``tasklist.md`` 12.1, ``features.md`` S, ``longtask.md`` 11."""
 
 from __future__ import annotations
 
@@ -204,10 +202,8 @@ PATTERNS: tuple[Row, ...] = (
         ),
     ),
 )
-"""Patterns of all categories, in order. The first row that matches a text decides its category.
-
-For example, a failing test that only mentions a refusal is classified as a failing test.
-"""
+"""Patterns of all categories, in order. The first row that matches a text decides its category. For example, a failing
+test that only mentions a refusal is classified as a failing test."""
 
 _LONGEST = 65_536
 

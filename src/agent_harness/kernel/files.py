@@ -5,8 +5,7 @@ which ``sweep`` removes. Source: ``tasklist.md`` 8.
 
 A lock excludes only programs that take the lock, not an editor or a script. So right before ``change`` replaces a file,
 it compares the file with the state in which it was read. If someone edited the file meanwhile, the change starts again
-from the edited version. Source: ``tasklist.md`` 10.2, ``longtask.md`` 15.
-"""
+from the edited version. Source: ``tasklist.md`` 10.2, ``longtask.md`` 15."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Dependency graph of items. It shows which items are ready, blocked or missing, all cycles, and a possible order.
-
 ``work`` maps each item to the items that it depends on. The run time is linear in items and dependencies (for
 ``cycles``, also in the length of the result), and no function recurses, so a chain of 100,000 items is possible. A
-dependency that is not in ``work`` is unknown. Source: ``tasklist.md`` 7.1.
-"""
+dependency that is not in ``work`` is unknown. Source: ``tasklist.md`` 7.1."""
 
 from __future__ import annotations
 

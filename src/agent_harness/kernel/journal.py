@@ -1,8 +1,6 @@
-"""Append-only logs of JSON records or text. Each entry is one line, written by one system call if possible.
-
-If a crash cuts off a line, the line stays, and the next record starts on a new line. Readers skip lines that are not a
-record. Source: ``tasklist.md`` 10.4 and 13.1, ``longtask.md`` 15.
-"""
+"""Append-only logs of JSON records or text. Each entry is one line, written by one system call if possible. If a crash
+cuts off a line, the line stays, and the next record starts on a new line. Readers skip lines that are not a record.
+Source: ``tasklist.md`` 10.4 and 13.1, ``longtask.md`` 15."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Leases: ownership until an end time. Rules state when the holder must stop and when another process may take over.
-
-A grace period precedes the end of a lease, and another follows the end. If clocks differ by less than the grace period,
-two holders never rely on the same lease. Source: ``tasklist.md`` 10.2.
-"""
+"""Leases: ownership until an end time. Rules state when the holder must stop and when another process may take over. A
+grace period precedes the end of a lease, and another follows the end. If clocks differ by less than the grace period,
+two holders never rely on the same lease. Source: ``tasklist.md`` 10.2."""
 
 from __future__ import annotations
 

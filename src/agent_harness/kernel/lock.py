@@ -4,8 +4,7 @@ Limits: ``/tmp`` belongs to one host and often to one container. So the lock dir
 host or in this container, while the file in the root excludes all. On a disk without ``flock``, a directory inside the
 root replaces the file. On such a disk, a holder on another host is treated as dead 120 s after its last ``verify``. A
 process that was suspended for minutes may have lost the lock, so pass ``verify`` as ``before`` to every
-``files.replace``. Source: ``tasklist.md`` 9.
-"""
+``files.replace``. Source: ``tasklist.md`` 9."""
 
 from __future__ import annotations
 
@@ -244,8 +243,7 @@ def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.02
 """Shortest and longest pause between attempts to take a lock. Pauses are needed because the kernel's lock call has no
-timeout.
-"""
+timeout."""
 
 
 def try_lock(descriptor: int) -> bool:

@@ -3,8 +3,7 @@
 A lock directory is renamed before it is removed. Shell scripts can use the lock, because ``mkdir`` is exclusive in
 every language. Hosts that share a disk without ``flock`` can use it too. A harness process that inspects a lock
 directory first takes the kernel lock on ``file``, if there is one. So no two harness processes inspect the same
-directory concurrently. Source: ``tasklist.md`` 9.1, 9.3.
-"""
+directory concurrently. Source: ``tasklist.md`` 9.1, 9.3."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ A pid alone proves nothing, because pids are reused. A process is considered dea
 or belongs to a process that started at another time or in another boot. Source: ``tasklist.md`` 9.3.
 
 On Linux, the data comes from ``/proc``. Elsewhere, psutil gives the start time as wall-clock time, which also
-identifies the boot, so the boot id may be empty.
-"""
+identifies the boot, so the boot id may be empty."""
 
 from __future__ import annotations
 

@@ -14,20 +14,14 @@ written is known only to its process. The end comes from the first source that h
 When a limit is lifted, the time of the lift is stored for processes that recorded the old end. Reading imports little
 and creates nothing.
 
-Source: ``features.md`` C28, UAH-374, UAH-375; ``docs/architecture.md``, promise 6; for throttles ``scale.md`` SC-43.
-"""
+Source: ``features.md`` C28, UAH-374, UAH-375; ``docs/architecture.md``, promise 6; for throttles ``scale.md`` SC-43."""
 
 from __future__ import annotations
 
 import os
 
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import (
-    clock,
-    files,
-    root,
-    trusted_state,
-)
+from agent_harness.kernel import clock, files, root, trusted_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -258,7 +252,6 @@ class LimitClock:
         return found.until if found and found.noted_at > seen else None
 
     # -- throttles
-    # ---------------------------------------------------------------------------------------------------------
 
     def throttle(self, account: str, most: int) -> Throttle | None:
         """Return the current throttle of an account for at most ``most`` agents; ``None`` if none has to wait."""

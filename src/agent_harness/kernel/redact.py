@@ -1,8 +1,6 @@
 """Masking of secrets in text: known secret formats and secret values of this process's environment become ``***``.
-
 Masking too much is harmless, but masking too little is not. Only plain code or prose stays unmasked. Every pattern is
-possessive or bounded, so the run time is linear in the text. Masking a text twice changes nothing.
-"""
+possessive or bounded, so the run time is linear in the text. Masking a text twice changes nothing."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 """Waiting times before a retry. They grow with each attempt, or are as long as the provider asks, and are always
-bounded.
-
-All waits are in seconds and are only computed here; callers wait with ``clock.sleep``. Sources: ``features.md`` C28,
-``longtask.md`` 11 (waits stated in prose).
-"""
+bounded. All waits are in seconds and are only computed here; callers wait with ``clock.sleep``. Sources:
+``features.md`` C28, ``longtask.md`` 11 (waits stated in prose)."""
 
 from __future__ import annotations
 
@@ -97,8 +94,7 @@ _WAITS: tuple[str, ...] = (
 
 _HEADER_WAIT = rf"\bx-[a-z-]{{0,60}}reset-after(?:-seconds)?{_IS}(?P<number>{_NUMBER}){_BARE}"
 """Pattern of a header that states the length of a rate limit window. It is used only if the text states nothing
-else.
-"""
+else."""
 
 
 class Wait:

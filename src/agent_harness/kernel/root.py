@@ -1,7 +1,5 @@
 """Search for the project of a folder: the nearest folder, from this folder upwards, whose files identify a project.
-
-Source: ``tasklist.md`` 2.
-"""
+Source: ``tasklist.md`` 2."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Temporary folders that are removed after their owner has exited, even after a crash.
-
-The owner holds a lock on the folder itself (``flock``), which the kernel releases when the process exits. An unlocked
-folder was left by a killed harness; the next harness that creates a temporary folder removes it.
-"""
+"""Temporary folders that are removed after their owner has exited, even after a crash. The owner holds a lock on the
+folder itself (``flock``), which the kernel releases when the process exits. An unlocked folder was left by a killed
+harness; the next harness that creates a temporary folder removes it."""
 
 import fcntl
 import os

@@ -1,8 +1,5 @@
-"""Text for a terminal, in which control characters are escaped and characters that cannot be encoded are replaced.
-
-Only this module decides whether output is plain or coloured, and how wide lines are. Source: ``faces.md`` F-TERM-1 to
-5.
-"""
+"""Text for a terminal, in which control characters are escaped and characters that cannot be encoded are replaced. Only
+this module decides whether output is plain or coloured, and how wide lines are. Source: ``faces.md`` F-TERM-1 to 5."""
 
 import os
 import sys

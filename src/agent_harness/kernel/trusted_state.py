@@ -8,8 +8,7 @@ NAME is the real path of a file or folder that identifies the project, so each w
 be written, a folder for temporary files is used, but never a folder inside the project or of another user. Imports in
 this module slow down ``status``.
 
-This stops well-behaved agents and careless commands, not a program of the same user that looks for the folder.
-"""
+This stops well-behaved agents and careless commands, not a program of the same user that looks for the folder."""
 
 import os
 import time

@@ -9,8 +9,7 @@ before an agent starts, and push with the record::
 
     trusted = git.record_config()            # before the agent: JSON-able, to be held in memory
     ...
-    git.push("origin", "HEAD:refs/heads/main", recorded=trusted)
-"""
+    git.push("origin", "HEAD:refs/heads/main", recorded=trusted)"""
 
 import os
 import threading
@@ -21,20 +20,10 @@ from pathlib import Path
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import locate, settings
-from agent_harness.kernel.git import (
-    status as git_status,
-)
+from agent_harness.kernel.git import status as git_status
 from agent_harness.kernel.git.batch import Batch
 from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
-from agent_harness.kernel.git.locate import (
-    DETACHED,
-    Commit,
-    Head,
-    PathChange,
-    Pushed,
-    Repository,
-    Upstream,
-)
+from agent_harness.kernel.git.locate import DETACHED, Commit, Head, PathChange, Pushed, Repository, Upstream
 from agent_harness.kernel.git.objects import ABSENT, AskGit, Objects, TreeEntry, checked_out, refs_in
 from agent_harness.kernel.git.operation_lock import OperationLock
 from agent_harness.kernel.git.settings import Settings

@@ -8,8 +8,7 @@ and system settings stay in force, except for settings that run code or hide a c
 
 * A view that *follows* uses the repository's HEAD and index, for queries about refs and history.
 * A *detached* view has its own HEAD, and the caller sets its index, for work with files.
-* A *raw* view converts nothing: each file is stored byte for byte, without line ending, encoding or filter rules.
-"""
+* A *raw* view converts nothing: each file is stored byte for byte, without line ending, encoding or filter rules."""
 
 import os
 import re

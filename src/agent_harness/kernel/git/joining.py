@@ -3,8 +3,7 @@
 A push never rewrites the remote branch. New commits of the remote are fetched to a private ref, and the local commits
 are recreated on top of them, in a rebase that cannot stop half-way. Each commit is merged with its new base, relative
 to its first parent, and keeps its author and message. A conflict is a return value, not a state of the repository. No
-function of this module moves a branch. Source: features.md UAH-380, C30; scale.md SC-36, SC-39.
-"""
+function of this module moves a branch. Source: features.md UAH-380, C30; scale.md SC-36, SC-39."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,6 @@
-"""Search for a repository by its folders, without running git and without reading the repository's settings.
-
-A repository's settings can move its work tree elsewhere (``core.worktree``), and anyone who works in the repository can
-write these settings. So the folder that contains ``.git`` counts as the top, whatever the settings say.
-"""
+"""Search for a repository by its folders, without running git and without reading the repository's settings. A
+repository's settings can move its work tree elsewhere (``core.worktree``), and anyone who works in the repository can
+write these settings. So the folder that contains ``.git`` counts as the top, whatever the settings say."""
 
 import os
 from dataclasses import dataclass
@@ -23,8 +21,7 @@ OPERATIONS = {
     "BISECT_LOG": ("a bisect", "git bisect reset"),
 }
 """Files that git keeps during an unfinished operation, each with the operation's display name and the command that ends
-it.
-"""
+it."""
 
 OPERATION_FILES = (
     *OPERATIONS,

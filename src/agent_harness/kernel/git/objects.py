@@ -7,8 +7,7 @@ One git process reads all other objects.
 
 Content is trusted only if it matches its object id. Trees, parents and differences between trees are computed from the
 objects themselves. So a query needs no process if the objects are loose. If the objects are packed, all queries within
-an opened view (``kernel/git/isolated.py``) share one process.
-"""
+an opened view (``kernel/git/isolated.py``) share one process."""
 
 import hashlib
 import os

@@ -11,8 +11,7 @@ again: most git builds compare times by whole seconds. Otherwise a later change 
 the size is equal and the modification time was reset.
 
 Git creates ``NAME.lock`` while it writes the file ``NAME``. If git is killed, the lock stays and git refuses to write.
-The harness removes such a lock only if no process has the lock open and no git process runs in the repository.
-"""
+The harness removes such a lock only if no process has the lock open and no git process runs in the repository."""
 
 import hashlib
 import os

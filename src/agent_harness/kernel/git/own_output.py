@@ -1,8 +1,6 @@
-"""Output files of this process, such as the log of ``nohup harness run > run.log``.
-
-These files belong to no task: a scan of the work tree skips them, so they are never stashed, committed or rolled back.
-A file is recognised by device and inode, whatever its name. Source: ``faces.md`` FIX-1.
-"""
+"""Output files of this process, such as the log of ``nohup harness run > run.log``. These files belong to no task: a
+scan of the work tree skips them, so they are never stashed, committed or rolled back. A file is recognised by device
+and inode, whatever its name. Source: ``faces.md`` FIX-1."""
 
 import os
 import stat

@@ -4,8 +4,7 @@ lock files                     new locks that no process holds are moved away; o
 HEAD, the branch, packed-refs  restored; from packed-refs, entries that can still be read are added
 the index                      restored; the files of the work tree stay
 
-Replaced files are kept in ``harness/left`` in the git directory. Source: ``docs/recovery.md``, "The end of a turn".
-"""
+Replaced files are kept in ``harness/left`` in the git directory. Source: ``docs/recovery.md``, "The end of a turn"."""
 
 import os
 import re

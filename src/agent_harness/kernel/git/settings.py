@@ -1,9 +1,7 @@
 """Settings of a repository. They are read and compared, and only pushes and fetches use them, as they were recorded.
-
 Hooks, aliases and filters are off in every call. A transfer needs the remotes' addresses and connection settings, and
 such settings may name programs (``core.sshCommand``, ``credential.helper``). So the settings come from a record made
-before an agent ran, never from the current file. The user's own settings stay in force.
-"""
+before an agent ran, never from the current file. The user's own settings stay in force."""
 
 import hashlib
 import os

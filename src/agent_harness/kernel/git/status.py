@@ -1,7 +1,5 @@
 """Differences between the work tree and an index, read from one ``git status`` call and returned as lists of paths.
-
-Paths are bytes, as in the file system, relative to the top of the work tree.
-"""
+Paths are bytes, as in the file system, relative to the top of the work tree."""
 
 import os
 import re
@@ -23,8 +21,7 @@ RULES = frozenset([b".gitignore", b".gitattributes"])
 CLOSED = re.compile(rb"could not open directory '(.+?)/?': Permission denied")
 WALK_SECONDS = 120.0
 """Time limit of the first scan, in seconds. If the scan takes longer, the harness looks for pipes before a second
-scan.
-"""
+scan."""
 
 HIDING = (("--no-assume-unchanged", "--assume-unchanged"), ("--no-skip-worktree", "--skip-worktree"))
 

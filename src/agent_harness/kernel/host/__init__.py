@@ -11,8 +11,7 @@ Files below $XDG_STATE_HOME/agent-harness/host/:
 
 Without a setting in ``host.json``, the limits are eight agents, eight agents per account, and check runs on half of the
 cores. The locks are kernel locks, so the death of a process releases its locks. Source: ``scale.md`` SC-40, SC-43,
-SC-44.
-"""
+SC-44."""
 
 from __future__ import annotations
 

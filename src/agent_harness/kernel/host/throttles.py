@@ -7,8 +7,7 @@
     ten minutes without a refusal            one more, up to the account's limit; then the throttle ends
 
 Times are seconds of one clock, which may have been set back. ``rate_limits`` decides when agents may start again.
-Source: ``scale.md`` SC-43, SC-44.
-"""
+Source: ``scale.md`` SC-43, SC-44."""
 
 from dataclasses import dataclass, replace
 

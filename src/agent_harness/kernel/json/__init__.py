@@ -2,8 +2,7 @@
 
 jsontext    one value as text, strict; numbers and member order are kept
 edit        single values set, added and removed by path; every other byte stays
-list_file   a state file with one long list, of which only changed elements are rewritten
-"""
+list_file   a state file with one long list, of which only changed elements are rewritten"""
 
 from __future__ import annotations
 

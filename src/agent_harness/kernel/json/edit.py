@@ -1,7 +1,5 @@
-"""Edits of JSON text that change no other byte, so that the user's indentation, order and spelling stay.
-
-The text is parsed strictly before an edit. New parts use the layout of the parts around them.
-"""
+"""Edits of JSON text that change no other byte, so that the user's indentation, order and spelling stay. The text is
+parsed strictly before an edit. New parts use the layout of the parts around them."""
 
 from __future__ import annotations
 

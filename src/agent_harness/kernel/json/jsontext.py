@@ -1,9 +1,7 @@
 """JSON text that stays the same when it is read and written: numbers keep their spelling and members their order.
-
 Reading is strict: anything that a write could not reproduce (a repeated member, ``NaN``, a lone surrogate, too deep
 nesting) is an error, because the next write would lose it. The C scanner is used directly, because importing ``json``
-takes as long as the rest of a hook call.
-"""
+takes as long as the rest of a hook call."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ write might be incorrect, the whole value is written.
 
 The replaced file becomes its own backup through a second hard link, so nothing is written twice. If a writer is killed,
 both files are whole, but may be one file with two names. ``files.sweep`` and the next write separate these names.
-Source: ``tasklist.md`` 8.
-"""
+Source: ``tasklist.md`` 8."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 
 _RUN = 4096
 """Number of characters that are scanned at once. It covers a few elements, but is too small to exceed the nesting
-limit.
-"""
+limit."""
 
 
 class _Unclear(Exception):

@@ -1,9 +1,6 @@
 """The harness's side of a supervisor process: starts it, reads and writes its command's pipes, and ensures that it
-ends.
-
-Each call of ``pump`` polls all pipes once: no thread, no busy waiting. If the supervisor itself is killed or frozen,
-this side takes over and ends every process that provably belongs to the command.
-"""
+ends. Each call of ``pump`` polls all pipes once: no thread, no busy waiting. If the supervisor itself is killed or
+frozen, this side takes over and ends every process that provably belongs to the command."""
 
 import contextlib
 import fcntl

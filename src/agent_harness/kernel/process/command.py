@@ -4,8 +4,7 @@
 under a supervisor process (``kernel/process/supervisor.py``). When the command ends, all its descendants have exited,
 including daemons, even if the harness is killed. Both functions may be called from any thread.
 
-An exit code is negative if a signal killed the command (-9 is SIGKILL).
-"""
+An exit code is negative if a signal killed the command (-9 is SIGKILL)."""
 
 import os
 import time

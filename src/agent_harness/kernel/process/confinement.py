@@ -11,8 +11,7 @@ landlock     Write access by an allow-list, a network namespace for a separate n
              has a source to mount over its path. A read-only path inside a writable path is not possible.
 
 The network is ``open``, ``loopback`` or ``interface``: a loopback plus an interface that leads nowhere. If the kernel
-has Landlock scopes (6.12), signals cannot reach processes outside the sandbox.
-"""
+has Landlock scopes (6.12), signals cannot reach processes outside the sandbox."""
 
 import ctypes
 import os

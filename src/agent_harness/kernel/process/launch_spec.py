@@ -1,8 +1,6 @@
 """Launch order for a supervisor process. It is checked here, where errors still reach the user, and encoded for a pipe.
-
 The module also makes the environment of a command, without the harness's secrets and without variables that change the
-command's behaviour. Source: ``docs/architecture.md``, promise 7 (no secret is written).
-"""
+command's behaviour. Source: ``docs/architecture.md``, promise 7 (no secret is written)."""
 
 import os
 import stat

@@ -1,8 +1,6 @@
-"""Resource limits of agents and checks: parsing of amounts, default limits, and messages about an exceeded limit.
-
-A limit stops a command that would exhaust the machine. The default limits are far above legitimate use.
-``kernel/process/resource_watch.py`` enforces the limits in the command's supervisor process.
-"""
+"""Resource limits of agents and checks: parsing of amounts, default limits, and messages about an exceeded limit. A
+limit stops a command that would exhaust the machine. The default limits are far above legitimate use.
+``kernel/process/resource_watch.py`` enforces the limits in the command's supervisor process."""
 
 import os
 import re

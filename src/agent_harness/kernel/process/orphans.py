@@ -1,9 +1,7 @@
 """Functions that end the processes that a supervisor left behind, if they provably belong to the supervisor's command.
-
 Proof is the random run id in a process's environment (``HARNESS_RUN_ID``), or descent from a supervisor with this run
 id. A process is checked again through an open pidfd before it is signalled, so a reused pid is never signalled. Without
-/proc, psutil is used.
-"""
+/proc, psutil is used."""
 
 import os
 import select

@@ -1,8 +1,6 @@
 """Output of a command in bounded space: its last bytes in memory, a log with a size limit, and lines of limited length.
-
 Memory use does not grow with the length of the output. A log is written as the output arrives, so that the log survives
-a crash of the harness.
-"""
+a crash of the harness."""
 
 import os
 import stat

@@ -7,8 +7,7 @@ command is suspended meanwhile, because it would fork faster than it is measured
     memory      anonymous and written memory of the command and its descendants, without mapped files
     processes   processes and threads of the command and its descendants
     disk        free space on the disks of its folders; a disk with enough space at the start must keep that much
-    killed      processes that the kernel killed during the command because memory ran out
-"""
+    killed      processes that the kernel killed during the command because memory ran out"""
 
 import os
 import time

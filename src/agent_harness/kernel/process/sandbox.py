@@ -7,8 +7,7 @@ packages, git's user settings, shell start files. Both have resource limits (``l
 the threat model and its gaps, see docs/security.md.
 
 The environment variable ``HARNESS_SANDBOX`` overrides the project's settings: ``off``, ``auto``, ``required``, or one
-of ``KINDS``, which is then required.
-"""
+of ``KINDS``, which is then required."""
 
 import os
 import re

@@ -14,8 +14,7 @@ REPORT   written by the new process itself: ``STEP ERRNO`` if it cannot become t
 The command leads a separate session and dies with the supervisor (PDEATHSIG). The supervisor is a child subreaper:
 orphans of the command, including daemons, become its children and are ended after the command. Only SIGKILL ends a
 supervisor. Start-up time delays every command, so only modules that cost nothing are imported (``signal`` costs 5 ms,
-``ctypes`` 4 ms).
-"""
+``ctypes`` 4 ms)."""
 
 import os
 import select

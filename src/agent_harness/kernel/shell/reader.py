@@ -1,7 +1,5 @@
 """Parser of shell text into commands. The position of each letter of a word is known. Nothing is executed or expanded.
-
-Parsing takes one pass and never raises. Invalid shell text is read as far as possible; ``fault`` contains the error.
-"""
+Parsing takes one pass and never raises. Invalid shell text is read as far as possible; ``fault`` contains the error."""
 
 from __future__ import annotations
 
@@ -13,10 +11,8 @@ DEEPEST = 20  # substitutions within substitutions; deeper text is not a command
 KEYWORDS = frozenset(
     {"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "esac", "!", "{", "}", "coproc"}
 )
-"""Reserved words that may precede a command.
-
-``for``, ``select``, ``case`` and ``function`` are parsed as the first word of a command.
-"""
+"""Reserved words that may precede a command. ``for``, ``select``, ``case`` and ``function`` are parsed as the first
+word of a command."""
 _CLOSING = frozenset({"fi", "done", "esac", "}"})
 _NEXT_ARM = frozenset({";;", ";&", ";;&"})
 _BLANK = re.compile(r"(?:[ \t\r]+|\\\n|#[^\n]*)+")

@@ -1,6 +1,5 @@
 """Programs that start another program: the words that belong to such a program, and the command in the remaining
-words.
-"""
+words."""
 
 from __future__ import annotations
 

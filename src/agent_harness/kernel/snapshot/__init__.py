@@ -13,8 +13,7 @@
 11.2, 11.3; ``features.md`` UAH-463 to 481, C04, C09.
 
 A snapshot does not contain ignored files (never touched), the content of submodules and nested repositories, other
-branches, times, owners, or extended attributes.
-"""
+branches, times, owners, or extended attributes."""
 
 from agent_harness.kernel.snapshot.candidate import adopt, candidate, tree_of_files
 from agent_harness.kernel.snapshot.operation import Notes, Rescue, Snapshot

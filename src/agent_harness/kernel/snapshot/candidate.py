@@ -3,8 +3,7 @@
 A snapshot never touches files that were ignored when it was taken. A file that became ignored after the snapshot would
 be untracked again after a rollback, so it belongs to the attempt's work. Tool caches are an exception: a new folder
 with a ``.gitignore`` that ignores the whole folder, such as a virtual environment or a test runner's cache. Such a
-folder stays ignored after a rollback and is left in place.
-"""
+folder stays ignored after a rollback and is left in place."""
 
 import os
 import shutil

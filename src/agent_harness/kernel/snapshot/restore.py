@@ -6,8 +6,7 @@
 3. Let git write only the files that differ. If a file changed after it was read, git refuses and all steps start again.
 4. Reset HEAD and the branch by compare and swap, then the index.
 
-Every step can be repeated after a crash: the state found then is rescued too.
-"""
+Every step can be repeated after a crash: the state found then is rescued too."""
 
 import os
 import re

@@ -1,11 +1,7 @@
-"""Creation of a snapshot of the work tree. Source: ``tasklist.md`` 11.2.
-
-One ``git status`` call finds everything that a snapshot needs. If the work tree is clean, the snapshot uses the tree of
-HEAD, and only two small commits and a ref are made.
-
-Line endings, encodings, keywords and filters (such as Git LFS) make an index object differ from the file's bytes,
-although git calls the file unchanged. A snapshot keeps the bytes, so such files are read without conversion.
-"""
+"""Creation of a snapshot of the work tree. Source: ``tasklist.md`` 11.2. One ``git status`` call finds everything that
+a snapshot needs. If the work tree is clean, the snapshot uses the tree of HEAD, and only two small commits and a ref
+are made. Line endings, encodings, keywords and filters (such as Git LFS) make an index object differ from the file's
+bytes, although git calls the file unchanged. A snapshot keeps the bytes, so such files are read without conversion."""
 
 import os
 import stat
