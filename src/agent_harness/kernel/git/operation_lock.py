@@ -199,7 +199,9 @@ class OperationLock:
         copy = self.path("kept")
         copy_index(index, copy)
         os.replace(copy, f"{folder}/{digest}")
-        _drop_oldest(folder)
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.stat(follow_symlinks=False).st_atime_ns)
+        for entry in entries[:-KEPT_INDEXES]:
+            os.unlink(entry.path)
         return digest
 
     def kept(self, digest: str, name: str) -> str | None:
@@ -300,9 +302,3 @@ def _free_ref_locks(note: str, repository: Repository) -> None:
 def _digest(path: str) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _drop_oldest(folder: str) -> None:
-    entries = sorted(os.scandir(folder), key=lambda entry: entry.stat(follow_symlinks=False).st_atime_ns)
-    for entry in entries[:-KEPT_INDEXES]:
-        os.unlink(entry.path)

@@ -81,10 +81,6 @@ class SupervisorClient:
         return self.ended or self.exit_code is not None
 
     @property
-    def lifeline_pid(self) -> int:
-        return self.lifeline.pid if self.lifeline else 0
-
-    @property
     def finished(self) -> bool:
         return self.ended and self._open.isdisjoint(self._sinks)
 

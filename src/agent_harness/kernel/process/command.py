@@ -183,7 +183,7 @@ class Running(SupervisorClient):
         output = _each(self._lines.feed, on_output)
         errors = None if merge_stderr else _each(self._stderr.add, on_errors, stderr_log.write if stderr_log else None)
         super().__init__(order, run_id, sink=output, error_sink=errors, given=given)
-        self.owner = owner.of(self.lifeline_pid)
+        self.owner = owner.of(self.lifeline.pid) if self.lifeline else None
 
     @property
     def group(self) -> int:
