@@ -49,7 +49,7 @@ def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
 
 
 def order(work: Mapping[K, Iterable[K]]) -> list[K]:
-    """Return all items after their dependencies, else in the order of ``work``. Each cycle is cut at its end."""
+    """Return all items after their dependencies, else in order. Each cycle is cut at its last dependency."""
     placed: list[K] = []
     seen: set[K] = set()
     for start in work:

@@ -29,7 +29,7 @@ _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -> None:
-    """Append one line; a missing folder is created. ``durable``: it is on disk at return. Raise ``Refused``."""
+    """Append one line, in a new folder if necessary. ``durable``: it is on disk at return. May raise ``Refused``."""
     _append(path, jsontext.line(dict(record)).encode("utf-8", "replace") + b"\n", durable=durable)
 
 

@@ -100,7 +100,7 @@ def is_anew(folder: str) -> bool:
 
 
 def _knows_of_list(folder: str) -> bool:
-    """Return False if the repository was created anew. If it held a list, or there is none, return True."""
+    """Return False if the repository was created anew; True if it held a list, or if there is no repository."""
     from pathlib import Path
 
     from agent_harness.kernel.git.locate import locate

@@ -73,7 +73,7 @@ def one_line(text: str) -> str:
 
 
 def stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Error handler for ``codecs``: return what an encoding can say. In JSON, it decodes to the same characters."""
+    """Error handler for ``codecs``: replace what an encoding lacks. Inside JSON, it decodes to the same characters."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]

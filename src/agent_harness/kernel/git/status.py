@@ -71,7 +71,7 @@ class ClosedFolder(UnsafeTree):
 
 
 def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan:
-    """Compare the work tree with this index, without writing, output files of this process, or submodules."""
+    """Compare the work tree with this index. Nothing is written; submodules and this process's output are left out."""
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
     top = os.fsencode(view.repository.top)

@@ -59,7 +59,7 @@ def bytes_from(given: object, *, least: int = 0) -> int:
 
 
 def count_from(given: object) -> int:
-    """Return the number of a setting, of ``auto`` (the default), or of ``off`` (0), or raise ``ValueError``."""
+    """Return the number that a setting states: a number, ``auto`` or ``off`` (0). Otherwise raise ``ValueError``."""
     if given == PROCESSES:
         return usual_processes()
     if given in _OFF and given != "":
