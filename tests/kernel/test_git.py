@@ -520,7 +520,7 @@ def test_questions_about_history(repo: Repo, tmp_path: Path) -> None:
     assert git.changed_paths(first, second) == [("M", "a"), ("D", "d/b"), ("A", "new")]
     assert git.changed_paths(None, first) == [("A", "a"), ("A", "d/b")]
     assert (git.ancestor(first, second), git.ancestor(second, first)) == (True, False)
-    assert git.upstream() == ("origin", MAIN, "refs/remotes/origin/main")
+    assert git.upstream() == ("origin", MAIN)
     assert git.published(None, second) == [first]
     assert git.default_branch() == "main"
     assert git.commit_of("nothing") is None

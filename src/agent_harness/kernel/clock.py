@@ -28,34 +28,25 @@ __all__ = [
 
 
 def now() -> datetime:
-    """Return the current time as an aware datetime in UTC."""
     return datetime.now(UTC)
 
 
 def moment(seconds: float) -> datetime:
-    """Convert a Unix timestamp in seconds to an aware datetime in UTC, and return the datetime."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def timestamp(at: datetime | None = None, *, fraction: bool = False) -> str:
-    """Return a time as ISO 8601 text in UTC, such as ``2026-01-31T09:30:00Z``.
-
-    The default is the current time. ``fraction`` adds milliseconds.
-    """
+    """Return ISO 8601 text in UTC, such as ``2026-01-31T09:30:00Z``. ``fraction`` adds milliseconds."""
     text = (at or now()).astimezone(UTC).isoformat(timespec="milliseconds" if fraction else "seconds")
     return text.replace("+00:00", "Z")
 
 
 def local(at: datetime) -> str:
-    """Return a datetime as text in local time, such as ``2026-01-31 10:30:00 CET``."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def parse(text: object) -> datetime | None:
-    """Return the UTC datetime that an ISO 8601 text states; ``None`` if the text is anything else.
-
-    A text without an offset is taken as UTC.
-    """
+    """Return the UTC datetime in an ISO 8601 text, without an offset taken as UTC; ``None`` for anything else."""
     if not isinstance(text, str):
         return None
     try:
@@ -66,9 +57,7 @@ def parse(text: object) -> datetime | None:
 
 
 def time_scale() -> float:
-    """Return the factor in ``HARNESS_TIME_SCALE`` that scales all waiting times; 1.0 if the variable is not a positive
-    number.
-    """
+    """Return the positive factor in ``HARNESS_TIME_SCALE`` that scales all waiting times; 1.0 if it has none."""
     try:
         scale = float(os.environ.get("HARNESS_TIME_SCALE", "1"))
     except ValueError:
@@ -82,5 +71,4 @@ def scaled(seconds: float) -> float:
 
 
 def sleep(seconds: float) -> None:
-    """Sleep for ``seconds`` times ``HARNESS_TIME_SCALE``."""
     time.sleep(max(0.0, scaled(seconds)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["blake2b", "sha256"]
-
 
 def blake2b(content: bytes, size: int) -> str:
     """Return the BLAKE2b digest of ``content`` in hexadecimal. ``size`` is the length of the digest in bytes."""
@@ -15,7 +13,6 @@ def blake2b(content: bytes, size: int) -> str:
 
 
 def sha256(content: bytes) -> str:
-    """Return the SHA-256 digest of ``content`` in hexadecimal."""
     try:
         from _sha256 import sha256 as make  # pyrefly: ignore[missing-import]  # Python 3.11
     except ImportError:

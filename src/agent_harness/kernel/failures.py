@@ -1,7 +1,5 @@
-"""Failure categories, each with a name and a next step, and the text patterns that recognise each category.
-
-A failure is a recorded value, not an exception. Sources: ``tasklist.md`` 12.1, ``features.md`` S, ``longtask.md`` 11.
-"""
+"""Failure categories, each with a name and a next step, and the text patterns that recognise each category. A failure
+is a recorded value, not an exception. Sources: ``tasklist.md`` 12.1, ``features.md`` S, ``longtask.md`` 11."""
 
 from __future__ import annotations
 
@@ -15,18 +13,6 @@ from agent_harness.kernel import retry
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-__all__ = [
-    "CATEGORIES",
-    "Category",
-    "Row",
-    "category",
-    "classify",
-    "first_match",
-    "names_limit",
-    "rows",
-    "wants_money",
-]
 
 Row = tuple[str, tuple[str, ...]]
 """Name of a category, and the regular expressions that recognise the category in a text."""
@@ -216,10 +202,8 @@ PATTERNS: tuple[Row, ...] = (
         ),
     ),
 )
-"""Patterns of all categories, in order. The first row that matches a text decides its category.
-
-For example, a failing test that only mentions a refusal is classified as a failing test.
-"""
+"""Patterns of all categories, in order. The first row that matches a text decides its category. For example, a failing
+test that only mentions a refusal is classified as a failing test."""
 
 _LONGEST = 65_536
 
@@ -230,17 +214,13 @@ def category(name: str) -> Category:
 
 
 def classify(text: str, *, otherwise: str = "UNKNOWN") -> Category:
-    """Return the failure category that matches the last 64 KiB of ``text``. If no category matches, return
-    ``otherwise``.
-    """
+    """Return the category that the last 64 KiB of ``text`` match; ``otherwise`` if none matches."""
     found = first_match(text[-_LONGEST:], PATTERNS)
     return category(found[0] if found else otherwise)
 
 
 def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
-    """Return the name of the first row that matches ``text``, and the position of the match; ``None`` if no row
-    matches.
-    """
+    """Return the name of the first row that matches, and the position of the match; ``None`` if none matches."""
     for name, pattern in _compiled(table):
         if found := pattern.search(text):
             return name, found.start()
@@ -248,24 +228,18 @@ def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
 
 
 def names_limit(line: str, now: datetime) -> bool:
-    """Return True if a line reports that a limit is exhausted and states a readable end time.
-
-    The name of the limit does not matter, because each provider uses its own names.
-    """
+    """Return True if a line reports that a limit is exhausted and states a readable end time. The name of the limit
+    does not matter, because each provider uses its own names."""
     return bool(_LIMIT.search(line) and _USED_UP.search(line)) and retry.find_wait(line, now) is not None
 
 
 def wants_money(line: str, now: datetime) -> bool:
-    """Return True if a line reports an account without credit. A line that also states an end time reports a rate
-    limit.
-    """
+    """Return True if a line reports an account without credit, and no end time, which means a rate limit."""
     return first_match(line, (("money", MONEY),)) is not None and retry.find_wait(line, now) is None
 
 
 def rows(names: Mapping[str, str]) -> tuple[Row, ...]:
-    """Return the pattern rows of the categories in ``names``, in table order. Each row gets the new name that ``names``
-    gives.
-    """
+    """Return the pattern rows of the categories in ``names``, in table order, under their new names."""
     return tuple((names[name], patterns) for name, patterns in PATTERNS if name in names)
 
 

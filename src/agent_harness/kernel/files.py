@@ -5,8 +5,7 @@ which ``sweep`` removes. Source: ``tasklist.md`` 8.
 
 A lock excludes only programs that take the lock, not an editor or a script. So right before ``change`` replaces a file,
 it compares the file with the state in which it was read. If someone edited the file meanwhile, the change starts again
-from the edited version. Source: ``tasklist.md`` 10.2, ``longtask.md`` 15.
-"""
+from the edited version. Source: ``tasklist.md`` 10.2, ``longtask.md`` 15."""
 
 from __future__ import annotations
 
@@ -30,35 +29,6 @@ if TYPE_CHECKING:
     C = TypeVar("C")
     T = TypeVar("T")
 
-__all__ = [
-    "MAX_BYTES",
-    "EditedMeanwhile",
-    "change",
-    "damaged",
-    "disk_refusal",
-    "digest",
-    "drop_links",
-    "dumps",
-    "folders_between",
-    "free_name",
-    "is_inside",
-    "open_regular",
-    "own_place",
-    "read_bytes",
-    "read_json",
-    "refusal",
-    "repeated",
-    "replace",
-    "restore",
-    "stamp_of",
-    "sweep",
-    "sync_folder",
-    "temporary_name",
-    "unlink",
-    "write_json",
-]
-
-
 MAX_BYTES = 64 << 20
 """Maximum size in bytes of a state file. A larger file is not read."""
 
@@ -77,10 +47,7 @@ _HINTS = {
 
 
 def read_bytes(path: AnyPath) -> bytes:
-    """Return the whole content of a file.
-
-    Raise ``FileNotFoundError`` if the file is missing, and ``StateDamaged`` if it is not a regular file or too large.
-    """
+    """Raise ``FileNotFoundError`` if the file is missing, ``StateDamaged`` if it is not regular or too large."""
     try:
         with os.fdopen(open_regular(path, os.O_RDONLY), "rb", buffering=0) as file:
             content = file.read(MAX_BYTES + 1 if os.fstat(file.fileno()).st_size > MAX_BYTES else -1) or b""
@@ -124,10 +91,7 @@ def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
 
 
 def is_inside(folder: str, path: str) -> bool:
-    """Return True if no symbolic link lies between a folder and a path below the folder.
-
-    The folder itself may be reached through a symbolic link.
-    """
+    """Return True if no symbolic link lies below ``folder`` on the way to ``path``. ``folder`` itself may be a link."""
     below = os.path.relpath(path, folder)
     return os.path.realpath(path) == os.path.join(os.path.realpath(folder), below)
 
@@ -145,8 +109,7 @@ def replace(
     If the path is a symbolic link, the link's target is written. Without ``follow``, the file replaces the link
     instead: this is required if somebody else may have put a link there. Mode and owner stay, unless ``mode`` is given.
     ``before`` is called right before the change becomes visible; if ``before`` raises, the old content stays. Raise
-    ``Refused`` if the file cannot be written. No temporary file is left behind.
-    """
+    ``Refused`` if the file cannot be written. No temporary file is left behind."""
     target = os.path.realpath(path) if follow else _itself(path)
     temporary = temporary_name(target)
     whole = content.encode() if isinstance(content, str) else content
@@ -172,10 +135,8 @@ def write_json(
     before: Callable[[], object] | None = None,
     follow: bool = True,
 ) -> None:
-    """Replace the content of a state file with a JSON object.
-
-    With ``backup``, first copy the old content to ``<path>.bak``, unless the old content is damaged.
-    """
+    """Replace the content of a state file with a JSON object. With ``backup``, first copy the old content to
+    ``<path>.bak``, unless the old content is damaged."""
     try:
         content = dumps(value).encode()
     except ValueError as error:
@@ -187,10 +148,8 @@ def write_json(
 
 def restore(path: AnyPath) -> str | None:
     """Replace a damaged state file with its valid backup ``<path>.bak``, and keep the damaged file under a new name.
-
     Return the new name of the damaged file; ``None`` if it was missing. Without a valid backup, raise ``StateDamaged``
-    and change nothing.
-    """
+    and change nothing."""
     backup = f"{os.fspath(path)}.bak"
     try:
         content = read_bytes(backup)
@@ -204,11 +163,9 @@ def restore(path: AnyPath) -> str | None:
 
 
 def sweep(path: AnyPath) -> int:
-    """Remove temporary files that killed processes left behind for this file or its backup; return their number.
-
-    If a killed process left the file and its backup as hard links to one file, make them separate files. The caller
-    must hold the lock.
-    """
+    """Remove temporary files that killed processes left behind for this file or its backup; return their number. If a
+    killed process left the file and its backup as hard links to one file, make them separate files. The caller must
+    hold the lock."""
     _part(os.path.realpath(path), f"{os.fspath(path)}.bak")
     folder, name = os.path.split(os.path.realpath(path))
     beginnings = (f"{name}.tmp.", f"{name}.bak.tmp.")
@@ -233,11 +190,9 @@ def _part(target: str, backup: str) -> None:
 
 
 def own_place(path: str, root: str) -> None:
-    """Create the folders for a harness file below ``root``, without following a symbolic link.
-
-    Remove a symbolic link at the path or on the way to it. Rename any other obstacle, such as a file instead of a
-    folder, and keep it in the same folder.
-    """
+    """Create the folders for a harness file below ``root``, without following a symbolic link. Remove a symbolic link
+    at the path or on the way to it. Rename any other obstacle, such as a file instead of a folder, and keep it in the
+    same folder."""
     for folder in folders_between(root, path):
         if os.path.islink(folder):
             os.unlink(folder)
@@ -258,13 +213,12 @@ def drop_links(path: str, root: str) -> None:
 
 
 def folders_between(root: str, path: str) -> list[str]:
-    """Return the folders below ``root`` that lead to ``path``, the outermost first."""
     names = os.path.relpath(os.path.dirname(path), root).split(os.sep)
     return [os.path.join(root, *names[: n + 1]) for n in range(len(names)) if names != [os.curdir]]
 
 
 def free_name(wanted: str) -> str:
-    """Return the path ``wanted``; if that path already exists, append a number that makes it unique."""
+    """Return the path ``wanted``, with a number appended if it exists."""
     found, number = wanted, 1
     while os.path.lexists(found):
         number += 1
@@ -273,10 +227,7 @@ def free_name(wanted: str) -> str:
 
 
 def temporary_name(target: str) -> str:
-    """Return a temporary path in the target's folder that no other process uses and that contains this process's pid.
-
-    ``sweep`` reads the pid from the name.
-    """
+    """Return an unused path in the target's folder. ``sweep`` reads this process's pid from its name."""
     return f"{target}.tmp.{os.getpid()}.{os.urandom(6).hex()}"
 
 
@@ -309,10 +260,7 @@ def digest(path: AnyPath) -> str | None:
 
 
 def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
-    """Open a regular file and return its descriptor.
-
-    Raise ``StateDamaged`` if the path is a pipe or a folder, and otherwise the errors of ``os.open``.
-    """
+    """Open a regular file. Raise ``StateDamaged`` for a pipe or a folder, and the errors of ``os.open``."""
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -320,18 +268,23 @@ def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
     return descriptor
 
 
+def overwrite(descriptor: int, content: bytes) -> None:
+    """Replace the content in place, for information only. Errors such as a full disk are ignored."""
+    try:
+        os.pwrite(descriptor, content, 0)
+        os.ftruncate(descriptor, len(content))
+    except OSError:
+        return
+
+
 def refusal(path: AnyPath, done: str, error: OSError) -> Refused:
-    """Return a ``Refused`` error for an operating system error on a file. ``done`` describes what failed, such as
-    ``written``.
-    """
+    """Return an error for the user about an error on a file. ``done``: what failed, such as ``written``."""
     reason = error.strerror or str(error)
     return Refused(f"{os.fspath(path)} cannot be {done}: {reason}", hint=_HINTS.get(error.errno or 0))
 
 
 def disk_refusal(error: OSError) -> Refused | None:
-    """Return a ``Refused`` error for a full or read-only disk, without the file's name; ``None`` for any other
-    error.
-    """
+    """Return an error for a full or read-only disk, without a file's name; ``None`` for any other error."""
     if error.errno is None or error.errno not in (errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EROFS):
         return None
     return Refused(error.strerror or str(error), hint=_HINTS[error.errno])
@@ -354,9 +307,7 @@ def _back_up(path: AnyPath) -> None:
 
 
 def _put_aside(target: str) -> str | None:
-    """Rename a damaged file to a free name in the same folder and return the new name; ``None`` if the file is
-    missing.
-    """
+    """Rename a damaged file in its folder and return its new name; ``None`` if it is missing."""
     if not os.path.lexists(target):
         return None
     stamp = clock.timestamp().replace("-", "").replace(":", "")
@@ -416,9 +367,7 @@ def _give(descriptor: int, uid: int, gid: int) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Write a folder's entries to disk, if the file system supports this. Raise ``OSError`` if the disk reports an
-    error.
-    """
+    """Write a folder's entries to disk, if the file system can. Raise ``OSError`` if the disk reports an error."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -436,9 +385,7 @@ _TRIES = 20
 
 
 class EditedMeanwhile(Exception):
-    """Error: after a state file was read, somebody wrote it without the lock, or created a file with a name that is
-    needed.
-    """
+    """Error: somebody wrote a state file without the lock after it was read, or took a needed name."""
 
 
 def change(
@@ -454,14 +401,13 @@ def change(
 
     ``write`` calls its second argument right before the change becomes visible. This call raises ``EditedMeanwhile`` if
     the file changed after it was read. Then all three functions run again, so ``read`` and ``act`` must have no other
-    effect. Any other exception discards the change. Raise ``Busy`` as ``repeated`` does.
-    """
+    effect. Any other exception discards the change. Raise ``Busy`` as ``repeated`` does."""
 
     def attempt() -> T:
-        seen = _stamp(path)
+        seen = stamp_of(path)
 
         def unedited() -> None:
-            if _stamp(path) != seen:
+            if stamp_of(path) != seen:
                 raise EditedMeanwhile
 
         opened = read()
@@ -473,22 +419,10 @@ def change(
 
 
 def repeated(attempt: Callable[[], T], path: str, *, after: type[Exception], hint: str) -> T:
-    """Call ``attempt`` and return its result. Whenever it raises the exception ``after``, call it again.
-
-    Raise ``Busy`` after 20 tries.
-    """
+    """Call ``attempt`` until it does not raise ``after``, and return its result. Raise ``Busy`` after 20 tries."""
     for _ in range(_TRIES):
         try:
             return attempt()
         except after:
             continue
     raise Busy(f"another program keeps writing {os.path.basename(path)} without taking its lock", hint=hint)
-
-
-def _stamp(path: str) -> object:
-    """Return a value that changes when the file is written; ``None`` if the file does not exist."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,9 +1,7 @@
 """Dependency graph of items. It shows which items are ready, blocked or missing, all cycles, and a possible order.
-
 ``work`` maps each item to the items that it depends on. The run time is linear in items and dependencies (for
 ``cycles``, also in the length of the result), and no function recurses, so a chain of 100,000 items is possible. A
-dependency that is not in ``work`` is unknown. Source: ``tasklist.md`` 7.1.
-"""
+dependency that is not in ``work`` is unknown. Source: ``tasklist.md`` 7.1."""
 
 from __future__ import annotations
 
@@ -13,8 +11,6 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     K = TypeVar("K", bound=Hashable)
-
-__all__ = ["blocked", "cycles", "dependents", "missing", "order", "ready"]
 
 
 def ready(work: Mapping[K, Iterable[K]], done: Container[K]) -> list[K]:
@@ -28,10 +24,8 @@ def missing(work: Mapping[K, Iterable[K]]) -> list[tuple[K, K]]:
 
 
 def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
-    """Return the items that directly or indirectly depend on a failed item, each with the nearest failed item.
-
-    Leave done items out of ``work``, because a done item no longer needs its dependencies.
-    """
+    """Return the items that depend on a failed item, each with the nearest one. Leave done items out of ``work``: they
+    no longer need their dependencies."""
     users = _users(work)
     front = [item for item in users if item in failed]
     reason = {item: item for item in front}
@@ -44,9 +38,7 @@ def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
 
 
 def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
-    """Return the items that directly or indirectly depend on the item ``of``, in the order of ``work``, without ``of``
-    itself.
-    """
+    """Return the items that directly or indirectly depend on ``of``, in the order of ``work``, without ``of``."""
     users = _users(work)
     front, seen = [of], {of}
     for item in front:
@@ -57,9 +49,7 @@ def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
 
 
 def order(work: Mapping[K, Iterable[K]]) -> list[K]:
-    """Return all items, each after its dependencies, and otherwise in the order of ``work``. Each cycle is cut at its
-    last dependency.
-    """
+    """Return all items after their dependencies, else in order. Each cycle is cut at its last dependency."""
     placed: list[K] = []
     seen: set[K] = set()
     for start in work:
@@ -80,10 +70,8 @@ def order(work: Mapping[K, Iterable[K]]) -> list[K]:
 
 
 def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
-    """Return dependency paths that start and end at the same item. Together they contain every item of every cycle.
-
-    The paths follow the order of ``work``. No path visits an item twice.
-    """
+    """Return dependency paths that start and end at the same item. Together they contain every item of every cycle. The
+    paths follow the order of ``work``. No path visits an item twice."""
     users = _users(work)
     paths = []
     for knot in _knots(work, users):
@@ -110,9 +98,7 @@ def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
 
 
 def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Iterator[list[K]]:
-    """Yield each set of items in which every item depends on every other (Kosaraju's algorithm), in the order of
-    ``work``.
-    """
+    """Yield each set of items that all depend on each other (Kosaraju's algorithm), in the order of ``work``."""
     knot_of: dict[K, K] = {}
     for first in reversed(order(work)):
         if first in knot_of:

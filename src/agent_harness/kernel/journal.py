@@ -1,8 +1,6 @@
-"""Append-only logs of JSON records or text. Each entry is one line, written by one system call if possible.
-
-If a crash cuts off a line, the line stays, and the next record starts on a new line. Readers skip lines that are not a
-record. Source: ``tasklist.md`` 10.4 and 13.1, ``longtask.md`` 15.
-"""
+"""Append-only logs of JSON records or text. Each entry is one line, written by one system call if possible. If a crash
+cuts off a line, the line stays, and the next record starts on a new line. Readers skip lines that are not a record.
+Source: ``tasklist.md`` 10.4 and 13.1, ``longtask.md`` 15."""
 
 from __future__ import annotations
 
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Follower", "News", "append", "append_line", "backwards", "newest", "read", "tail", "tail_lines"]
-
 MAX_LINE_BYTES = 16 << 20
 """Maximum length of a line in bytes. The harness never writes longer lines, and readers skip them."""
 
@@ -33,19 +29,12 @@ _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -> None:
-    """Append a record to a log as one line. If the log's folder is missing, create it. Raise ``Refused`` if writing
-    fails.
-
-    With ``durable``, the record is on disk when the function returns.
-    """
+    """Append one line, in a new folder if necessary. ``durable``: it is on disk at return. May raise ``Refused``."""
     _append(path, jsontext.line(dict(record)).encode("utf-8", "replace") + b"\n", durable=durable)
 
 
 def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
-    """Append one line of text to a log. Line breaks and control characters in the text are escaped.
-
-    The line, including its newline, is cut to ``limit_bytes``.
-    """
+    """Append one line, cut to ``limit_bytes`` with its newline. Line breaks and control characters are escaped."""
     line = text.translate(_ESCAPES).encode("utf-8", "replace")
     if len(line) >= limit_bytes:
         line = line[: limit_bytes - 1 - len(_CUT)].decode("utf-8", "ignore").encode() + _CUT
@@ -58,7 +47,7 @@ def read(path: AnyPath) -> Iterator[dict[str, Any]]:
 
 
 def tail(path: AnyPath, count: int) -> list[dict[str, Any]]:
-    """Return the last ``count`` records of a log, oldest first. The run time does not depend on the log's length."""
+    """Return the last ``count`` records, oldest first. The run time does not depend on the log's length."""
     return _last(newest(path), count)
 
 
@@ -78,8 +67,6 @@ def backwards(path: AnyPath) -> Iterator[str]:
 
 
 class News:
-    """Records that were added to a log since the last read."""
-
     __slots__ = ("anew", "damaged", "records")
 
     def __init__(self, records: list[dict[str, Any]], *, damaged: int = 0, anew: bool = False) -> None:
@@ -89,10 +76,7 @@ class News:
 
 
 class Follower:
-    """Reader of a growing log that returns each record once. A read without new records costs one system call.
-
-    An unfinished last line is returned only when complete.
-    """
+    """Reader of a growing log, each record once and only when complete. A read without news costs one system call."""
 
     __slots__ = ("_file", "_offset", "_stamp", "path")
 
@@ -103,9 +87,7 @@ class Follower:
         self._stamp: object = None
 
     def news(self) -> News:
-        """Return the records that were added to the log since the last call. Raise ``Refused`` or ``StateDamaged`` if
-        the file cannot be read.
-        """
+        """Return the records added since the last call. Raise ``Refused`` or ``StateDamaged`` if unreadable."""
         stamp = stamp_of(self.path)
         if stamp == self._stamp:
             return News([])

@@ -1,8 +1,6 @@
-"""Leases: ownership until an end time. Rules state when the holder must stop and when another process may take over.
-
-A grace period precedes the end of a lease, and another follows the end. If clocks differ by less than the grace period,
-two holders never rely on the same lease. Source: ``tasklist.md`` 10.2.
-"""
+"""Leases: ownership until an end time. Rules state when the holder must stop and when another process may take over. A
+grace period precedes the end of a lease, and another follows the end. If clocks differ by less than the grace period,
+two holders never rely on the same lease. Source: ``tasklist.md`` 10.2."""
 
 from __future__ import annotations
 
@@ -15,14 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = ["Lease", "expired", "grace_seconds", "must_stop", "new_token", "renewed"]
-
 LONGEST_SECONDS = 31 * 86_400.0
 """Maximum length of a lease, in seconds."""
 
 
 class Lease:
-    """Lease of an item by one holder. The holder must call ``must_stop`` before it relies on the lease."""
+    """Ownership of an item. The holder must call ``must_stop`` before it relies on it."""
 
     __slots__ = ("claimed_at", "expires_at", "holder", "seconds", "token")
 
@@ -38,34 +34,29 @@ class Lease:
 
 
 def new_token() -> str:
-    """Return a new unique token of 32 hexadecimal digits, for a process that takes an item."""
+    """Return 32 random hexadecimal digits, for a process that takes an item."""
     return os.urandom(16).hex()
 
 
 def grace_seconds(lease: Lease) -> float:
-    """Return the clock difference that a lease tolerates, in seconds: 2 % of the lease's length, but at least 30 s."""
+    """Return the clock difference that a lease tolerates: 2 % of its length, but at least 30 s."""
     return max(30.0, 0.02 * _length(lease.seconds))
 
 
 def expired(lease: Lease, now: datetime) -> bool:
-    """Return True if the grace period after the lease's end is over. Another process may then take the item."""
+    """Return True once the grace period after the lease's end is over. Another process may then take the item."""
     return now - timedelta(seconds=grace_seconds(lease)) >= lease.expires_at
 
 
 def must_stop(lease: Lease, now: datetime) -> bool:
-    """Return True if the holder must no longer rely on the lease, because the grace period before its end has begun.
-
-    For a short lease, this grace period is at most a third of the lease.
-    """
+    """Return True once the grace period before the lease's end, at most a third of the lease, has begun."""
     margin = min(grace_seconds(lease), _length(lease.seconds) / 3)
     return now + timedelta(seconds=margin) >= lease.expires_at
 
 
 def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
-    """Return the lease with a later end. The end never moves back, even if the clock was set back.
-
-    Raise ``LeaseLost`` if the lease had expired, because another process may own the item.
-    """
+    """Return the lease with a later end. The end never moves back, even if the clock was set back. Raise ``LeaseLost``
+    if the lease had expired, because another process may own the item."""
     if expired(lease, now):
         raise LeaseLost(
             f"the lease of {lease.holder} expired at {lease.expires_at.isoformat()}",
@@ -79,5 +70,5 @@ def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
 
 
 def _length(seconds: float) -> float:
-    """Return a valid lease length in seconds; 0 if the stored value is not positive."""
+    """Return a valid length in seconds; 0 if the stored value is not positive."""
     return min(seconds, LONGEST_SECONDS) if seconds > 0 else 0.0

@@ -4,8 +4,7 @@ Limits: ``/tmp`` belongs to one host and often to one container. So the lock dir
 host or in this container, while the file in the root excludes all. On a disk without ``flock``, a directory inside the
 root replaces the file. On such a disk, a holder on another host is treated as dead 120 s after its last ``verify``. A
 process that was suspended for minutes may have lost the lock, so pass ``verify`` as ``before`` to every
-``files.replace``. Source: ``tasklist.md`` 9.
-"""
+``files.replace``. Source: ``tasklist.md`` 9."""
 
 from __future__ import annotations
 
@@ -16,10 +15,9 @@ import time
 
 from agent_harness.errors import LockBusy, NotOwner
 from agent_harness.kernel import clock, digest, owner
-from agent_harness.kernel.files import open_regular, refusal
+from agent_harness.kernel.files import open_regular, overwrite, refusal
 from agent_harness.kernel.json import jsontext
-from agent_harness.kernel.lock_directory import LockDirectory
-from agent_harness.kernel.owner import Owner
+from agent_harness.kernel.lock_directory import LockDirectory, owner_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,16 +27,6 @@ if TYPE_CHECKING:
     from agent_harness.kernel.files import AnyPath
     from agent_harness.kernel.owner import Owner
 
-__all__ = [
-    "LOCK_FILE",
-    "Lock",
-    "LockFile",
-    "LockLost",
-    "await_lock",
-    "directory_for",
-    "holder",
-    "try_lock",
-]
 LOCK_FILE = ".harness-lock"
 SHARED_FOLDER = "/tmp"  # noqa: S108  # the name that shell scripts use
 _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
@@ -55,10 +43,7 @@ class LockFile:
         self._descriptor = -1
 
     def try_take(self) -> str | None:
-        """Try to take the lock without waiting. Return ``None`` on success, and the holder if the lock is held.
-
-        Raise ``OSError`` if the disk does not support ``flock``.
-        """
+        """Return ``None`` if the lock is taken, else the holder. Raise ``OSError`` on a disk without ``flock``."""
         descriptor = self._open()
         try:
             holder = self._holder_of(descriptor)
@@ -79,27 +64,21 @@ class LockFile:
         return None if self._is_at_its_place(descriptor) else "a process that removed the lock file"
 
     def confirm(self) -> bool:
-        """Return True if this process still has the lock.
-
-        If the lock file was deleted and no other file has its name, create the lock file again.
-        """
+        """Return True if this process still has the lock. A deleted lock file is created again."""
         if self._descriptor < 0:
             return False
         return self._is_at_its_place(self._descriptor) or (not os.path.lexists(self.path) and self._make_again())
 
     def release(self) -> None:
-        """Release the lock. The empty lock file stays. Repeated calls are harmless."""
+        """Release the lock; the empty file stays. Repeated calls are harmless."""
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
-        _empty(descriptor)
+        overwrite(descriptor, b"")
         os.close(descriptor)
 
     def holder(self) -> Owner | None:
-        """Return the holder of the lock; ``None`` if the lock is free. The lock is not taken.
-
-        Raise ``OSError`` if the disk does not support ``flock``.
-        """
+        """Return the holder; ``None`` if free. Nothing is taken. Raise ``OSError`` on a disk without ``flock``."""
         try:
             descriptor = open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -113,9 +92,7 @@ class LockFile:
         return None
 
     def touch(self) -> float:
-        """Touch the lock file, and return the time of the file system in seconds since 1970. All hosts share this
-        time.
-        """
+        """Touch the lock file and return the file system's time, which all hosts share, in seconds since 1970."""
         descriptor = self._open()
         try:
             os.utime(descriptor)
@@ -155,43 +132,21 @@ class LockFile:
 
 
 def _sign(descriptor: int) -> None:
-    """Write this process's identity into the lock file as information for the user. Errors such as a full disk are
-    ignored.
-    """
-    text = jsontext.dumps({**owner.current().as_record(), "at": clock.timestamp()}).encode()
-    try:
-        os.pwrite(descriptor, text, 0)
-        os.ftruncate(descriptor, len(text))
-    except OSError:
-        return
-
-
-def _empty(descriptor: int) -> None:
-    try:
-        os.ftruncate(descriptor, 0)
-    except OSError:
-        return
+    """Write this process's identity into the file, for the user."""
+    overwrite(descriptor, jsontext.dumps({**owner.current().as_record(), "at": clock.timestamp()}).encode())
 
 
 def _named_in(descriptor: int) -> Owner | None:
-    try:
-        return Owner.from_record(jsontext.loads(os.pread(descriptor, 4096, 0)))
-    except ValueError:
-        return None
+    return owner_in(os.pread(descriptor, 4096, 0))
 
 
 class LockLost(NotOwner):
-    """Error of a process that lost its lock, for example while it was suspended for minutes. The process has written
-    nothing.
-    """
+    """Error of a process that lost its lock, for example while it was suspended. It has written nothing."""
 
 
 class Lock:
-    """Context manager for a lock on a root folder. Only one process holds the lock of a root at a time.
-
-    ``file`` is the lock file, relative to the root. ``compatible`` also takes the lock directory in ``shared_folder``
-    that shell scripts use.
-    """
+    """Lock on a root folder. ``file`` is relative to the root. ``compatible`` also takes the lock directory in
+    ``shared_folder`` that shell scripts use."""
 
     __slots__ = ("_file", "_held", "_inside", "_shared", "root", "timeout_seconds")
 
@@ -217,10 +172,7 @@ class Lock:
         return self._file.previous
 
     def acquire(self) -> None:
-        """Take the lock. Raise ``LockBusy``, which names the holder, after the timeout.
-
-        Raise ``Refused`` if the lock can never be taken.
-        """
+        """Raise ``LockBusy``, which names the holder, after the timeout; ``Refused`` if it can never be taken."""
         if self._held:
             raise RuntimeError("this lock is held already")
         deadline = time.monotonic() + self.timeout_seconds
@@ -273,18 +225,13 @@ class Lock:
 
 
 def directory_for(root: AnyPath, shared_folder: str = SHARED_FOLDER) -> str:
-    """Return the lock directory that shell scripts use for this root. Its name contains a digest of the resolved
-    path.
-    """
+    """Return the lock directory of shell scripts for this root. Its name is a digest of the resolved path."""
     key = digest.sha256(os.fsencode(os.path.realpath(root)))[:16]
     return f"{shared_folder}/harness-{key}.lock"
 
 
 def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
-    """Return the holder of the lock on a root folder, for use in messages.
-
-    Return ``None`` if the lock is free or its holder cannot be determined.
-    """
+    """Return the holder of a root's lock, for messages; ``None`` if it is free or unknown."""
     path = os.path.join(os.path.realpath(root), file)
     try:
         return LockFile(path).holder()
@@ -296,15 +243,11 @@ def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.02
 """Shortest and longest pause between attempts to take a lock. Pauses are needed because the kernel's lock call has no
-timeout.
-"""
+timeout."""
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock a file descriptor and return True; return False if another process holds the lock.
-
-    Raise ``OSError`` if ``flock`` is unsupported.
-    """
+    """Return True if the lock was taken, False if another process holds it. Raise ``OSError`` without ``flock``."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -313,16 +256,12 @@ def try_lock(descriptor: int) -> bool:
 
 
 def await_lock(descriptor: int, timeout_seconds: float) -> bool:
-    """Lock a file descriptor, and wait at most ``timeout_seconds`` for the lock. Return True if the lock was taken."""
+    """Wait at most ``timeout_seconds`` for the lock. Return True if it was taken."""
     return await_free(lambda: None if try_lock(descriptor) else "", time.monotonic() + timeout_seconds) is None
 
 
 def await_free(try_take: Callable[[], str | None], deadline: float) -> str | None:
-    """Call ``try_take`` repeatedly until it returns ``None``, then return ``None``. At ``deadline``, return the current
-    holder.
-
-    ``deadline`` is a time of ``time.monotonic``.
-    """
+    """Call ``try_take`` until it returns ``None``, or return the holder at ``deadline``, a ``time.monotonic`` time."""
     pause = _FIRST_PAUSE_SECONDS
     while (who := try_take()) is not None:
         if time.monotonic() >= deadline:

@@ -3,8 +3,7 @@
 A lock directory is renamed before it is removed. Shell scripts can use the lock, because ``mkdir`` is exclusive in
 every language. Hosts that share a disk without ``flock`` can use it too. A harness process that inspects a lock
 directory first takes the kernel lock on ``file``, if there is one. So no two harness processes inspect the same
-directory concurrently. Source: ``tasklist.md`` 9.1, 9.3.
-"""
+directory concurrently. Source: ``tasklist.md`` 9.1, 9.3."""
 
 from __future__ import annotations
 
@@ -22,8 +21,6 @@ from agent_harness.kernel.owner import Owner
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-__all__ = ["LockDirectory"]
 
 START_SECONDS = 2.0
 """Time in seconds within which the process that created a lock directory must write its pid into the directory."""
@@ -47,10 +44,7 @@ class LockDirectory:
         self._made: tuple[int, int] | None = None
 
     def try_take(self) -> str | None:
-        """Try to take the lock without waiting. Return ``None`` on success, and the holder if the lock is held.
-
-        Raise ``Refused`` if the lock directory belongs to another user.
-        """
+        """Try without waiting. Return the holder, or ``None`` on success. Raise ``Refused`` if it is another user's."""
         if self._make():
             return None
         seen = _look(self.path)
@@ -69,9 +63,7 @@ class LockDirectory:
         return None if self._make() else "a process that was faster"
 
     def confirm(self) -> bool:
-        """Return True if this process still owns the lock directory. If so, touch the directory as a sign of life for
-        other hosts.
-        """
+        """Return True if this process still owns the directory, and touch it as a sign of life for other hosts."""
         if self._own() is None:
             return False
         try:
@@ -81,11 +73,7 @@ class LockDirectory:
         return True
 
     def release(self) -> None:
-        """Remove the lock directory if this process still owns it. If the removal fails, the directory stays as a stale
-        lock.
-
-        Repeated calls are harmless.
-        """
+        """Remove the directory if it is this process's, or leave a stale lock. Repeated calls are harmless."""
         seen, self._made = self._own(), None
         if seen:
             try:
@@ -103,9 +91,7 @@ class LockDirectory:
         return seen if seen and seen.inode == self._made and seen.pid == os.getpid() else None
 
     def _make(self) -> bool:
-        """Create the lock directory and return True if this process owns it. Another process may take an incomplete
-        directory.
-        """
+        """Create the directory; True if this process owns it. Another process may take an incomplete one."""
         try:
             os.mkdir(self.path, 0o700)
         except FileExistsError:
@@ -139,7 +125,7 @@ class LockDirectory:
 
 
 class _Seen:
-    """State at one moment of a lock directory, or of another file with the directory's name."""
+    """State at one moment of a lock directory, or of another file with its name."""
 
     __slots__ = ("inode", "is_folder", "mtime_ns", "owner", "pid", "uid")
 
@@ -149,15 +135,12 @@ class _Seen:
         self.uid = status.st_uid
         self.is_folder = stat.S_ISDIR(status.st_mode)
         self.pid = int(pid) if pid.strip().isdigit() else 0
-        self.owner = _owner_in(record)
+        self.owner = owner_in(record)
         if self.owner and f"{self.owner.pid}".encode().startswith(pid):
             self.pid = self.owner.pid  # its writer may have died in the middle of the number
 
     def holder(self, now: float) -> str | None:
-        """Return the holder of the lock directory; ``None`` if the lock is stale.
-
-        A time stamp in the future is treated like a time stamp in the past.
-        """
+        """Return the holder; ``None`` if the lock is stale. A time in the future is treated like one in the past."""
         if not self.is_folder:
             return None
         age = abs(now - self.mtime_ns / 1e9)
@@ -170,9 +153,7 @@ class _Seen:
         return "a process that is just starting" if age < START_SECONDS else None
 
     def is_same_as(self, status: os.stat_result) -> bool:
-        """Return True if ``status`` describes the same, unchanged entry. Times are compared too, because inode numbers
-        are reused.
-        """
+        """Return True for the same, unchanged entry. Times are compared too, because inode numbers are reused."""
         return self.inode == (status.st_dev, status.st_ino) and self.mtime_ns == status.st_mtime_ns
 
 
@@ -194,9 +175,7 @@ def _look(path: str) -> _Seen | None:
 
 
 def _remove(path: str, seen: _Seen) -> None:
-    """Remove only the entry that was inspected. The entry is renamed first, so that a newer entry at its path is not
-    removed.
-    """
+    """Remove only the inspected entry: it is renamed first, so that a newer one at its path survives."""
     aside = f"{path}.stale.{os.getpid()}.{os.urandom(6).hex()}"
     try:
         os.rename(path, aside)
@@ -247,7 +226,8 @@ def _read(folder: int, name: str) -> bytes:
         return b""
 
 
-def _owner_in(record: bytes) -> Owner | None:
+def owner_in(record: bytes) -> Owner | None:
+    """Return the process in a JSON record; ``None`` if the record is damaged."""
     try:
         return Owner.from_record(jsontext.loads(record))
     except ValueError:

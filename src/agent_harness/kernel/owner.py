@@ -4,8 +4,7 @@ A pid alone proves nothing, because pids are reused. A process is considered dea
 or belongs to a process that started at another time or in another boot. Source: ``tasklist.md`` 9.3.
 
 On Linux, the data comes from ``/proc``. Elsewhere, psutil gives the start time as wall-clock time, which also
-identifies the boot, so the boot id may be empty.
-"""
+identifies the boot, so the boot id may be empty."""
 
 from __future__ import annotations
 
@@ -16,23 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Literal
 
-__all__ = [
-    "Owner",
-    "current",
-    "environments",
-    "exists",
-    "of",
-    "parent_of",
-    "processes_tagged",
-    "refuse_agents",
-    "state",
-]
-
 _PROC = "/proc"
 _PLACES = ("HARNESS_PROJECT_DIR", "HARNESS_STATE_ROOT")  # the agent's folder
 HOME_REPOSITORY = "HARNESS_HOME_REPOSITORY"
 """Environment variable that contains the project's path. It is set for an agent in a workspace of a parallel run."""
 _MOST_ANCESTORS = 64
+_READ_BYTES = 1 << 14
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the Linux kernel
 
 
@@ -49,7 +37,7 @@ class Owner:
         self.uid = uid
 
     def as_record(self) -> dict[str, object]:
-        """Return the process identity as a JSON object with members in a fixed order."""
+        """Return a JSON object with members in a fixed order."""
         return {
             "pid": self.pid,
             "start_time": self.start_time,
@@ -60,10 +48,7 @@ class Owner:
 
     @classmethod
     def from_record(cls, record: object) -> Owner | None:
-        """Return the process identity in a JSON record; ``None`` if a member is missing or invalid.
-
-        Additional members are ignored.
-        """
+        """Return the identity in a JSON record; ``None`` if a member is missing or invalid. Others are ignored."""
         if not isinstance(record, dict):
             return None
         pid, uid = record.get("pid"), record.get("uid")
@@ -89,15 +74,12 @@ class Owner:
 
 
 def current() -> Owner:
-    """Return the identity of this process."""
     own = of(os.getpid())
     return own or Owner(os.getpid(), "", _boot_id(), _host(), os.getuid())
 
 
 def of(pid: int) -> Owner | None:
-    """Return the identity of the process that has this pid now; ``None`` if there is no such process, or only a
-    zombie.
-    """
+    """Return the identity of the process with this pid; ``None`` without one, or if it is a zombie."""
     if not exists(pid):
         return None
     start_time, uid = _look(pid)
@@ -114,14 +96,13 @@ def exists(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return not _is_zombie(pid)
+    fields = stat_fields(pid)
+    return not (fields[0] in ("Z", "X", "x") if fields else _is_zombie_elsewhere(pid))
 
 
 def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
-    """Return the state of a process. ``dead`` requires proof, such as a pid that no longer exists.
-
-    ``unknown`` means that the process is on another host, or in a container whose pids are invisible here.
-    """
+    """Return the state; ``dead`` requires proof, such as a pid that no longer exists. ``unknown``: the process is on
+    another host, or in a container whose pids are invisible here."""
     if owner.host != _host():
         return "unknown"
     boot, _, space = owner.boot_id.partition("/")
@@ -151,15 +132,12 @@ def processes_tagged(name: str, value: str) -> list[int]:
                 continue
         return sorted(found)
     pids = (entry for entry in os.listdir(_PROC) if entry.isdecimal())
-    return sorted(int(pid) for pid in pids if wanted in _environment(pid).split(b"\0"))
+    return sorted(int(pid) for pid in pids if _is_tagged(pid, wanted))
 
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
-    """Raise ``Refused`` if a harness agent that works on ``root`` started this process, directly or indirectly.
-
-    If ``root`` is None, agents of any project are refused. Commands that are reserved for the user call this function.
-    An agent that hides the parents of its processes is not detected.
-    """
+    """Raise ``Refused`` if an agent that works on ``root`` (None: on any project) started this process, even
+    indirectly. For commands reserved to the user. An agent that hides the parents of its processes is not detected."""
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
         places = [each[name] for name in _PLACES if each.get(name)]
@@ -176,18 +154,18 @@ def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
             )
 
 
-def _environment(pid: str) -> bytes:
+def _is_tagged(pid: str, wanted: bytes) -> bool:
+    """Read before looking at the user: the end of every command reads all processes, and nearly none is tagged."""
     try:
-        if os.stat(f"{_PROC}/{pid}").st_uid != os.geteuid():
-            return b""
-        return _read(f"{_PROC}/{pid}/environ")
+        found = _read(f"{_PROC}/{pid}/environ")
+        return wanted in found and wanted in found.split(b"\0") and os.stat(f"{_PROC}/{pid}").st_uid == os.geteuid()
     except OSError:
-        return b""
+        return False
 
 
 def _look(pid: int) -> tuple[str, int]:
     """Return the start time and user of a process. If the process hides them, return an empty text and this user."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     if fields is None:
         return _look_elsewhere(pid)
     try:
@@ -196,22 +174,14 @@ def _look(pid: int) -> tuple[str, int]:
         return fields[19], os.getuid()
 
 
-def _is_zombie(pid: int) -> bool:
-    fields = _stat_fields(pid)
-    return fields[0] in ("Z", "X", "x") if fields else _is_zombie_elsewhere(pid)
-
-
 def parent_of(pid: int) -> int | None:
-    """Return the pid of a process's parent; ``None`` if the process does not exist or /proc is missing."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return int(fields[1]) if fields else None
 
 
 def environments() -> Iterator[Mapping[str, str]]:
-    """Yield the environment of this process, then the readable initial environments of its ancestors.
-
-    These environments identify the program that started a command, even if the command removed its own variables.
-    """
+    """Yield the environment of this process, then the readable initial ones of its ancestors. They show who started a
+    command, even if it removed its own variables."""
     yield os.environ
     above: int | None = os.getppid()
     for _ in range(_MOST_ANCESTORS):
@@ -226,7 +196,7 @@ def environments() -> Iterator[Mapping[str, str]]:
         above = parent_of(above)
 
 
-def _stat_fields(pid: int) -> list[str] | None:
+def stat_fields(pid: int) -> list[str] | None:
     """Return the fields of ``/proc/PID/stat`` after the command name, which may itself contain spaces and brackets."""
     try:
         text = _read(f"{_PROC}/{pid}/stat").decode("ascii", "replace")
@@ -237,9 +207,7 @@ def _stat_fields(pid: int) -> list[str] | None:
 
 
 def _boot_id() -> str:
-    """Return the boot id, followed in a container by ``/`` and the pid namespace; empty if the system has no boot
-    id.
-    """
+    """Return the boot id, in a container with ``/`` and the pid namespace; empty without a boot id."""
     try:
         boot = _read(f"{_PROC}/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
         space = os.readlink(f"{_PROC}/self/ns/pid")
@@ -253,8 +221,14 @@ def _host() -> str:
 
 
 def _read(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:
-        return file.read()
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = os.read(descriptor, _READ_BYTES)
+        while part := os.read(descriptor, _READ_BYTES) if found else b"":
+            found += part
+        return found
+    finally:
+        os.close(descriptor)
 
 
 def _look_elsewhere(pid: int) -> tuple[str, int]:

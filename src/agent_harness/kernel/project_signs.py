@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     Kind = Literal["tasklist", "features", "longtask"]
 
-__all__ = ["LIST", "SIGNS", "is_left"]
-
 LIST = "harness-tasks.json"
 
 SIGNS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
@@ -21,11 +19,9 @@ SIGNS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("longtask", ("task.json", "checkpoint.json")),
     ("tasklist", ("harness-tasks.json.bak",)),
 )
-"""Files that identify each project kind. In the nearest folder with such a file, the first match decides.
-
-A task list without its file is recognised by its backup. If no file is found, a deleted list is recognised by its copy
-outside the folder.
-"""
+"""Files that identify each project kind. In the nearest folder with such a file, the first match decides. A task list
+without its file is recognised by its backup. If no file is found, a deleted list is recognised by its copy outside the
+folder."""
 
 
 def is_left(folder: str, kind: Kind | None) -> bool:

@@ -14,20 +14,14 @@ written is known only to its process. The end comes from the first source that h
 When a limit is lifted, the time of the lift is stored for processes that recorded the old end. Reading imports little
 and creates nothing.
 
-Source: ``features.md`` C28, UAH-374, UAH-375; ``docs/architecture.md``, promise 6; for throttles ``scale.md`` SC-43.
-"""
+Source: ``features.md`` C28, UAH-374, UAH-375; ``docs/architecture.md``, promise 6; for throttles ``scale.md`` SC-43."""
 
 from __future__ import annotations
 
 import os
 
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import (
-    clock,
-    files,
-    root,
-    trusted_state,
-)
+from agent_harness.kernel import clock, files, root, trusted_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,16 +31,6 @@ if TYPE_CHECKING:
     from agent_harness.kernel.host.throttles import Throttle
     from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.lock import Lock
-
-__all__ = [
-    "FIRST_GUESS_SECONDS",
-    "LONGEST_GUESS_SECONDS",
-    "LimitClock",
-    "RateLimit",
-    "clearing",
-    "reopening",
-    "sentence",
-]
 
 FIRST_GUESS_SECONDS = 30.0
 LONGEST_GUESS_SECONDS = 300.0
@@ -65,8 +49,6 @@ _LONGEST_QUIET = 40 * 86_400.0  # longer than any limit; a later time in a throt
 
 
 class RateLimit:
-    """Rate limit of one account: its end, the source of the end, and the number of consecutive refusals."""
-
     __slots__ = ("account", "attempt", "noted_at", "said", "source", "told_until", "until")
 
     def __init__(
@@ -93,7 +75,6 @@ class RateLimit:
         return max(0.0, (self.until - now).total_seconds())
 
     def as_record(self) -> JsonObject:
-        """Return the rate limit as a JSON object, as stored in the file."""
         return {
             "account": self.account,
             "until": clock.timestamp(self.until, fraction=True),
@@ -105,9 +86,7 @@ class RateLimit:
         }
 
     def as_notice(self) -> JsonObject:
-        """Return a notice about the rate limit: account, end in UTC and local time, and the command that lifts the
-        limit.
-        """
+        """Return a notice: account, end in UTC and local time, and the command that lifts the limit."""
         return {
             "account": self.account,
             "until": clock.timestamp(self.until),
@@ -134,9 +113,7 @@ def sentence(notice: JsonObject) -> str:
 
 
 def spoken_end(until: str, told_until: str | None) -> str:
-    """Return the end of a rate limit as text. If the provider's own end is later than the longest wait, give both
-    times.
-    """
+    """Return the end as text, with the provider's own end if that is later than the longest wait."""
     return f"{told_until} (will ask again at {until})" if told_until else until
 
 
@@ -156,11 +133,9 @@ def reopening(
     said: str,
     guess_seconds: float | None = None,
 ) -> tuple[float, str]:
-    """Return the seconds until a retry, before ``HARNESS_TIME_SCALE`` is applied, and the source of this time.
-
-    A reset time in the past is ignored. The maximum is 31 days. ``guess_seconds`` is the contract's wait for a refusal
-    without a time.
-    """
+    """Return the seconds until a retry, before ``HARNESS_TIME_SCALE`` is applied, and the source of this time. A reset
+    time in the past is ignored. The maximum is 31 days. ``guess_seconds`` is the contract's wait for a refusal without
+    a time."""
     from agent_harness.kernel import retry
 
     reset = clock.parse(resets_at)
@@ -181,7 +156,7 @@ _unkept: dict[str, RateLimit] = {}
 
 
 class LimitClock:
-    """Store of this user's rate limits. ``folder`` overrides the location of the store."""
+    """Store of this user's rate limits. ``folder`` overrides its location."""
 
     __slots__ = ("_folder", "_is_own", "_now", "_project")
 
@@ -193,10 +168,7 @@ class LimitClock:
         self._now = now
 
     def in_force(self, account: str) -> RateLimit | None:
-        """Return the current rate limit of an account; ``None`` if the account may be used.
-
-        The lock is taken only if the clock was set back since the limit was recorded.
-        """
+        """Return the limit; ``None`` if the account may be used. Only a clock that was set back needs the lock."""
         found = self._read(account)
         now = self._now()
         if found and _has_jumped(found, now):
@@ -204,7 +176,6 @@ class LimitClock:
         return found if found and found.until > now else None
 
     def all(self) -> list[RateLimit]:
-        """Return all current rate limits. The limit that ends first comes first."""
         found = [limit for account in self._accounts() if (limit := self.in_force(account))]
         return sorted(found, key=lambda limit: (limit.until, limit.account))
 
@@ -217,11 +188,9 @@ class LimitClock:
         retry_after_seconds: float | None = None,
         guess_seconds: float | None = None,
     ) -> RateLimit:
-        """Record that the provider refused an account now. Return the rate limit that is in force afterwards.
-
-        During a rate limit, a provider's statement replaces its end, a contract's wait replaces a guess, and a guess
-        replaces nothing. For ``guess_seconds``, see ``reopening``.
-        """
+        """Record that the provider refused an account now. Return the rate limit that is in force afterwards. During a
+        rate limit, a provider's statement replaces its end, a contract's wait replaces a guess, and a guess replaces
+        nothing. For ``guess_seconds``, see ``reopening``."""
         made: list[RateLimit] = []
 
         def act() -> RateLimit:
@@ -251,8 +220,7 @@ class LimitClock:
 
         ``noted_before`` is the start of the successful call: a later refusal stays, and nothing is written without a
         known limit. Without ``noted_before``, the lift is always recorded and the account's throttle is removed. With
-        ``shown``, only exactly this limit is lifted. ``by`` records the view in which the user lifted the limit.
-        """
+        ``shown``, only exactly this limit is lifted. ``by`` records the view in which the user lifted the limit."""
         if noted_before and self._read(account) is None:
             return False
         _unkept.pop(account, None)
@@ -274,10 +242,7 @@ class LimitClock:
         return found is not None
 
     def decided_since(self, account: str, seen: datetime) -> datetime | None:
-        """Return the end of a refusal that was recorded after ``seen``; ``None`` if no refusal was recorded.
-
-        If the limit was lifted after ``seen``, return the time of the lift.
-        """
+        """Return the end of a refusal recorded after ``seen``, or the time of a lift; ``None`` without either."""
         self.in_force(account)  # restarts the count if the wall clock was set back
         record = self._record(account)
         lifted = clock.parse(record.get("lifted_at")) if record.get("account") == account else None
@@ -287,12 +252,9 @@ class LimitClock:
         return found.until if found and found.noted_at > seen else None
 
     # -- throttles
-    # ---------------------------------------------------------------------------------------------------------
 
     def throttle(self, account: str, most: int) -> Throttle | None:
-        """Return the current throttle of an account that at most ``most`` agents may use; ``None`` if no agent has to
-        wait.
-        """
+        """Return the current throttle of an account for at most ``most`` agents; ``None`` if none has to wait."""
         if not self._place() or not os.path.lexists(self._path(account, _THROTTLE)):
             return None
         from agent_harness.kernel.host import throttles
@@ -301,13 +263,10 @@ class LimitClock:
         return throttles.grown(found, most, _seconds(self._now())) if found else None
 
     def throttled(self) -> list[str]:
-        """Return the accounts that have a throttle."""
         return self._accounts(_THROTTLE)
 
     def seconds_to_begin(self, account: str, most: int, working: int) -> float | None:
-        """Return the seconds until one more agent may start while ``working`` agents run; ``None`` if one of them must
-        end first.
-        """
+        """Return the seconds until one more agent may start; ``None`` if one of ``working`` must end first."""
         from agent_harness.kernel.host import throttles
 
         throttle = self.throttle(account, most)
@@ -317,7 +276,7 @@ class LimitClock:
         return None if left is None else clock.scaled(left)
 
     def note_start(self, account: str, most: int) -> None:
-        """Record in the account's throttle that an agent has started. Call this method within ``host.choosing``."""
+        """Record the start of an agent in the account's throttle. Call within ``host.choosing``."""
         from agent_harness.kernel.host import throttles
 
         if self.throttle(account, most) is None:
@@ -330,7 +289,7 @@ class LimitClock:
             return
 
     def _narrow(self, account: str, now: datetime, limit: RateLimit) -> None:
-        """Reduce the number of agents in the account's throttle after a refusal. The caller must hold the lock."""
+        """Reduce the agents in the throttle after a refusal. The caller must hold the lock."""
         from agent_harness.kernel import host
         from agent_harness.kernel.host import throttles
 
@@ -346,7 +305,7 @@ class LimitClock:
             return
 
     def _read_throttle(self, account: str) -> Throttle | None:
-        """Return the stored throttle of an account; ``None`` if there is none or the file is damaged."""
+        """Return the stored throttle; ``None`` if there is none or the file is damaged."""
         from agent_harness.kernel.host.throttles import Throttle
 
         try:
@@ -374,18 +333,12 @@ class LimitClock:
     # -- other machines ------------------------------------------------------------------------------------------------
 
     def told(self) -> list[JsonObject]:
-        """Return the record of each account in the form that ``adopt`` reads on another machine.
-
-        A record is a rate limit, or states that the limit was lifted.
-        """
+        """Return each account's limit, or its lift, in the form that ``adopt`` reads on another machine."""
         return [record for account in self._accounts() if (record := self._record(account))]
 
     def adopt(self, account: str, theirs: JsonObject) -> bool:
-        """Store another machine's record of an account if it is newer than the local record. Return True if it was
-        stored.
-
-        A record that is neither a rate limit nor the lift of a limit is ignored. The maximum length of a limit applies.
-        """
+        """Store another machine's limit or lift if it is newer than the local record; True if stored. Other records are
+        ignored. The maximum length of a limit applies."""
         limit = _limit_in({**theirs, "account": account}, account)
         at = limit.noted_at if limit else clock.parse(theirs.get("lifted_at"))
         if at is None or not self._place(make=True):
@@ -405,7 +358,7 @@ class LimitClock:
     # -- the files -----------------------------------------------------------------------------------------------------
 
     def _anchored_anew(self, account: str) -> RateLimit | None:
-        """Return the rate limit with its original length, starting now, because the clock was set back."""
+        """Return the limit with its original length, starting now, because the clock was set back."""
 
         def act() -> RateLimit | None:
             now, found = self._now(), self._read(account)
@@ -420,9 +373,7 @@ class LimitClock:
         return self._changed(account, act)
 
     def _changed(self, account: str, act: Callable[[], RateLimit | None]) -> RateLimit | None:
-        """Call ``act`` under the lock, and store and return its result for an account. Return ``None`` if it cannot be
-        stored.
-        """
+        """Call ``act`` under the lock, and store and return its result; ``None`` if it cannot be stored."""
         if not self._place(make=True):
             return None
         try:
@@ -490,9 +441,7 @@ def _after(
     now: datetime,
     refusal: tuple[str, str | None, float | None, float | None],
 ) -> RateLimit:
-    """Return the rate limit of an account after another refusal. Only the arguments and the time scale affect the
-    result.
-    """
+    """Return the limit after another refusal. Only the arguments and the time scale affect the result."""
     from agent_harness.kernel.redact import redact
 
     said, resets_at, retry_after_seconds, guess_seconds = refusal
@@ -529,9 +478,7 @@ def _told_end(
 
 
 def _has_jumped(limit: RateLimit, now: datetime) -> bool:
-    """Return True if the clock was set back after the limit was recorded, or if the limit is longer than the
-    maximum.
-    """
+    """Return True if the clock was set back after the record, or if the limit is longer than the maximum."""
     from agent_harness.kernel import retry
 
     too_early = (limit.noted_at - now).total_seconds() > _SLACK_SECONDS
@@ -557,9 +504,7 @@ def _limit_in(record: JsonObject, account: str) -> RateLimit | None:
 
 
 def _file_name(account: str) -> str:
-    """Return a unique file name for an account. If the account's name is long or has unusual characters, it is a
-    digest.
-    """
+    """Return a unique file name; a digest if the account's name is long or has unusual characters."""
     plain = all(c.isascii() and (c.isalnum() or c in "-_.:@+") for c in account) and not account.startswith(".")
     if account and plain and len(account) <= _LONGEST_NAME:
         return account

@@ -1,8 +1,6 @@
 """Masking of secrets in text: known secret formats and secret values of this process's environment become ``***``.
-
 Masking too much is harmless, but masking too little is not. Only plain code or prose stays unmasked. Every pattern is
-possessive or bounded, so the run time is linear in the text. Masking a text twice changes nothing.
-"""
+possessive or bounded, so the run time is linear in the text. Masking a text twice changes nothing."""
 
 from __future__ import annotations
 
@@ -14,8 +12,6 @@ from itertools import pairwise
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-__all__ = ["MASK", "is_secret_name", "mask_from_now_on", "redact", "secret_names"]
 
 MASK = "***"
 _SHORTEST_OWN_VALUE = 8
@@ -58,7 +54,7 @@ def _is_secret_name(name: str) -> bool:
 
 
 def secret_names(env: Mapping[str, str]) -> list[str]:
-    """Return the names of environment variables that contain secrets."""
+    """Return the names of the variables that contain secrets."""
     return [name for name in env if is_secret_name(name)]
 
 
@@ -66,7 +62,6 @@ def secret_names(env: Mapping[str, str]) -> list[str]:
 
 
 def redact(text: str) -> str:
-    """Return a text with its secrets masked."""
     for _ in range(8):  # one mask may uncover another secret; almost always the first pass is enough
         masked = text
         for step in _STEPS:
@@ -97,16 +92,14 @@ _PASSWORD = re.compile(r"://[^\s/@:\"'<>]*+:([^\s/\"'<>]+)@")
 
 
 def mask_from_now_on(value: str) -> None:
-    """Mask a value for the rest of this process. If the value is a URL, also mask the password in it.
-
-    Use this for secrets that the user gave under a harmless name. Values shorter than 8 characters are not masked.
-    """
+    """Mask a value, and the password in it if it is a URL, for the rest of this process, although its name is harmless.
+    Values shorter than 8 characters are not masked."""
     password = _PASSWORD.search(value)
     _TOLD.update((value, *([password[1]] if password else [])))
 
 
 def _own_values(text: str) -> str:
-    """Mask the values of secret environment variables and the values passed to ``mask_from_now_on``."""
+    """Mask the values of secret variables and those passed to ``mask_from_now_on``."""
     values = {os.environ[name] for name in secret_names(os.environ)} | _TOLD
     for spelling in _spellings(frozenset(values)):
         text = text.replace(spelling, MASK)
@@ -124,9 +117,7 @@ def _escaped(letter: re.Match[str]) -> str:
 
 @lru_cache(maxsize=16)
 def _spellings(values: frozenset[str]) -> tuple[str, ...]:
-    """Return all forms in which these values can occur in a text, longest first: plain, by line, or escaped for JSON or
-    Python.
-    """
+    """Return all forms of these values in a text, longest first: plain, by line, or escaped for JSON or Python."""
     from agent_harness.kernel.json import jsontext
 
     parts = {part.strip() for value in values for part in (value, *value.splitlines())}
@@ -198,9 +189,7 @@ def _named_values(text: str) -> str:
 
 
 def _end_of_value(text: str, found: re.Match[str]) -> int:
-    """Return the position where the value after a secret name ends. If there is no value to mask, return its start
-    position.
-    """
+    """Return where the value after a secret name ends; its start if there is no value to mask."""
     start, quote = found.end(), found[3]
     if quote:
         inside = _INSIDE[quote[-2:]].match(text, start)
@@ -214,9 +203,7 @@ def _end_of_value(text: str, found: re.Match[str]) -> int:
 
 
 def _is_value(value: str, *, tight: bool) -> bool:
-    """Return True for a value, and False for code, a placeholder or prose. Text right after ``NAME=`` always counts as
-    a value.
-    """
+    """Return False for code, a placeholder or prose. Text right after ``NAME=`` always counts as a value."""
     if value.lower() in _NO_VALUES or value.startswith(("(", "[", "{", "$(", "${")):
         return False
     if value[0] == "$" and value[1:].isidentifier() and value.isupper():

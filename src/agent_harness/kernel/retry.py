@@ -1,26 +1,12 @@
 """Waiting times before a retry. They grow with each attempt, or are as long as the provider asks, and are always
-bounded.
-
-All waits are in seconds and are only computed here; callers wait with ``clock.sleep``. Sources: ``features.md`` C28,
-``longtask.md`` 11 (waits stated in prose).
-"""
+bounded. All waits are in seconds and are only computed here; callers wait with ``clock.sleep``. Sources:
+``features.md`` C28, ``longtask.md`` 11 (waits stated in prose)."""
 
 from __future__ import annotations
 
 import math
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
-
-__all__ = [
-    "LONGEST_SECONDS",
-    "Wait",
-    "find_wait",
-    "later_end",
-    "next_delay",
-    "parse_retry_after",
-    "seconds_asked",
-    "too_late",
-]
 
 LONGEST_SECONDS = 31 * 86_400.0
 """Longest wait that a provider can request, in seconds."""
@@ -29,10 +15,7 @@ LONGEST_SECONDS = 31 * 86_400.0
 def next_delay(
     attempt: int, retry_after: float | None, *, base: float = 1.0, cap: float = 300.0, factor: float = 2.0
 ) -> float:
-    """Return the wait in seconds after attempt number ``attempt`` (from 1): the requested wait, or else a growing wait.
-
-    The wait is at most ``cap``.
-    """
+    """Return the seconds to wait after attempt ``attempt`` (from 1): as asked, or growing; at most ``cap``."""
     if retry_after is not None:
         return min(max(retry_after, 0.0), cap)
     wait = base
@@ -44,10 +27,8 @@ def next_delay(
 
 
 def parse_retry_after(text: object, now: datetime) -> float | None:
-    """Return the seconds that a ``Retry-After`` header states as a number or an HTTP date, at most 31 days.
-
-    Return ``None`` for an invalid header. A date in the past gives 0; a negative number is invalid.
-    """
+    """Return the seconds in a ``Retry-After`` header (number or HTTP date), at most 31 days; ``None`` if invalid. A
+    date in the past gives 0; a negative number is invalid."""
     if not isinstance(text, str) or len(text) > 100:
         return None
     text = text.strip()
@@ -113,15 +94,11 @@ _WAITS: tuple[str, ...] = (
 
 _HEADER_WAIT = rf"\bx-[a-z-]{{0,60}}reset-after(?:-seconds)?{_IS}(?P<number>{_NUMBER}){_BARE}"
 """Pattern of a header that states the length of a rate limit window. It is used only if the text states nothing
-else.
-"""
+else."""
 
 
 class Wait:
-    """Wait that a text states: its length in ``seconds``, or its end in ``moment``.
-
-    ``vague`` means that the unit or the time zone is missing.
-    """
+    """Wait that a text states: its length or its end. ``vague``: the unit or the time zone is missing."""
 
     __slots__ = ("moment", "seconds", "vague")
 
@@ -132,11 +109,7 @@ class Wait:
 
 
 def seconds_asked(text: str, now: datetime) -> int | None:
-    """Return the wait that a text asks for, in whole seconds, rounded up, from 0 to 31 days; ``None`` if it asks for
-    none.
-
-    The last statement in the text counts.
-    """
+    """Return the last wait that a text states, rounded up to seconds, up to 31 days; ``None`` without one."""
     seconds = _stated(text, now)
     return None if seconds is None else math.ceil(min(max(seconds, 0.0), LONGEST_SECONDS))
 
@@ -147,7 +120,7 @@ def later_end(text: str, now: datetime) -> datetime | None:
 
 
 def too_late(seconds: float | None, now: datetime) -> datetime | None:
-    """Return the time in ``seconds`` seconds from now if it is later than the longest wait; ``None`` otherwise."""
+    """Return the time in ``seconds`` seconds if it is later than the longest wait; ``None`` otherwise."""
     if seconds is None or not LONGEST_SECONDS < seconds < float("inf"):
         return None
     return datetime.fromtimestamp(min(now.timestamp() + seconds, _LAST_MOMENT), UTC)
@@ -161,7 +134,7 @@ def _stated(text: str, now: datetime) -> float | None:
 
 
 def find_wait(text: str, now: datetime) -> Wait | None:
-    """Return the last wait that a text states in prose, in a JSON member or in a header; ``None`` if there is none."""
+    """Return the last wait that a text states in prose, a JSON member or a header; ``None`` without one."""
     for found in reversed(list(_patterns()[0].finditer(text))):
         if wait := _wait(found, now):
             return wait
@@ -254,7 +227,7 @@ def _factor(unit: str) -> float:
 
 
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return all wait patterns combined into one pattern, and the header pattern. They are compiled on first use."""
+    """Return all wait patterns as one, and the header pattern. They are compiled on first use."""
     if not _COMPILED:
         numbered = (re.sub(r"\(\?P<([a-z]+)>", rf"(?P<\1_{n}>", row) for n, row in enumerate(_WAITS))
         _COMPILED.append(re.compile("|".join(numbered), re.IGNORECASE))

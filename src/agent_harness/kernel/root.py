@@ -1,7 +1,5 @@
 """Search for the project of a folder: the nearest folder, from this folder upwards, whose files identify a project.
-
-Source: ``tasklist.md`` 2.
-"""
+Source: ``tasklist.md`` 2."""
 
 from __future__ import annotations
 
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.project_signs import Kind
 
-__all__ = ["NAMES", "PIN", "STATUS", "Root", "find", "is_anew", "kept_copy", "not_here"]
-
 PIN = "HARNESS_STATE_ROOT"
 """Name of the environment variable that sets the folder of a task list."""
 NAMES = {"features": "feature project", "tasklist": "task list", "longtask": "long task"}
@@ -25,7 +21,7 @@ STATUS = {"features": "harness status", "tasklist": "harness status", "longtask"
 
 
 class Root:
-    """Location of a project: its kind and its folder, whose path contains no symbolic links."""
+    """Kind and folder of a project. The folder's path contains no symbolic links."""
 
     __slots__ = ("kind", "path")
 
@@ -44,10 +40,7 @@ class Root:
 
 
 def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
-    """Return a ``NotAProject`` error for a command that needs a project of this kind.
-
-    If another kind of project is found here, the message names that kind; otherwise the message is ``missing``.
-    """
+    """Return the error of a command that needs a project of this kind: a kind that is here, or else ``missing``."""
     here = find(pin=False)
     if here is None or here.kind == kind:
         return NotAProject(missing, hint=hint)
@@ -61,8 +54,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
     The default start folder is the working directory. ``None`` and missing folders are skipped. ``kind`` limits the
     search to one kind. The folder in ``HARNESS_STATE_ROOT`` overrides all others; raise ``NotAProject`` if it has no
     task list, so that a wrong value cannot select another project. ``pin=False`` ignores this variable, because the
-    user named the folder. Without ``kept`` or ``pin``, a list whose files were all deleted is ignored.
-    """
+    user named the folder. Without ``kept`` or ``pin``, a list whose files were all deleted is ignored."""
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
         try:
@@ -98,9 +90,7 @@ def kept_copy(folder: str) -> str | None:
 
 
 def is_anew(folder: str) -> bool:
-    """Return True if the harness has never run in the repository of a folder, or if the folder is not in a
-    repository.
-    """
+    """Return True if the harness has never run in the folder's repository, or there is none."""
     from pathlib import Path
 
     from agent_harness.kernel.git.locate import locate
@@ -110,11 +100,7 @@ def is_anew(folder: str) -> bool:
 
 
 def _knows_of_list(folder: str) -> bool:
-    """Return True if the repository of a folder has contained a task list, and False if the repository was created
-    anew.
-
-    Outside a repository this is unknown, and the result is True.
-    """
+    """Return False if the repository was created anew; True if it held a list, or if there is no repository."""
     from pathlib import Path
 
     from agent_harness.kernel.git.locate import locate
@@ -149,7 +135,7 @@ def _of_repository(start: object) -> list[str]:
 
 
 def _upwards(start: object) -> Iterator[str]:
-    """Yield a folder and all its parents. If the folder does not exist, yield nothing."""
+    """Yield a folder and all its parents; nothing if the folder does not exist."""
     if not isinstance(start, (str, os.PathLike)) or not start:
         return
     try:

@@ -1,8 +1,6 @@
-"""Temporary folders that are removed after their owner has exited, even after a crash.
-
-The owner holds a lock on the folder itself (``flock``), which the kernel releases when the process exits. An unlocked
-folder was left by a killed harness; the next harness that creates a temporary folder removes it.
-"""
+"""Temporary folders that are removed after their owner has exited, even after a crash. The owner holds a lock on the
+folder itself (``flock``), which the kernel releases when the process exits. An unlocked folder was left by a killed
+harness; the next harness that creates a temporary folder removes it."""
 
 import fcntl
 import os
@@ -14,13 +12,11 @@ from functools import cache
 from types import TracebackType
 from typing import Self
 
-__all__ = ["PREFIX", "TemporaryFolder", "remove", "remove_tree", "sweep"]
-
 PREFIX = "harness-tmp-"
 
 
 class TemporaryFolder:
-    """Context manager for a new folder that only this user can access. The folder exists until ``close``."""
+    """New folder that only this user can access, until ``close``, which may be repeated."""
 
     def __init__(self) -> None:
         _sweep_once()
@@ -37,7 +33,6 @@ class TemporaryFolder:
         self.close()
 
     def close(self) -> None:
-        """Remove the folder and its content. Repeated calls are harmless."""
         if self._held >= 0:
             remove_tree(self.path)
             os.close(self._held)
@@ -102,10 +97,8 @@ def _open(path: str) -> int:
 
 
 def remove(path: str) -> None:
-    """Remove a file, a folder with its content, or a symbolic link. A link's target stays.
-
-    A missing path is ignored. Raise ``OSError`` as ``os.unlink`` does; parts of a folder that cannot be removed stay.
-    """
+    """Remove a file, a folder or a symbolic link, if it exists. Raise ``OSError`` as ``os.unlink`` does; parts of a
+    folder that cannot be removed stay."""
     if os.path.isdir(path) and not os.path.islink(path):
         remove_tree(path)
     else:
@@ -114,10 +107,8 @@ def remove(path: str) -> None:
 
 
 def remove_tree(folder: str | os.PathLike[str]) -> bool:
-    """Remove a folder and its content, whatever its depth and permissions. Return True if the folder no longer exists.
-
-    Symbolic links are not followed. No other process may be using the folder.
-    """
+    """Remove a folder of any depth and permissions that no other process uses, without following symbolic links. Return
+    True if it no longer exists."""
     top = os.fspath(folder)
     if os.path.isdir(top) and not os.path.islink(top):
         while _thinned(top) and os.path.lexists(top):  # a long list can lose its place while it is shortened
@@ -126,10 +117,8 @@ def remove_tree(folder: str | os.PathLike[str]) -> bool:
 
 
 def _thinned(top: str) -> bool:
-    """Remove as much of the folder as possible in one pass; return True if anything was removed.
-
-    Each subfolder is moved to the top before it is read, so neither paths nor a stack grow with the depth.
-    """
+    """Remove as much of the folder as possible in one pass; return True if anything was removed. Each subfolder is
+    moved to the top before it is read, so neither paths nor a stack grow with the depth."""
     token, moved, removed = secrets.token_hex(8), 0, 0
     waiting = [top]
     while waiting:

@@ -1,8 +1,5 @@
-"""Text for a terminal, in which control characters are escaped and characters that cannot be encoded are replaced.
-
-Only this module decides whether output is plain or coloured, and how wide lines are. Source: ``faces.md`` F-TERM-1 to
-5.
-"""
+"""Text for a terminal, in which control characters are escaped and characters that cannot be encoded are replaced. Only
+this module decides whether output is plain or coloured, and how wide lines are. Source: ``faces.md`` F-TERM-1 to 5."""
 
 import os
 import sys
@@ -11,25 +8,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TextIO
-
-__all__ = [
-    "columns_of_terminal",
-    "fitted",
-    "has_colour",
-    "is_plain",
-    "is_terminal",
-    "laid_out",
-    "one_line",
-    "padded",
-    "printable",
-    "quoted",
-    "shortened",
-    "shown",
-    "stand_in",
-    "wants_times",
-    "width",
-    "wrapped",
-]
 
 LABEL = 11
 """Width of a label in columns, including the spaces after it."""
@@ -47,9 +25,7 @@ _STAND_INS = {
 
 
 def quoted(word: str) -> str:
-    """Return a text, quoted so that a shell reads the text as one word. ``shlex`` is imported only if quotes are
-    needed.
-    """
+    """Return a text as one shell word. ``shlex`` is imported only if quotes are needed."""
     if word and word.isascii() and all(each.isalnum() or each in "@%+=:,./-_" for each in word):
         return word
     from shlex import quote
@@ -74,11 +50,7 @@ def wants_times() -> bool:
 
 
 def has_colour(stream: "TextIO | None" = None) -> bool:
-    """Return True if output is coloured.
-
-    ``--color`` (``HARNESS_COLOR``), ``NO_COLOR`` and ``FORCE_COLOR`` decide in this order, then the type of the
-    terminal.
-    """
+    """Return True for colour: ``--color`` (``HARNESS_COLOR``), ``NO_COLOR``, ``FORCE_COLOR``, or the terminal."""
     stream = stream or sys.stdout
     asked = os.environ.get("HARNESS_COLOR")
     if asked in ("always", "never"):
@@ -91,7 +63,7 @@ def has_colour(stream: "TextIO | None" = None) -> bool:
 
 
 def printable(text: str) -> str:
-    """Return a text in which every unprintable character, including a line end, is replaced by its Python escape."""
+    """Return a text whose unprintable characters, including line ends, are Python escapes."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
@@ -101,11 +73,7 @@ def one_line(text: str) -> str:
 
 
 def stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return replacements for characters that a stream's encoding lacks. Inside JSON, they decode to the same
-    characters.
-
-    The function is an error handler for ``codecs.register_error``.
-    """
+    """Error handler for ``codecs``: replace what an encoding lacks. Inside JSON, it decodes to the same characters."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
@@ -120,9 +88,7 @@ def _escaped(letter: str) -> str:
 
 
 def shown(text: str, stream: "TextIO | None" = None) -> str:
-    """Return a text that this stream (default stdout) can print, with escapes for unprintable and unencodable
-    characters.
-    """
+    """Return a text that this stream (default stdout) can print, with escapes for other characters."""
     found, stream = printable(text), stream or sys.stdout
     if found.isascii() or stream is None or not stream.encoding:
         return found
@@ -133,9 +99,7 @@ def shown(text: str, stream: "TextIO | None" = None) -> str:
 
 
 def width(text: str) -> int:
-    """Return the width of a printable text in columns. East Asian wide characters take two columns, combining marks
-    none.
-    """
+    """Return the columns of a printable text: two for East Asian wide characters, none for combining marks."""
     return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
@@ -158,11 +122,8 @@ def fitted(line: str, columns: int) -> str:
 
 
 def shortened(line: str, columns: int) -> str:
-    """Return a printable line if it fits into ``columns``; else the whole words that fit, followed by ``MORE``.
-
-    Whole words keep numbers complete, because a cut number would be read as another number. A first word that is too
-    long is cut.
-    """
+    """Return a line if it fits, else the whole words that fit and ``MORE``: a cut number would be another number. A
+    first word that is too long is cut."""
     if width(line) <= columns:
         return line
     most = fitted(line, max(0, columns - len(MORE)))
@@ -178,15 +139,13 @@ def _may_end(line: str, place: int) -> bool:
 
 
 def padded(line: str, columns: int) -> str:
-    """Return a line, to which spaces are added until it is ``columns`` columns wide."""
+    """Return a line, filled with spaces to ``columns``."""
     return line + " " * (columns - width(line))
 
 
 def laid_out(lines: "Iterable[str]", *, whole: tuple[str, ...] = (), stream: "TextIO | None" = None) -> "Iterator[str]":
-    """Yield the lines that are printed on a stream (default stdout). On a terminal, lines are wrapped at words.
-
-    Lines that begin with a word in ``whole`` are commands to copy and stay unwrapped.
-    """
+    """Yield the lines to print on a stream (default stdout); on a terminal, wrapped at words. Lines that begin with a
+    word in ``whole`` are commands to copy and stay unwrapped."""
     columns = 0 if is_plain(stream) else columns_of_terminal()
     for line in lines:
         found = shown(line, stream)
@@ -194,17 +153,14 @@ def laid_out(lines: "Iterable[str]", *, whole: tuple[str, ...] = (), stream: "Te
 
 
 def columns_of_terminal() -> int:
-    """Return the terminal's width in columns."""
     import shutil
 
     return shutil.get_terminal_size().columns
 
 
 def wrapped(line: str, columns: int) -> list[str]:
-    """Return a printable line, wrapped at words and next to East Asian characters. A word that is too long stays whole.
-
-    Continuation lines keep the indentation; after a label, they are aligned with the text after the label.
-    """
+    """Return a line wrapped at words and next to East Asian characters; longer words stay whole. Continuation lines
+    keep the indentation, or align with the text after a label."""
     if width(line) <= columns:
         return [line]
     label = line[:LABEL] if line[:LABEL].endswith("  ") else line[: len(line) - len(line.lstrip())]

@@ -8,8 +8,7 @@ NAME is the real path of a file or folder that identifies the project, so each w
 be written, a folder for temporary files is used, but never a folder inside the project or of another user. Imports in
 this module slow down ``status``.
 
-This stops well-behaved agents and careless commands, not a program of the same user that looks for the folder.
-"""
+This stops well-behaved agents and careless commands, not a program of the same user that looks for the folder."""
 
 import os
 import time
@@ -22,21 +21,6 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.project_signs import Kind
 
-__all__ = [
-    "Place",
-    "existing",
-    "forget",
-    "made_inside",
-    "make",
-    "may_write",
-    "name_of",
-    "of_user",
-    "places",
-    "removed",
-    "set_aside",
-    "usual_base",
-]
-
 PLACE = "place.json"
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
 _SEEN_SECONDS = 86_400.0  # between two notes that a project was seen
@@ -45,21 +29,16 @@ _SIGNS: "dict[str, Kind]" = {".git": "features", "harness-tasks.json": "tasklist
 
 
 def existing(place: str, project: str, *, writable: bool = True) -> str | None:
-    """Return the existing state folder of the project that ``place`` identifies; ``None`` if it is missing.
-
-    Nothing is created. Without ``writable``, the folder may be read-only, as in an agent's sandbox.
-    """
+    """Return the state folder of the project at ``place``; ``None`` if missing. Nothing is created. Without
+    ``writable``, it may be read-only, as in an agent's sandbox."""
     found = (folder for folder in _folders(place, project) if os.path.isdir(folder))
     return next((folder for folder in found if _is_mine(_base(folder), folder, writable=writable)), None)
 
 
 def make(place: str, project: str) -> tuple[str | None, str | None]:
     """Return the project's state folder, which is created if it is missing. Also return a line for the user if it is
-    not the default folder.
-
-    The folder is ``None`` if no folder outside the project can be written. The last use of the project is recorded once
-    a day, except for commands in an agent's sandbox, where the default folder is read-only.
-    """
+    not the default folder. The folder is ``None`` if no folder outside the project can be written. The last use of the
+    project is recorded once a day, except for commands in an agent's sandbox, where the default folder is read-only."""
     only_read = existing(place, project, writable=False)
     for folder in _folders(place, project):
         try:
@@ -74,9 +53,7 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
 
 
 def _note(folder: str, place: str, project: str) -> None:
-    """Record the project in its state folder, unless this was done within the last day. Then the only cost is one
-    ``lstat``.
-    """
+    """Record the project in its folder, unless done within a day; then this costs one ``lstat``."""
     path = os.path.join(folder, PLACE)
     try:
         if 0 <= time.time() - os.lstat(path).st_mtime < _SEEN_SECONDS:
@@ -112,11 +89,9 @@ class Place:
 
 
 def places() -> list[Place]:
-    """Return the state folders of all projects of this user, the most recently used first.
-
-    Symbolic links and files of other users are skipped. Folders among the temporary files are skipped if they have no
-    record, because commands in an agent's sandbox leave such folders.
-    """
+    """Return the state folders of all projects of this user, the most recently used first. Symbolic links and files of
+    other users are skipped. Folders among the temporary files are skipped if they have no record, because commands in
+    an agent's sandbox leave such folders."""
     folders = [folder for base in _bases() for folder in _entries(os.path.join(base, "projects"))]
     known = (each for each in folders if _base(each) == usual_base() or os.path.lexists(os.path.join(each, PLACE)))
     own = tuple(os.path.join(os.path.realpath(base), "projects", "") for base in _bases())
@@ -138,9 +113,7 @@ def _entries(projects: str) -> "Iterator[str]":
 
 
 def _place(folder: str) -> Place:
-    """Return the record in ``place.json``. For a folder of an older version, derive the project from the folder's
-    name.
-    """
+    """Return the record in ``place.json``; for a folder of an older version, the project in the folder's name."""
     from agent_harness.kernel import clock, files
 
     record: dict[str, object]
@@ -161,10 +134,7 @@ def _place(folder: str) -> Place:
 
 
 def forget(place: Place) -> None:
-    """Remove the state folder of a deleted project with its content; symbolic links are not followed.
-
-    Raise ``Refused`` if the project still exists or is unknown.
-    """
+    """Remove a deleted project's state, without following links. Raise ``Refused`` if it exists or is unknown."""
     if place.path is None:
         raise Refused(
             f"{place.folder} does not record which project it belongs to",
@@ -183,12 +153,8 @@ def forget(place: Place) -> None:
 
 
 def of_user(name: str, *, project: str | None = None, make: bool = True) -> str | None:
-    """Return the folder ``name`` that all projects of this user share, created if missing; ``None`` if this is
-    impossible.
-
-    A folder inside ``project``, the current project, is not used. Without ``make``, only an existing folder is
-    returned.
-    """
+    """Return the folder ``name`` that all projects of this user share, outside ``project``; ``None`` if impossible.
+    Without ``make``, only an existing one is returned."""
     for base in _outside(project) if project else _bases():
         folder = os.path.join(base, name)
         try:
@@ -202,10 +168,7 @@ def of_user(name: str, *, project: str | None = None, make: bool = True) -> str 
 
 
 def removed(project: str) -> str | None:
-    """Return a new path for data that is removed from a project. It is in the user's folder for removed data.
-
-    Return ``None`` if that folder is unavailable.
-    """
+    """Return a new path in the user's folder for data removed from a project; ``None`` if that is unavailable."""
     from agent_harness.kernel import clock
 
     home = of_user("removed", project=project)
@@ -214,10 +177,7 @@ def removed(project: str) -> str | None:
 
 
 def set_aside(place: str, project: str) -> str | None:
-    """Move away the state that an earlier project at this path left, and return the state's new path.
-
-    Return ``None`` if there is no such state, or if it cannot be moved.
-    """
+    """Move away the state of an earlier project here; return its new path, or ``None`` if nothing was moved."""
     folder = existing(place, project)
     to = removed(project) if folder else None
     if folder is None or to is None:
@@ -234,11 +194,7 @@ def set_aside(place: str, project: str) -> str | None:
 
 
 def made_inside(folder: str, name: str) -> str:
-    """Return the subfolder ``name`` of a state folder, created if missing. A symbolic link at the subfolder's path is
-    removed.
-
-    Raise ``OSError`` if the folder cannot be created.
-    """
+    """Return a subfolder, created if missing; a symbolic link there is removed. Raise ``OSError`` if impossible."""
     path = os.path.join(folder, name)
     if os.path.islink(path):
         os.unlink(path)
@@ -247,7 +203,7 @@ def made_inside(folder: str, name: str) -> str:
 
 
 def name_of(place: str) -> str:
-    """Return the name of a project's state folder: the escaped real path, or a digest if the path is too long."""
+    """Return the name of a project's state folder: the escaped real path, or a digest of a long one."""
     real = os.path.realpath(place)
     name = real.replace("%", "%25").replace(os.sep, "%")
     if len(os.fsencode(name)) <= _LONGEST_NAME:
@@ -294,10 +250,7 @@ def _is_ours(folder: str) -> bool:
 
 
 def may_write(folder: str) -> bool:
-    """Return True if this process can create files in a folder. The test leaves no file.
-
-    ``access`` alone is not enough, because Landlock does not affect it.
-    """
+    """Return True if a test file can be created and removed. ``access`` does not see Landlock."""
     if not os.access(folder, os.W_OK | os.X_OK):
         return False
     try:
@@ -310,9 +263,7 @@ def may_write(folder: str) -> bool:
 
 
 def _is_mine(base: str, folder: str, *, writable: bool = True) -> bool:
-    """Return True if ``base`` and ``folder`` belong to this user and are not symbolic links. If required, both must be
-    writable.
-    """
+    """Return True if both belong to this user, are not symbolic links, and if required are writable."""
     try:
         found = [os.lstat(path) for path in (base, folder)]
     except OSError:

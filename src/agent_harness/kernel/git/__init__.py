@@ -1,17 +1,9 @@
 """Git calls that are safe in any repository: nothing in the repository can run code or hide a change from the
-harness.
-"""
+harness."""
 
 from agent_harness.kernel.git.client import Git
 from agent_harness.kernel.git.isolated import INSTALL_GIT, OLDEST_GIT, GitFailed, end_transfers
-from agent_harness.kernel.git.locate import (
-    DETACHED,
-    Commit,
-    Head,
-    PathChange,
-    Pushed,
-    Upstream,
-)
+from agent_harness.kernel.git.locate import DETACHED, Commit, Head, PathChange, Pushed, Upstream
 
 __all__ = [
     "DETACHED",

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from agent_harness.errors import TimedOut, UnsafeTree
 from agent_harness.kernel.clock import scaled
 
-__all__ = ["Batch", "Found"]
-
 SECONDS = 600.0
 """Time limit for one answer of ``git cat-file``, in seconds."""
 
@@ -22,17 +20,13 @@ KINDS = (b"commit", b"tree", b"blob", b"tag")
 
 
 class Found(NamedTuple):
-    """An existing git object: its id, kind and size in bytes."""
-
     oid: str
     kind: str
     size: int
 
 
 class Batch:
-    """``git cat-file`` process that answers queries about objects until closed. Each query resolves its object name
-    anew.
-    """
+    """``git cat-file`` process that answers queries until closed. Each query resolves its name anew."""
 
     def __init__(self, command: Sequence[str], *, cwd: str, env: Mapping[str, str], inherit: Sequence[int]) -> None:
         self._process = subprocess.Popen(
@@ -50,20 +44,16 @@ class Batch:
         self._until = 0.0
 
     def look(self, name: str) -> Found | None:
-        """Return the id, kind and size of the object that a revision refers to; ``None`` if the object does not
-        exist.
-        """
+        """Return the object that a revision refers to; ``None`` if it does not exist."""
         return self._asked("info", name)
 
     def read(self, name: str) -> tuple[Found, bytes] | None:
-        """Return id, kind, size and content of the object that a revision refers to; ``None`` if the object does not
-        exist.
-        """
+        """Return the object that a revision refers to, and its content; ``None`` if it does not exist."""
         found = self._asked("contents", name)
         return (found, self._bytes(found.size + 1)[:-1]) if found else None
 
     def close(self) -> None:
-        """Kill the ``git cat-file`` process. Nothing is lost, because the process has no unsaved state."""
+        """Kill the process, which has no unsaved state."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         with self._process:
@@ -98,9 +88,7 @@ class Batch:
         return whole[:count]
 
     def _block(self) -> bytes:
-        """Return the next output of the process. Raise ``TimedOut`` if no output arrives, and ``UnsafeTree`` if the
-        process has ended.
-        """
+        """Return the next output. Raise ``TimedOut`` if none arrives, and ``UnsafeTree`` if the process has ended."""
         output = self._process.stdout
         assert output is not None
         waiting = select.poll()

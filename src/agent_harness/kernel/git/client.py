@@ -9,8 +9,7 @@ before an agent starts, and push with the record::
 
     trusted = git.record_config()            # before the agent: JSON-able, to be held in memory
     ...
-    git.push("origin", "HEAD:refs/heads/main", recorded=trusted)
-"""
+    git.push("origin", "HEAD:refs/heads/main", recorded=trusted)"""
 
 import os
 import threading
@@ -21,25 +20,13 @@ from pathlib import Path
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import locate, settings
-from agent_harness.kernel.git import (
-    status as git_status,
-)
+from agent_harness.kernel.git import status as git_status
 from agent_harness.kernel.git.batch import Batch
 from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
-from agent_harness.kernel.git.locate import (
-    DETACHED,
-    Commit,
-    Head,
-    PathChange,
-    Pushed,
-    Repository,
-    Upstream,
-)
+from agent_harness.kernel.git.locate import DETACHED, Commit, Head, PathChange, Pushed, Repository, Upstream
 from agent_harness.kernel.git.objects import ABSENT, AskGit, Objects, TreeEntry, checked_out, refs_in
 from agent_harness.kernel.git.operation_lock import OperationLock
 from agent_harness.kernel.git.settings import Settings
-
-__all__ = ["IDENTITY", "Git"]
 
 IDENTITY = ("agent-harness", "agent-harness@localhost")
 """Author of the harness's private commits, and of all other commits if the user has no git identity."""
@@ -58,9 +45,7 @@ COMPARING = frozenset({"diff-tree"})
 
 
 class Git:
-    """One git repository. A ``Git`` object that was created before ``git init`` works as soon as the repository
-    exists.
-    """
+    """One git repository, which may be made by ``git init`` after this object."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.realpath(root))
@@ -72,7 +57,6 @@ class Git:
 
     @property
     def is_repository(self) -> bool:
-        """True if the root folder is in the work tree of a git repository."""
         return self._found() is not None
 
     @property
@@ -89,7 +73,6 @@ class Git:
         return self._repository
 
     def top(self) -> Path:
-        """Return the top folder of the git work tree."""
         return self.repository.top
 
     def git_dir(self) -> Path:
@@ -97,18 +80,15 @@ class Git:
         return self.repository.git_dir
 
     def shared_dir(self) -> Path:
-        """Return the folder that contains refs and objects. All linked work trees of a repository share this folder."""
+        """Return the folder of refs and objects, which all linked work trees share."""
         return self.repository.shared_dir
 
     def prefix(self) -> bytes:
-        """Return the root's path relative to the top of the work tree, without outer slashes; empty at the top
-        itself.
-        """
+        """Return the root's path below the top of the work tree, without outer slashes; empty at the top."""
         relative = os.path.relpath(self.root, self.top())
         return b"" if relative == os.curdir else os.fsencode(relative)
 
     def file(self, path: bytes) -> bytes:
-        """Return the absolute path of a file whose path is given relative to the top of the work tree."""
         return os.path.join(os.fsencode(self.top()), path)
 
     # ---- running -----------------------------------------------------------------------------------------------
@@ -121,10 +101,7 @@ class Git:
         check: bool = True,
         timeout_seconds: float = 120.0,
     ) -> bytes:
-        """Run a git command and return its output.
-
-        If ``check`` is set, raise ``GitFailed`` if the command fails. Raise ``TimedOut`` after ``timeout_seconds``.
-        """
+        """Return git's output. ``check``: raise ``GitFailed`` if it fails. Raise ``TimedOut`` if it takes too long."""
         with self.view() as view:
             variables = dict(env or {})
             if words[0] in COMMITTING:
@@ -139,13 +116,11 @@ class Git:
         return done.stdout
 
     def text(self, *words: str, check: bool = True, timeout_seconds: float = 120.0) -> str:
-        """Run a git command and return its output as text, stripped of white space at both ends."""
         return os.fsdecode(self.run(*words, check=check, timeout_seconds=timeout_seconds)).strip()
 
-    def ok(self, *words: str, timeout_seconds: float = 120.0) -> bool:
-        """Return True if a git command exits with status 0."""
+    def ok(self, *words: str) -> bool:
         try:
-            self.run(*words, timeout_seconds=timeout_seconds)
+            self.run(*words)
         except GitFailed:
             return False
         return True
@@ -153,11 +128,8 @@ class Git:
     @contextmanager
     def view(self, *, inherit: Sequence[int] = ()) -> Iterator[IsolatedView]:
         """Open a view that combines the harness's settings with the repository's HEAD, index and ``info/exclude``
-        rules.
-
-        Within this context, all calls of the thread share one view. Git keeps the file descriptors in ``inherit`` open;
-        if there are any, a new view is created.
-        """
+        rules. Within this context, all calls of the thread share one view. Git keeps the file descriptors in
+        ``inherit`` open; if there are any, a new view is created."""
         shared = getattr(self._open, "view", None)
         if shared is not None and not inherit:
             yield shared
@@ -171,17 +143,13 @@ class Git:
 
     @contextmanager
     def objects(self) -> Iterator[Objects]:
-        """Open a reader of commits, trees and blobs. The reader starts a process only if reading the repository's files
-        is not enough.
-        """
+        """Open a reader of objects. It starts a process only if reading the repository's files is not enough."""
         with Objects(self.repository, self._batch) as objects:
             yield objects
 
     @contextmanager
     def _batch(self) -> Iterator[Batch]:
-        """Open the ``git cat-file`` process of the current view. Without a view, open a new view that no other call
-        shares.
-        """
+        """Open the ``git cat-file`` process of the current view, or of a new view of this call alone."""
         shared = getattr(self._open, "view", None)
         if shared is not None:
             yield shared.batch()
@@ -191,9 +159,7 @@ class Git:
 
     @contextmanager
     def room(self) -> Iterator[OperationLock]:
-        """Lock this work tree and create a temporary folder, for an operation that must not run concurrently with
-        another one.
-        """
+        """Lock this work tree and make a temporary folder, for an operation that must run alone."""
         with OperationLock(self.repository) as room, self.view(inherit=(room.lock,)):
             yield room
 
@@ -204,7 +170,6 @@ class Git:
     # ---- questions ---------------------------------------------------------------------------------------------
 
     def look(self) -> Head:
-        """Return the commit, tree and branch of HEAD."""
         with suppress(AskGit), self.objects() as objects:
             commit, branch = checked_out(self.repository)
             tree = objects.named(commit, "tree") if commit else None
@@ -242,14 +207,11 @@ class Git:
         return {ref: oid for oid, _, ref in (line.partition(" ") for line in lines)}
 
     def tree_of(self, commit: str) -> str:
-        """Return the tree id of a commit."""
         with self.objects() as objects:
             return objects.tree_of(commit)
 
     def status(self) -> list[PathChange]:
-        """Return the changes in index and work tree since HEAD, as ``git status`` does. Index flags cannot hide a
-        change.
-        """
+        """Return the changes since HEAD, as ``git status`` does. Index flags cannot hide a change."""
         with self.room() as room:
             found = self._scan(room)
         letters = {path: letters.replace(".", " ") for path, letters in found.letters.items()}
@@ -270,7 +232,7 @@ class Git:
             return git_status.scan(view, index or room.path("none"), ignored=False)
 
     def ancestor(self, older: str, newer: str) -> bool:
-        """Return True if ``older`` is an ancestor of ``newer``, or if both are the same commit."""
+        """Return True if ``older`` is an ancestor of ``newer``, or the same commit."""
         with self.objects() as objects:
             base, tip = objects.named(older), objects.named(newer)
             if base is None or tip is None:
@@ -288,10 +250,8 @@ class Git:
         return [Commit(*(text.strip("\n") for text in fields[at : at + 3])) for at in range(0, len(fields) - 1, 3)]
 
     def differences(self, base: str | None, tip: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-        """Return the files that differ between two commits or trees, sorted by path.
-
-        If ``base`` is ``None``, compare with an empty tree. Raise ``GitFailed`` if a commit or tree does not exist.
-        """
+        """Return the files that differ between two commits or trees, sorted by path. If ``base`` is ``None``, compare
+        with an empty tree. Raise ``GitFailed`` if a commit or tree does not exist."""
         with self.objects() as objects:
             return objects.differences(objects.tree_of(base) if base else "", objects.tree_of(tip))
 
@@ -309,7 +269,7 @@ class Git:
         return found[1] if found and found[0] == "blob" else None
 
     def empty_tree(self) -> str:
-        """Return the id of the empty tree. If the tree does not exist, create it."""
+        """Return the id of the empty tree, which is created if missing."""
         return self.text("hash-object", "-t", "tree", "-w", os.devnull)
 
     def operation_under_way(self) -> str | None:
@@ -318,26 +278,20 @@ class Git:
         return found[0] if found else None
 
     def default_branch(self) -> str | None:
-        """Return the default branch: that of origin's HEAD, else that in ``init.defaultBranch``, else main or master
-        (features.md C25).
-        """
+        """Return the branch of origin's HEAD, else of ``init.defaultBranch``, else main or master (features.md C25)."""
         origin = self.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
         wished = self.settings().get("init.defaultbranch")
         names = (origin.removeprefix("refs/remotes/origin/"), wished, "main", "master")
         return next((name for name in names if name and self.commit_of(f"refs/heads/{name}")), None)
 
     def upstream(self, branch: str | None = None) -> Upstream | None:
-        """Return the push target that the repository's settings contain for a branch; ``None`` if no push target is
-        set.
-
-        Without a branch, use the checked-out branch.
-        """
+        """Return the push target in the settings for a branch (default: the checked-out one); ``None`` if not set."""
         name = (branch or self.branch() or "").removeprefix("refs/heads/")
         found = self.settings()
         remote, merge = found.get(f"branch.{name}.remote"), found.get(f"branch.{name}.merge")
         if not name or not remote or not merge:
             return None
-        return Upstream(remote, merge, f"refs/remotes/{remote}/{merge.removeprefix('refs/heads/')}")
+        return Upstream(remote, merge)
 
     def published(self, base: str | None, tip: str) -> list[str]:
         """Return the commits after ``base``, up to ``tip``, that a remote has according to the tracking refs."""
@@ -348,11 +302,9 @@ class Git:
     # ---- changes -----------------------------------------------------------------------------------------------
 
     def update_ref(self, ref: str, new: str | None, old: str | None = None, *, message: str = "agent-harness") -> None:
-        """Set a ref to the object ``new``, or delete the ref if ``new`` is ``None``.
-
-        Fail if the ref does not point to ``old``. An empty ``old`` means that the ref must not exist; ``None`` skips
-        this test. If the ref is symbolic, the ref itself is written, not its target.
-        """
+        """Set a ref to the object ``new``, or delete the ref if ``new`` is ``None``. Fail if the ref does not point to
+        ``old``. An empty ``old`` means that the ref must not exist; ``None`` skips this test. If the ref is symbolic,
+        the ref itself is written, not its target."""
         words = ["-d", ref] if new is None else [ref, new]
         self.run("update-ref", "--no-deref", "-m", message, *words, *([] if old is None else [old]))
 
@@ -363,19 +315,14 @@ class Git:
         return os.fsdecode(self.run("commit-tree", tree, *words, input=message.encode(), env=variables)).strip()
 
     def identity_variables(self, identity: tuple[str, str] | None = None) -> dict[str, str]:
-        """Return the environment variables that set the author and committer of a git commit.
-
-        The identity is the given one, else the user's, else the harness's own.
-        """
+        """Return the variables for author and committer: the given identity, the user's, or the harness's."""
         name, address = identity or self.identity
         parts = (("NAME", name), ("EMAIL", address))
         return {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in parts}
 
     @cached_property
     def identity(self) -> tuple[str, str]:
-        """Name and email address of the user, read once. If the user has set none, the harness's own name and
-        address.
-        """
+        """Name and email address of the user, or else of the harness."""
         found = self.settings()
         name, address = found.get("user.name"), found.get("user.email")
         return (name, address) if name and address else IDENTITY
@@ -383,33 +330,24 @@ class Git:
     # ---- settings and remotes ----------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, str]:
-        """Return all git settings, including the repository's, by key in lower case. Commands in the settings are not
-        executed.
-        """
+        """Return all git settings by key in lower case. Commands in the settings are not executed."""
         return settings.values(self.repository)
 
     def local_filters(self) -> list[str]:
         """Return the names of the filters that attributes use and that only the repository's own settings define.
-
         Harness calls do not run these filters: the affected files are read as they are in the work tree. The preflight
-        warns about these filters.
-        """
+        warns about these filters."""
         return settings.local_filters(self.repository)
 
     def is_open_to_all(self) -> bool:
-        """Return True if git accepts the repository with the repository's own settings. No code of the repository is
-        executed.
-        """
+        """Return True if git accepts the repository's own settings. No code of the repository runs."""
         return settings.is_repository(self.repository)
 
     def record_config(self) -> dict[str, list[str]]:
-        """Return the repository's current settings, hooks and info files as a record for a later restore. It can be
-        stored as JSON.
-        """
+        """Return the current settings, hooks and info files as a JSON record for a later restore."""
         return settings.record(self.repository)
 
     def settings_now(self) -> Settings:
-        """Return all git settings that the user has in this repository now, for a later comparison."""
         return settings.now(self.repository)
 
     def push(
@@ -420,11 +358,9 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Push with the user's global settings and the recorded settings of the repository.
-
-        Without a record, only the remote's current addresses are used. No hook runs, and the push is never forced.
-        ``served_by`` is the git command that answers on the remote side.
-        """
+        """Push with the user's global settings and the recorded settings of the repository. Without a record, only the
+        remote's current addresses are used. No hook runs, and the push is never forced. ``served_by`` is the git
+        command that answers on the remote side."""
         words = ("push", "--porcelain", *([f"--receive-pack={served_by}"] if served_by else []))
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)
 
@@ -445,7 +381,7 @@ class Git:
     def remote_refs(
         self, remote: str, *, recorded: Mapping[str, list[str]] | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Query a remote and return its branches and tags with their commits; empty if the remote is unreachable."""
+        """Query a remote for its branches and tags with their commits; empty if it is unreachable."""
         listed = self._transfer(("ls-remote", "--heads", "--tags"), remote, (), recorded, timeout_seconds)
         rows = (line.partition("\t") for line in listed.message.splitlines()) if listed.ok else ()
         return {ref.removesuffix("^{}"): sha for sha, tab, ref in rows if tab}
@@ -453,10 +389,7 @@ class Git:
     def remote_refs_like(
         self, remote: str, pattern: str, *, served_by: str | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Query a remote and return all refs that match a pattern, with their commits.
-
-        Raise ``GitFailed`` if the remote is unreachable.
-        """
+        """Query a remote for the refs that match a pattern. Raise ``GitFailed`` if it is unreachable."""
         words = ("ls-remote", "--refs", *([f"--upload-pack={served_by}"] if served_by else []))
         listed = self._transfer(words, remote, (pattern,), None, timeout_seconds)
         if not listed.ok:

@@ -8,8 +8,7 @@ and system settings stay in force, except for settings that run code or hide a c
 
 * A view that *follows* uses the repository's HEAD and index, for queries about refs and history.
 * A *detached* view has its own HEAD, and the caller sets its index, for work with files.
-* A *raw* view converts nothing: each file is stored byte for byte, without line ending, encoding or filter rules.
-"""
+* A *raw* view converts nothing: each file is stored byte for byte, without line ending, encoding or filter rules."""
 
 import os
 import re
@@ -27,19 +26,6 @@ from agent_harness.errors import TimedOut, ToolMissing, UnsafeTree
 from agent_harness.kernel.clock import scaled
 from agent_harness.kernel.git.batch import Batch
 from agent_harness.kernel.git.locate import Repository, text_of
-
-__all__ = [
-    "INSTALL_GIT",
-    "NOWHERE",
-    "OLDEST_GIT",
-    "GitFailed",
-    "IsolatedView",
-    "id_bytes",
-    "own_folder",
-    "settings_of",
-    "settings_text",
-    "write",
-]
 
 OLDEST_GIT = (2, 36)
 """Oldest supported git version. From this version on, one ``cat-file`` process can answer all queries about objects."""
@@ -99,7 +85,6 @@ _NOT_WRITTEN = re.compile("unable to write|No space left|quota exceeded|write er
 
 
 def _disk_of(place: str) -> str | None:
-    """Return the mount point of a folder's file system; ``None`` if the folder does not exist."""
     folder = os.path.realpath(place)
     while not os.path.ismount(folder) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
@@ -107,10 +92,8 @@ def _disk_of(place: str) -> str | None:
 
 
 class GitFailed(UnsafeTree):
-    """Error of a failed git command, with its exit status in ``status`` and its output in ``stderr``.
-
-    If git could not write a file in ``place``, the message names the disk and its free space.
-    """
+    """Error of a failed git command, with its exit status in ``status`` and its output in ``stderr``. If git could not
+    write a file in ``place``, the message names the disk and its free space."""
 
     code = "git_failed"
 
@@ -126,9 +109,7 @@ class GitFailed(UnsafeTree):
 
 
 class IsolatedView:
-    """Context manager that creates the folder of a git view and removes the folder at the end. ``call`` runs git in the
-    view.
-    """
+    """Context manager for the folder of a git view, in which ``call`` runs git."""
 
     def __init__(
         self,
@@ -146,8 +127,7 @@ class IsolatedView:
 
         ``head`` is a commit, or ``ref: refs/heads/…`` for a branch without a commit. ``excludes`` replaces
         ``info/exclude``; ``more_excludes`` replaces the file of ``core.excludesFile``. The harness's settings override
-        ``settings``. Git keeps the file descriptors in ``inherit`` open.
-        """
+        ``settings``. Git keeps the file descriptors in ``inherit`` open."""
         self.repository = repository
         self._head = head
         self._raw = raw
@@ -180,7 +160,7 @@ class IsolatedView:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def batch(self) -> Batch:
-        """Return the process that answers queries about git objects. It starts on first use and ends with the view."""
+        """Return the process that answers queries about objects. It starts on first use and ends with the view."""
         if self._batch is None:
             tree = str(self.repository.top)
             variables = {**environment(), **self._places(tree, None)}
@@ -199,11 +179,9 @@ class IsolatedView:
         timeout_seconds: float = SECONDS,
         transfers: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a git command in the view until the command ends, and return the completed process.
-
-        If ``check`` is set, raise ``GitFailed`` if the command fails. Raise ``TimedOut`` after the time limit.
-        ``transfers`` has the same meaning as for ``execute``.
-        """
+        """Run a git command in the view until the command ends, and return the completed process. If ``check`` is set,
+        raise ``GitFailed`` if the command fails. Raise ``TimedOut`` after the time limit. ``transfers`` has the same
+        meaning as for ``execute``."""
         tree = work_tree or str(self.repository.top)
         place = cwd if cwd and os.path.isdir(cwd) else tree
         variables = {**environment(), **self._places(tree, index), **(env or {})}
@@ -234,10 +212,8 @@ class IsolatedView:
 
 
 def own_folder(repository: Repository) -> str:
-    """Return the folder ``harness`` in the repository's git directory; create the folder if it is missing.
-
-    Raise ``UnsafeTree`` if the path exists and is not a folder: a symbolic link would redirect writes.
-    """
+    """Return the folder ``harness`` in the git directory, created if missing. Raise ``UnsafeTree`` for anything else
+    there: a symbolic link would redirect writes."""
     folder = f"{repository.git_dir}/harness"
     try:
         os.mkdir(folder, 0o700)
@@ -251,11 +227,8 @@ def own_folder(repository: Repository) -> str:
 
 
 def settings_of(repository: Repository) -> list[tuple[str, str, str]]:
-    """Return scope, key and value of all git settings, including the repository's. Commands in the settings are not
-    executed.
-
-    If git refuses the repository, read its settings files separately, as far as they can be parsed.
-    """
+    """Return scope, key and value of all git settings, executing no command in them. If git refuses the repository,
+    read its settings files separately, as far as they can be parsed."""
     words = ("config", "--null", "--list", "--show-scope", "--includes")
     places = {"GIT_DIR": str(repository.git_dir), "GIT_WORK_TREE": str(repository.top)}
     done = execute(words, cwd=str(repository.top), env={**environment(), **places}, timeout_seconds=30)
@@ -274,7 +247,6 @@ def _scoped(listed: bytes) -> list[tuple[str, str, str]]:
 
 
 def settings_text(settings: Iterable[tuple[str, str]]) -> str:
-    """Return the text of a git configuration file with these keys and values."""
     lines = []
     for key, value in settings:
         section, _, rest = key.partition(".")
@@ -285,9 +257,7 @@ def settings_text(settings: Iterable[tuple[str, str]]) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for git calls. It contains no ``GIT_*`` variables of the caller, and makes git
-    non-interactive and local.
-    """
+    """Return the environment of git calls: without the caller's ``GIT_*``, non-interactive and local."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return kept | {
         "LC_ALL": "C",
@@ -311,11 +281,8 @@ def execute(
     inherit: Sequence[int] = (),
     transfers: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in a separate session, without a terminal, and return the completed process.
-
-    After the time limit, kill the whole process group. ``end_transfers`` also ends calls for which ``transfers`` is
-    set.
-    """
+    """Run git in a separate session, without a terminal, and return the completed process. After the time limit, kill
+    the whole process group. ``end_transfers`` also ends calls for which ``transfers`` is set."""
     command = [_git(), *words]
     process = subprocess.Popen(
         command,
@@ -344,22 +311,18 @@ def execute(
 
 
 def end_transfers() -> None:
-    """End each ``git push`` and ``git fetch`` that a thread of this process is waiting for. Each of these commands
-    fails.
-    """
+    """End each ``git push`` and ``git fetch`` that a thread of this process is waiting for; the command then fails."""
     for each in [*_TRANSFERS]:
         if each.returncode is None:
             _end(each)
 
 
 def write(path: str, text: str) -> None:
-    """Write text to a new file. Bytes that could not be decoded as text are written unchanged."""
     with open(path, "wb") as file:
         file.write(os.fsencode(text))
 
 
 def id_bytes(repository: Repository) -> int:
-    """Return the length of a repository's object ids, in bytes."""
     return 32 if ("extensions.objectformat", "sha256") in _format(repository) else 20
 
 
@@ -398,9 +361,7 @@ def _keeps_modes(file: str) -> bool:
 
 
 def _format(repository: Repository) -> tuple[tuple[str, str], ...]:
-    """Return the repository's format settings. Git needs them to read the repository's objects and refs and to add new
-    ones.
-    """
+    """Return the repository's format settings, which git needs to read and add objects and refs."""
     text = text_of(repository.shared_dir / "config").lower()
     if not any(key.rpartition(".")[2] in text for key in (*FORMAT_KEYS, SHARING_KEY)):
         return (("core.repositoryFormatVersion", "0"),)

@@ -3,8 +3,7 @@
 A push never rewrites the remote branch. New commits of the remote are fetched to a private ref, and the local commits
 are recreated on top of them, in a rebase that cannot stop half-way. Each commit is merged with its new base, relative
 to its first parent, and keeps its author and message. A conflict is a return value, not a state of the repository. No
-function of this module moves a branch. Source: features.md UAH-380, C30; scale.md SC-36, SC-39.
-"""
+function of this module moves a branch. Source: features.md UAH-380, C30; scale.md SC-36, SC-39."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,23 +15,18 @@ from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
 from agent_harness.kernel.git.locate import Pushed
 from agent_harness.kernel.redact import redact
 
-__all__ = ["Joined", "Merged", "PushTarget", "merged", "on_top_of"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Merged:
-    """Result of a merge of trees. If there are conflicts, the files in the tree contain conflict markers."""
+    """Merged tree. Its files contain conflict markers if there are conflicts."""
 
     tree: str
     conflicts: tuple[str, ...] = ()
 
 
 def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[str] = ()) -> Merged:
-    """Return the result of merging the changes from ``base`` to ``commit`` into ``head``.
-
-    All three are commits or trees; ``None`` as ``base`` means an empty tree. Files in ``union`` keep the lines of both
-    sides.
-    """
+    """Return the result of merging the changes from ``base`` to ``commit`` into ``head``. All three are commits or
+    trees; ``None`` as ``base`` means an empty tree. Files in ``union`` keep the lines of both sides."""
     if head == base:
         return Merged(tree=git.tree_of(commit))
     since = base if base and git.commit_of(base) else git.commit_tree(base or git.empty_tree(), [], "base")
@@ -50,19 +44,15 @@ def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[s
 
 @dataclass(frozen=True, kw_only=True)
 class PushTarget:
-    """Push target of a branch. It includes the settings for the push, which were recorded before an agent ran.
-
-    Without a record, only the remote's current addresses are used.
-    """
+    """Push target of a branch. It includes the settings for the push, which were recorded before an agent ran. Without
+    a record, only the remote's current addresses are used."""
 
     remote: str
     branch: str  # refs/heads/... on the remote
     recorded: Mapping[str, list[str]] | None
 
     def push(self, git: Git, commit: str) -> Pushed:
-        """Push a commit without force and return the result. If the remote refuses or is unreachable, the result says
-        so; no exception is raised.
-        """
+        """Push a commit without force. A refusal is part of the result and raises nothing."""
         try:
             done = git.push(self.remote, f"{commit}:{self.branch}", recorded=self.recorded)
         except HarnessError as error:
@@ -70,10 +60,7 @@ class PushTarget:
         return Pushed(ok=done.ok, rejected=done.rejected, message=redact(done.message).strip()[-500:])
 
     def incoming(self, git: Git, ref: str) -> str:
-        """Fetch the remote's branch through the temporary ref ``ref`` and return its commit.
-
-        Raise ``HarnessError`` if the fetch fails.
-        """
+        """Fetch the remote's branch through the temporary ``ref``; return its commit or raise ``HarnessError``."""
         found = git.fetch(self.remote, f"+{self.branch}:{ref}", recorded=self.recorded)
         theirs = git.commit_of(ref)
         if not found.ok or theirs is None:
@@ -84,9 +71,7 @@ class PushTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """Result of a rebase: the new tip and the new commit for each old commit; or else the reason why the rebase
-    failed.
-    """
+    """Result of a rebase: the new tip and the new commit for each old one, or the reason why it failed."""
 
     tip: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -94,7 +79,7 @@ class Joined:
 
 
 class _Apart(Exception):
-    """Error: a commit conflicts with its new base."""
+    pass
 
 
 def on_top_of(git: Git, base: str, tip: str) -> Joined:
@@ -102,8 +87,7 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
 
     The new history is linear: a merge becomes one commit. There is one exception: a merge that closes a chain of
     commits that starts at the merge's first parent, as after several merged items. The chain and its merge are both
-    recreated.
-    """
+    recreated."""
     fork = git.text("merge-base", base, tip, check=False)
     if not fork:
         return Joined(problem="the local and the remote branch have no common commit")
@@ -123,7 +107,7 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
 
 
 def _chain(git: Git, commit: str) -> Iterator[str]:
-    """Yield the commit itself; if it is a merge that closes a chain, yield the commits of the chain, oldest first."""
+    """Yield the commit; of a merge that closes a chain, yield the commits of the chain, oldest first."""
     parents = git.text("rev-list", "--parents", "-n", "1", commit).split()[1:]
     if len(parents) == 2 and git.tree_of(parents[1]) == git.tree_of(commit) and git.ancestor(*parents):
         yield from git.text("rev-list", "--reverse", "--first-parent", f"{parents[0]}..{parents[1]}").split()
@@ -132,9 +116,7 @@ def _chain(git: Git, commit: str) -> Iterator[str]:
 
 
 def _tree_on(git: Git, onto: str, commit: str) -> str:
-    """Return the tree that results from applying the changes of ``commit`` to ``onto``. Raise ``_Apart`` on a
-    conflict.
-    """
+    """Return the tree of ``onto`` with the changes of ``commit``. Raise ``_Apart`` on a conflict."""
     found = merged(git, onto, git.commit_of(f"{commit}^1"), commit)
     if found.conflicts:
         raise _Apart(commit[:10])
@@ -142,9 +124,7 @@ def _tree_on(git: Git, onto: str, commit: str) -> str:
 
 
 def _remade(git: Git, commit: str, tree: str, parents: Sequence[str]) -> str:
-    """Return a copy of a commit with other parents and another tree. Author, time and message are those of the
-    original.
-    """
+    """Return a copy of a commit, with its author, time and message, on other parents and another tree."""
     words = ("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI%x00%B", commit)
     name, address, at, message = os.fsdecode(git.run(*words)).split("\0", 3)
     author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": at}

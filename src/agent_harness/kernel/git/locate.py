@@ -1,32 +1,14 @@
-"""Search for a repository by its folders, without running git and without reading the repository's settings.
-
-A repository's settings can move its work tree elsewhere (``core.worktree``), and anyone who works in the repository can
-write these settings. So the folder that contains ``.git`` counts as the top, whatever the settings say.
-"""
+"""Search for a repository by its folders, without running git and without reading the repository's settings. A
+repository's settings can move its work tree elsewhere (``core.worktree``), and anyone who works in the repository can
+write these settings. So the folder that contains ``.git`` counts as the top, whatever the settings say."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from agent_harness.kernel.owner import HOME_REPOSITORY
 
-__all__ = [
-    "Commit",
-    "DETACHED",
-    "Head",
-    "OPERATION_FILES",
-    "PathChange",
-    "Pushed",
-    "Repository",
-    "Upstream",
-    "branches_elsewhere",
-    "folders_of_project",
-    "locate",
-    "operation_under_way",
-    "text_of",
-]
 DETACHED = "detached"
 """Value that replaces a branch name if HEAD is detached."""
 OPERATIONS = {
@@ -39,8 +21,7 @@ OPERATIONS = {
     "BISECT_LOG": ("a bisect", "git bisect reset"),
 }
 """Files that git keeps during an unfinished operation, each with the operation's display name and the command that ends
-it.
-"""
+it."""
 
 OPERATION_FILES = (
     *OPERATIONS,
@@ -50,17 +31,13 @@ OPERATION_FILES = (
 
 
 class PathChange(NamedTuple):
-    """One changed path. ``status`` is one letter for a change between commits, and two, as in ``git status``, for a
-    work tree.
-    """
+    """One changed path. ``status`` is a letter between commits; for a work tree two, as in ``git status``."""
 
     status: str
     path: str
 
 
 class Commit(NamedTuple):
-    """One commit in a range of commits."""
-
     sha: str
     subject: str
     author: str  # name and address
@@ -68,26 +45,21 @@ class Commit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """State of HEAD: commit, tree and branch."""
-
     commit: str | None  # None on a branch without a commit
     tree: str | None
     branch: str  # refs/heads/… or "detached"
 
 
 class Upstream(NamedTuple):
-    """Push target of a branch: the remote, the branch on the remote, and the local tracking ref."""
+    """Push target of a branch."""
 
     remote: str
     branch: str  # refs/heads/… on the remote
-    tracking: str  # refs/remotes/… here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """Result of a push or a fetch. If the remote refuses or is unreachable, the result records this; no error is
-    raised.
-    """
+    """Result of a push or a fetch, also of one that was refused or found nobody."""
 
     ok: bool
     rejected: bool  # the remote has commits that we do not have, or refuses this ref
@@ -96,15 +68,12 @@ class Pushed:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """The three folders of a git repository: top of the work tree, git directory, and shared directory."""
-
     top: Path
     git_dir: Path  # HEAD and the index
     shared_dir: Path  # refs, objects and settings; another folder than git_dir in a linked work tree
 
     @property
     def folders(self) -> tuple[Path, Path, Path]:
-        """All three folders of the repository: work tree, git directory and shared directory."""
         return self.top, self.git_dir, self.shared_dir
 
 
@@ -118,12 +87,9 @@ def locate(start: Path) -> Repository | None:
     return None
 
 
-def folders_of_project(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """Return the repository folders of the project that an agent in a workspace of a parallel run must not change.
-
-    The result is empty outside a workspace.
-    """
-    found = locate(Path(named)) if (named := environ.get(HOME_REPOSITORY)) else None
+def folders_of_project() -> tuple[Path, ...]:
+    """Return the project's repository folders that an agent in a workspace must not change; empty elsewhere."""
+    found = locate(Path(named)) if (named := os.environ.get(HOME_REPOSITORY)) else None
     return found.folders if found else ()
 
 
@@ -164,10 +130,7 @@ def _shared_dir(git_dir: Path) -> Path:
 
 
 def text_of(path: str | os.PathLike[str]) -> str:
-    """Return the text of a small file; an empty text if the file is missing, unreadable, or not a regular file.
-
-    A pipe is not opened, because reading a pipe could block forever.
-    """
+    """Return a small file's text; empty if missing, unreadable or not regular, because a pipe could block forever."""
     try:
         if not os.path.isfile(path):
             return ""

@@ -7,8 +7,7 @@ One git process reads all other objects.
 
 Content is trusted only if it matches its object id. Trees, parents and differences between trees are computed from the
 objects themselves. So a query needs no process if the objects are loose. If the objects are packed, all queries within
-an opened view (``kernel/git/isolated.py``) share one process.
-"""
+an opened view (``kernel/git/isolated.py``) share one process."""
 
 import hashlib
 import os
@@ -25,17 +24,6 @@ from agent_harness.kernel.git.batch import Batch
 from agent_harness.kernel.git.isolated import GitFailed
 from agent_harness.kernel.git.locate import Repository, text_of
 
-__all__ = [
-    "ABSENT",
-    "AskGit",
-    "FOLDER",
-    "Objects",
-    "TreeEntry",
-    "refs_in",
-    "checked_out",
-    "read_regular",
-    "tip",
-]
 MOST_BYTES = 1 << 26  # of packed-refs; larger ones are git's to read
 
 OBJECT_ID = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})(?=\s|\Z)")
@@ -57,10 +45,7 @@ class AskGit(Exception):
 
 
 def checked_out(repository: Repository) -> tuple[str | None, str | None]:
-    """Return the object id and the branch of HEAD.
-
-    The id is ``None`` if the branch has no commit; the branch is ``None`` if HEAD is detached.
-    """
+    """Return HEAD's object id, ``None`` without a commit, and its branch, ``None`` if detached."""
     _refuse_other_formats(repository)
     content = read_regular(f"{repository.git_dir}/HEAD", most_bytes=4096)
     if content is None:
@@ -72,7 +57,7 @@ def checked_out(repository: Repository) -> tuple[str | None, str | None]:
 
 
 def tip(repository: Repository, ref: str) -> str | None:
-    """Return the object id of the ref with this full name; ``None`` if the ref does not exist."""
+    """Return the object id of a ref given by its full name; ``None`` if it does not exist."""
     _refuse_other_formats(repository)
     if not REF.match(ref) or ref.startswith(OF_ONE_WORK_TREE):
         raise AskGit
@@ -103,11 +88,9 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def read_regular(path: str | os.PathLike[str], *, most_bytes: int) -> bytes | None:
-    """Return the content of a regular file; ``None`` if the path does not exist or is a folder.
-
-    Raise ``AskGit`` for a symbolic link and for a file larger than ``most_bytes``. Raise ``UnsafeTree`` for other file
-    types, such as a pipe, because git would block.
-    """
+    """Return the content of a regular file; ``None`` if the path does not exist or is a folder. Raise ``AskGit`` for a
+    symbolic link and for a file larger than ``most_bytes``. Raise ``UnsafeTree`` for other file types, such as a pipe,
+    because git would block."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -152,8 +135,6 @@ def _refuse_other_formats(repository: Repository) -> None:
 
 
 class TreeEntry(NamedTuple):
-    """One entry of a git tree: its mode and object id."""
-
     mode: str  # six digits, as git prints it; ``FOLDER`` for a tree
     oid: str
 
@@ -163,8 +144,6 @@ ABSENT = TreeEntry("000000", "")
 
 
 class Objects:
-    """Context manager for reading the objects of one repository."""
-
     def __init__(self, repository: Repository, open_batch: Callable[[], AbstractContextManager[Batch]]) -> None:
         self._repository = repository
         self._open_batch = open_batch
@@ -180,10 +159,7 @@ class Objects:
         self._opened.close()
 
     def named(self, name: str, kind: str = "commit") -> str | None:
-        """Return the id of the commit or tree that a revision refers to; ``None`` if it does not exist.
-
-        A full ref name refers to exactly this ref, never to a ref with a similar name.
-        """
+        """Return the commit or tree of a revision; ``None`` if missing. A full ref name means exactly this ref."""
         try:
             return self._named_in_files(name, kind)
         except AskGit:
@@ -198,10 +174,7 @@ class Objects:
         return found
 
     def read(self, name: str) -> tuple[str, bytes] | None:
-        """Return the kind and content of an object, given by id or revision; ``None`` if the object does not exist.
-
-        Raise ``GitFailed`` if the content does not match the object's id.
-        """
+        """Return kind and content by id or revision; ``None`` if missing. Raise ``GitFailed`` if they do not match."""
         try:
             return self._loose(name)
         except AskGit:
@@ -305,10 +278,7 @@ class Objects:
         return tip(self._repository, name)
 
     def _loose(self, oid: str) -> tuple[str, bytes]:
-        """Return the kind and content of a loose object.
-
-        Raise ``AskGit`` if the object is not loose, too large, or does not match its id.
-        """
+        """Return kind and content of a loose object. Raise ``AskGit`` if not loose, too large, or not matching."""
         if not FULL_ID.fullmatch(oid):
             raise AskGit
         packed = read_regular(self._repository.shared_dir / "objects" / oid[:2] / oid[2:], most_bytes=LOOSE_BYTES)
@@ -325,9 +295,7 @@ class Objects:
         return head.partition(b" ")[0].decode(), content
 
     def _borrowed(self, oid: str) -> bytes:
-        """Return the file content of a loose object from an alternate object folder. Raise ``AskGit`` if no folder has
-        the object.
-        """
+        """Return the file of a loose object in an alternate object folder. Raise ``AskGit`` if none has it."""
         if self._lenders is None:
             listed = (
                 read_regular(self._repository.shared_dir / "objects/info/alternates", most_bytes=LOOSE_BYTES) or b""
@@ -368,7 +336,7 @@ def _entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, TreeEntry]]
 
 
 def _shown(mode: int) -> str:
-    """Return a file mode as git prints it, even if an old git version stored the mode differently."""
+    """Return a mode as git prints it now, even if an old git version stored it differently."""
     kind = mode & 0o170000
     if kind == 0o100000:
         return "100755" if mode & 0o100 else "100644"

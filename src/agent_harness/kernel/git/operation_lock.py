@@ -11,8 +11,7 @@ again: most git builds compare times by whole seconds. Otherwise a later change 
 the size is equal and the modification time was reset.
 
 Git creates ``NAME.lock`` while it writes the file ``NAME``. If git is killed, the lock stays and git refuses to write.
-The harness removes such a lock only if no process has the lock open and no git process runs in the repository.
-"""
+The harness removes such a lock only if no process has the lock open and no git process runs in the repository."""
 
 import hashlib
 import os
@@ -33,16 +32,6 @@ from agent_harness.kernel.git.isolated import own_folder
 from agent_harness.kernel.git.locate import Repository
 from agent_harness.kernel.lock import await_lock as await_kernel_lock
 
-__all__ = [
-    "OperationLock",
-    "StoredEntry",
-    "await_lock",
-    "copy_index",
-    "install_index",
-    "racy",
-    "second_now",
-    "stored_entries",
-]
 HEADER = struct.Struct(">4sII")
 VERSIONS = (2, 3)  # later ones shorten names
 FIXED = 40  # bytes of times, numbers and size before the object id
@@ -58,8 +47,6 @@ LOCKING = "locking"
 
 
 class StoredEntry(NamedTuple):
-    """One entry of a git index."""
-
     path: bytes
     mode: int
     oid: str
@@ -98,7 +85,7 @@ def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntr
 
 
 def second_now(folder: str) -> int:
-    """Return the current second according to the clock of the file system that contains this folder."""
+    """Return the current second by the clock of the folder's file system."""
     path = f"{folder}/second"
     with open(path, "wb"):
         pass
@@ -108,11 +95,8 @@ def second_now(folder: str) -> int:
 
 
 def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
-    """Return the mode and object id of index entries that changed in or after ``second``; ``None`` if they cannot be
-    determined.
-
-    If the index is older than ``second``, return an empty result without reading the index.
-    """
+    """Return mode and object id of entries that changed in or after ``second``; ``None`` if they are unknown. An index
+    that is older than ``second`` is not read."""
     if os.stat(index).st_mtime < second:
         return {}
     found = stored_entries(index, id_bytes=id_bytes)
@@ -122,10 +106,7 @@ def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | N
 
 
 def await_lock(repository: Repository, lock: str) -> None:
-    """Wait until a git lock file disappears. If no process holds the lock file, remove it.
-
-    Raise ``UnsafeTree`` if the lock stays held.
-    """
+    """Wait until a git lock file disappears, or remove it if nobody holds it. Raise ``UnsafeTree`` if it stays held."""
     until = time.monotonic() + scaled(HELD_SECONDS)
     while True:
         try:
@@ -169,10 +150,7 @@ def _may_hold(process: str, lock: bytes, places: tuple[bytes, ...]) -> bool:
 
 
 class OperationLock:
-    """Context manager that holds the lock and a temporary folder for one git operation.
-
-    Raises ``LockBusy`` if another operation does not end in time.
-    """
+    """Lock and temporary folder of one git operation. Raises ``LockBusy`` if another one does not end in time."""
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
@@ -196,14 +174,11 @@ class OperationLock:
         os.close(self.lock)
 
     def path(self, name: str) -> str:
-        """Return the path of a temporary file of this operation."""
         return f"{self.folder}/{name}"
 
     def copy_of_index(self, name: str) -> str | None:
-        """Copy the repository's current index and return the path of the copy; ``None`` if there is no index.
-
-        The shared part of a split index is copied too, because git expects it in the same folder.
-        """
+        """Return a copy of the current index; ``None`` if there is none. Git expects the shared part of a split index
+        in the same folder, so it is copied too."""
         copy = self.path(name)
         try:
             copy_index(f"{self.repository.git_dir}/index", copy)
@@ -214,24 +189,23 @@ class OperationLock:
         return copy
 
     def shared_parts(self) -> list[str]:
-        """Return the names of the files that hold the shared part of a split index."""
         return [name for name in os.listdir(self.repository.git_dir) if name.startswith("sharedindex.")]
 
     def keep(self, index: str) -> str:
-        """Store a copy of an index and return its digest, by which ``kept`` finds the copy. Only the newest few copies
-        are kept.
-        """
+        """Store a copy of an index and return its digest for ``kept``. Only the newest few are kept."""
         digest = _digest(index)
         folder = f"{self._parent}/index"
         os.makedirs(folder, mode=0o700, exist_ok=True)
         copy = self.path("kept")
         copy_index(index, copy)
         os.replace(copy, f"{folder}/{digest}")
-        _drop_oldest(folder)
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.stat(follow_symlinks=False).st_atime_ns)
+        for entry in entries[:-KEPT_INDEXES]:
+            os.unlink(entry.path)
         return digest
 
     def kept(self, digest: str, name: str) -> str | None:
-        """Return a copy of a stored index; ``None`` if the stored index is missing or was altered."""
+        """Return a copy of a stored index; ``None`` if it is missing or was altered."""
         kept = f"{self._parent}/index/{digest}"
         is_plain = digest.isalnum() and os.path.isfile(kept) and not os.path.islink(kept)
         if not is_plain or _digest(kept) != digest:
@@ -243,7 +217,7 @@ class OperationLock:
 
     @contextmanager
     def locking(self, *refs: str) -> Iterator[None]:
-        """Record the refs that git may lock in this context, so that locks that remain after a crash are recognised."""
+        """Record the refs that git may lock in this context, so that locks left by a crash are recognised."""
         note = self.path(LOCKING)
         with open(note, "wb") as file:
             file.write(b"".join(os.fsencode(ref) + b"\0" for ref in refs))
@@ -252,21 +226,15 @@ class OperationLock:
 
 
 def copy_index(source: str, target: str) -> None:
-    """Copy an index together with its modification time.
-
-    Git reads a file again if the file is not older than its index. If the copy were newer than the original, git could
-    miss a change made right after the original was written.
-    """
+    """Copy an index with its time. Git reads a file again unless it is older than its index: a newer copy could hide a
+    change made right after the original was written."""
     shutil.copyfile(source, target)
     times = os.stat(source)
     os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def install_index(repository: Repository, index: str) -> None:
-    """Move a file to the path of the repository's index, while holding git's index lock.
-
-    Raise ``UnsafeTree`` if another program holds the index lock.
-    """
+    """Make a file the repository's index under git's index lock. Raise ``UnsafeTree`` if the lock stays held."""
     lock, target = f"{repository.git_dir}/index.lock", f"{repository.git_dir}/index"
     while True:
         try:
@@ -317,9 +285,7 @@ def _free_index_lock(folder: Path, repository: Repository) -> None:
 
 
 def _free_ref_locks(note: str, repository: Repository) -> None:
-    """Remove locks on the recorded refs if a lock is not older than the record. The operation that made such a lock has
-    ended.
-    """
+    """Remove locks on the recorded refs that are not older than the record: their operation has ended."""
     try:
         with open(note, "rb") as file:
             refs = file.read().split(b"\0")[:-1]
@@ -336,10 +302,3 @@ def _free_ref_locks(note: str, repository: Repository) -> None:
 def _digest(path: str) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _drop_oldest(folder: str) -> None:
-    """Remove all stored indexes except for the most recently used ones."""
-    entries = sorted(os.scandir(folder), key=lambda entry: entry.stat(follow_symlinks=False).st_atime_ns)
-    for entry in entries[:-KEPT_INDEXES]:
-        os.unlink(entry.path)

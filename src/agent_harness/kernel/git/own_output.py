@@ -1,8 +1,6 @@
-"""Output files of this process, such as the log of ``nohup harness run > run.log``.
-
-These files belong to no task: a scan of the work tree skips them, so they are never stashed, committed or rolled back.
-A file is recognised by device and inode, whatever its name. Source: ``faces.md`` FIX-1.
-"""
+"""Output files of this process, such as the log of ``nohup harness run > run.log``. These files belong to no task: a
+scan of the work tree skips them, so they are never stashed, committed or rolled back. A file is recognised by device
+and inode, whatever its name. Source: ``faces.md`` FIX-1."""
 
 import os
 import stat
@@ -11,8 +9,6 @@ from contextlib import suppress
 
 from agent_harness.kernel import files
 from agent_harness.kernel.git.locate import Repository
-
-__all__ = ["add", "among", "forget", "ignore", "keep_out_of_sight"]
 
 _STREAMS = (1, 2)
 PRINTED = "# a run of agent-harness prints into:"
@@ -23,20 +19,15 @@ _noted: set[str] = set()  # files that the programs behind this process's pipes 
 
 def keep_out_of_sight(repository: Repository) -> None:
     """Make git ignore the output files of this process that are below the top folder, such as the log of ``nohup``.
-
     Call this function at the start of a run. It also finds files behind a pipe, as with ``tee``. A line in
-    ``.git/info/exclude`` hides the files from other processes, such as an agent that commits everything.
-    """
+    ``.git/info/exclude`` hides the files from other processes, such as an agent that commits everything."""
     _noted.update(_behind_pipes())
     for path in sorted(among(os.fsencode(repository.top))):
         ignore(repository, "/" + _as_pattern(os.fsdecode(path)), note=f"{PRINTED}\n")
 
 
 def among(top: bytes) -> frozenset[bytes]:
-    """Return the output files of this process below ``top``, as paths relative to ``top``.
-
-    If this process has no output file, the function needs only two system calls.
-    """
+    """Return the output files of this process, relative to ``top``. Without any, this costs two system calls."""
     paths = {*_noted, *(path for stream in _STREAMS if (path := _file_of("self", stream)))}
     start = os.path.realpath(top) + b"/" if paths else b""
     return frozenset(name.removeprefix(start) for path in paths if (name := os.fsencode(path)).startswith(start))
@@ -44,15 +35,12 @@ def among(top: bytes) -> frozenset[bytes]:
 
 def ignore(repository: Repository, line: str, *, note: str = "") -> None:
     """Add a line to the repository's own ignore rules, preceded by ``note``, if the line is missing."""
-    add(_rules(repository), [line], note=note)
+    add(os.path.join(repository.shared_dir, "info", "exclude"), [line], note=note)
 
 
 def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
-    """Add those lines that are missing, preceded by ``note``, to a file of ignore rules. Return True if any were
-    missing.
-
-    Existing content stays byte for byte, and new lines use the line endings of the file.
-    """
+    """Add the missing lines, preceded by ``note``, to a file of ignore rules. Return True if any were missing. Existing
+    content stays byte for byte; new lines use its line endings."""
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -69,11 +57,8 @@ def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
 
 
 def forget(path: str, lines: Iterable[str], *, printed: bool = False, write: bool = True) -> list[str]:
-    """Remove lines from a file of ignore rules; return the lines that were found.
-
-    With ``printed``, the rules for output files of runs are removed too. A file that becomes empty is deleted. Without
-    ``write`` nothing is changed.
-    """
+    """Remove lines from a file of ignore rules; return the lines that were found. With ``printed``, the rules for
+    output files of runs are removed too. A file that becomes empty is deleted. Without ``write`` nothing is changed."""
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -98,18 +83,12 @@ def forget(path: str, lines: Iterable[str], *, printed: bool = False, write: boo
     return found
 
 
-def _rules(repository: Repository) -> str:
-    return os.path.join(repository.shared_dir, "info", "exclude")
-
-
 def _as_pattern(path: str) -> str:
     return "".join("?" if letter == "\n" else f"\\{letter}" if letter in "*?[]\\ !#" else letter for letter in path)
 
 
 def _file_of(process: str, stream: int) -> str | None:
-    """Return the path of the regular file that a process has open under a descriptor number; ``None`` if it is not a
-    regular file.
-    """
+    """Return the regular file that a process has open under a descriptor number; ``None`` for anything else."""
     with suppress(OSError):
         if process == "self":
             found = os.fstat(stream)
@@ -125,9 +104,7 @@ def _file_of(process: str, stream: int) -> str | None:
 
 
 def _name_of(stream: int) -> str:
-    """Return the path of an open file, from /proc, or on macOS from F_GETPATH. Raise ``OSError`` if neither is
-    available.
-    """
+    """Return an open file's path, from /proc, or on macOS F_GETPATH. Raise ``OSError`` without both."""
     with suppress(OSError):
         return os.readlink(f"/proc/self/fd/{stream}")
     import fcntl
@@ -139,9 +116,7 @@ def _name_of(stream: int) -> str:
 
 
 def _behind_pipes() -> Iterator[str]:
-    """Yield the files that other processes of this job have open while they read this process's output. Without /proc,
-    yield nothing.
-    """
+    """Yield the open files of this job's processes that read this process's output. Needs /proc."""
     pipes = set()
     for stream in _STREAMS:
         with suppress(OSError):

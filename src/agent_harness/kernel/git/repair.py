@@ -4,8 +4,7 @@ lock files                     new locks that no process holds are moved away; o
 HEAD, the branch, packed-refs  restored; from packed-refs, entries that can still be read are added
 the index                      restored; the files of the work tree stay
 
-Replaced files are kept in ``harness/left`` in the git directory. Source: ``docs/recovery.md``, "The end of a turn".
-"""
+Replaced files are kept in ``harness/left`` in the git directory. Source: ``docs/recovery.md``, "The end of a turn"."""
 
 import os
 import re
@@ -23,15 +22,12 @@ from agent_harness.kernel.git.objects import OBJECT_ID, REF, SYMBOLIC
 from agent_harness.kernel.git.operation_lock import await_lock
 from agent_harness.kernel.git.settings import contents
 
-__all__ = ["GitFiles", "aside_folder", "damage", "locks", "put_right", "remember"]
 PACKED = re.compile(rb"(#.*|\^[0-9a-f]{40,64}|([0-9a-f]{40,64}) (refs/\S+))")
 LOCK = ".lock"
 
 
 @dataclass(frozen=True, kw_only=True)
 class GitFiles:
-    """Recorded state of git's own files, from which ``put_right`` restores them."""
-
     repository: Repository
     commit: str | None  # that was checked out
     refs: Mapping[str, bytes | None]  # HEAD, packed-refs and the branch, by their paths
@@ -42,9 +38,7 @@ class GitFiles:
 
 
 def remember(git: Git) -> GitFiles | None:
-    """Return the current state of git's own files; ``None`` outside a repository, or if git cannot read them even
-    now.
-    """
+    """Return the state of git's own files; ``None`` outside a repository, or if git cannot read them even now."""
     if not git.is_repository:
         return None
     repository = git.repository
@@ -83,9 +77,7 @@ def put_right(before: GitFiles) -> list[str]:
 
 
 def damage(repository: Repository) -> tuple[str, str] | None:
-    """Return a message about an unreadable HEAD or packed-refs file, and a command that repairs it; ``None`` if both
-    are fine.
-    """
+    """Return a message about an unreadable HEAD or packed-refs, and the command that repairs it; ``None`` if fine."""
     path, packed = _head(repository), _packed(repository)
     if not _is_sound(path, _bytes(path), repository):
         return f"git cannot read {path}", f"echo 'ref: refs/heads/main' >{shlex.quote(path)}  # or another branch"
@@ -97,10 +89,7 @@ def damage(repository: Repository) -> tuple[str, str] | None:
 
 
 def aside_folder(repository: Repository) -> str:
-    """Return the folder that keeps replaced git files; create the folder if it is missing.
-
-    A symbolic link in the folder's path is removed.
-    """
+    """Return the folder for replaced git files, created if missing. Symbolic links in its path are removed."""
     folder = f"{own_folder(repository)}/left"
     files.own_place(f"{folder}/kept", os.fspath(repository.git_dir))
     return folder
@@ -148,7 +137,7 @@ def _put_refs_back(before: GitFiles) -> Iterator[str]:
 def _is_sound(path: str, content: bytes | None, repository: Repository) -> bool:
     if path == _head(repository):
         symbolic = SYMBOLIC.match(content or b"")
-        return bool(REF.match(os.fsdecode(symbolic[1])) if symbolic else _is_id(content))
+        return bool(REF.match(os.fsdecode(symbolic[1])) if symbolic else OBJECT_ID.fullmatch((content or b"").strip()))
     if path == _packed(repository):
         lines = (content or b"").split(b"\n")
         return not lines.pop() and all(PACKED.fullmatch(line) for line in lines)
@@ -158,14 +147,8 @@ def _is_sound(path: str, content: bytes | None, repository: Repository) -> bool:
     return found is not None and Git(repository.top).commit_of(found[1].decode()) is not None
 
 
-def _is_id(content: bytes | None) -> bool:
-    return OBJECT_ID.fullmatch((content or b"").strip()) is not None
-
-
 def _readable_packed(git: Git, was: bytes, found: bytes) -> bytes:
-    """Return the content for packed-refs: the recorded refs, plus those refs of the damaged file whose objects
-    exist.
-    """
+    """Return content for packed-refs: the recorded refs, and those of the damaged file whose objects exist."""
     rows = _rows(was)
     rows |= {ref: oid for ref, oid in _rows(found).items() if rows.get(ref) == oid or git.ok("cat-file", "-e", oid)}
     lines = [f"{oid} ".encode() + ref for ref, oid in sorted(rows.items())]

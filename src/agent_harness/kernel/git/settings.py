@@ -1,9 +1,7 @@
 """Settings of a repository. They are read and compared, and only pushes and fetches use them, as they were recorded.
-
 Hooks, aliases and filters are off in every call. A transfer needs the remotes' addresses and connection settings, and
 such settings may name programs (``core.sshCommand``, ``credential.helper``). So the settings come from a record made
-before an agent ran, never from the current file. The user's own settings stay in force.
-"""
+before an agent ran, never from the current file. The user's own settings stay in force."""
 
 import hashlib
 import os
@@ -18,20 +16,6 @@ from agent_harness.kernel.git.isolated import IsolatedView, environment, execute
 from agent_harness.kernel.git.locate import Pushed, Repository, text_of
 from agent_harness.kernel.git.objects import ABSENT, Objects
 
-__all__ = [
-    "OWN_SCOPES",
-    "Settings",
-    "are_readable",
-    "closed_submodules",
-    "contents",
-    "is_repository",
-    "local_filters",
-    "now",
-    "put_back",
-    "record",
-    "transfer",
-    "values",
-]
 RECORDED = re.compile(r"(remote|branch|url|http|https|credential|ssh|push)\.|core\.(sshcommand|gitproxy|askpass)$")
 """Pattern of the repository settings that a push needs."""
 
@@ -60,9 +44,7 @@ def transfer(
     now: Mapping[str, list[str]],
     timeout_seconds: float,
 ) -> Pushed:
-    """Run ``git push`` or ``git fetch`` and return the result. Without a record, use only the remote's current
-    addresses.
-    """
+    """Run ``git push`` or ``git fetch``. Without a record, use only the remote's current addresses."""
     addresses = re.compile(rf"remote\.{re.escape(remote)}\.(url|pushurl|fetch)$")
     source, wanted = (now, addresses) if recorded is None else (recorded, RECORDED)
     settings = [(key, value) for key, found in source.items() if wanted.match(key) for value in found]
@@ -80,7 +62,6 @@ def transfer(
 
 
 def values(repository: Repository) -> dict[str, str]:
-    """Return all git settings, including the repository's, by key in lower case."""
     return {key: value for _, key, value in settings_of(repository)}
 
 
@@ -89,7 +70,6 @@ Settings = dict[tuple[str, str], list[str]]
 
 
 def now(repository: Repository) -> Settings:
-    """Return the current settings of all scopes, with the current hooks and info files."""
     found: Settings = {}
     for scope, key, value in settings_of(repository):
         found.setdefault((scope, key), []).append(value)
@@ -103,13 +83,12 @@ def are_readable(repository: Repository) -> bool:
 
 
 def is_repository(repository: Repository) -> bool:
-    """Return True if git accepts the folder as a repository when it uses the repository's own settings."""
+    """Return True if git accepts the folder as a repository under its own settings."""
     words = ("rev-parse", "--git-dir")
     return execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30).returncode == 0
 
 
 def record(repository: Repository) -> dict[str, list[str]]:
-    """Return the repository's own current settings, hooks and info files as a record that can be stored as JSON."""
     found: dict[str, list[str]] = {}
     for scope, key, value in settings_of(repository):
         if scope in OWN_SCOPES:
@@ -118,7 +97,6 @@ def record(repository: Repository) -> dict[str, list[str]]:
 
 
 def _own_files(repository: Repository) -> dict[str, list[str]]:
-    """Return the digests of the repository's hooks and info files, by name."""
     found: dict[str, list[str]] = {}
     hooks = [f"hooks/{path.name}" for path in (repository.shared_dir / "hooks").glob("*")]
     for name in (*RECORDED_FILES, *hooks):
@@ -129,10 +107,8 @@ def _own_files(repository: Repository) -> dict[str, list[str]]:
 
 
 def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
-    """Return the content and mode of the repository's settings files and hooks, by name below its shared folder.
-
-    For a symbolic link, the content is the link's text and the mode is ``None``, because its target lies elsewhere.
-    """
+    """Return content and mode of settings files and hooks, by name below the shared folder. A symbolic link counts as
+    its text, with the mode ``None``, because its target lies elsewhere."""
     shared = os.fspath(repository.shared_dir)
     hooks = os.path.join(shared, "hooks")
     names = ["config", os.path.relpath(repository.git_dir / "config.worktree", shared), "hooks"]
@@ -149,10 +125,7 @@ def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
 
 
 def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | None]], name: str, aside: str) -> str:
-    """Restore one settings file or hook from ``before``, after moving the current file to ``aside``.
-
-    Return the new path of the moved file; empty if there was no current file.
-    """
+    """Restore a file from ``before``. Return the current one's new path in ``aside``; empty if there was none."""
     shared = os.fspath(repository.shared_dir)
     path, (content, mode) = os.path.join(shared, name), before.get(name, (b"", 0))
     where = ""
@@ -184,10 +157,8 @@ def local_filters(repository: Repository) -> list[str]:
 
 
 def closed_submodules(view: IsolatedView) -> dict[str, str]:
-    """Return environment variables that keep git from entering submodules, whatever ``.gitmodules`` says.
-
-    A submodule has its own settings, and a git process in the submodule would use them.
-    """
+    """Return variables that keep git from entering submodules, whatever ``.gitmodules`` says: a git process in there
+    would use the submodule's own settings."""
     keys = [
         key.decode("utf-8", "surrogateescape")
         for source in _submodule_files(view)
@@ -201,9 +172,7 @@ def closed_submodules(view: IsolatedView) -> dict[str, str]:
 
 
 def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
-    """Yield, for each existing ``.gitmodules``, the ``git config`` options to read it: in the work tree, the index and
-    HEAD.
-    """
+    """Yield the ``git config`` options that read each ``.gitmodules``: of the work tree, the index and HEAD."""
     file = f"{view.repository.top}/.gitmodules"
     if os.path.lexists(file):
         yield "--file", file

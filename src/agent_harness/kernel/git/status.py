@@ -1,7 +1,5 @@
 """Differences between the work tree and an index, read from one ``git status`` call and returned as lists of paths.
-
-Paths are bytes, as in the file system, relative to the top of the work tree.
-"""
+Paths are bytes, as in the file system, relative to the top of the work tree."""
 
 import os
 import re
@@ -16,29 +14,6 @@ from agent_harness.kernel.git import own_output
 from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.terminal import printable
 
-__all__ = [
-    "GITLINK",
-    "ClosedFolder",
-    "IndexEntry",
-    "Links",
-    "Scan",
-    "at_or_below",
-    "entries",
-    "flagged",
-    "holds",
-    "joined",
-    "kind_at",
-    "matcher",
-    "parents",
-    "scan",
-    "set_flags",
-    "shown",
-    "split",
-    "uncover",
-    "under",
-    "update",
-]
-
 GITLINK = "160000"
 """Mode of an index entry that refers to a commit of another repository."""
 
@@ -46,16 +21,13 @@ RULES = frozenset([b".gitignore", b".gitattributes"])
 CLOSED = re.compile(rb"could not open directory '(.+?)/?': Permission denied")
 WALK_SECONDS = 120.0
 """Time limit of the first scan, in seconds. If the scan takes longer, the harness looks for pipes before a second
-scan.
-"""
+scan."""
 
 HIDING = (("--no-assume-unchanged", "--assume-unchanged"), ("--no-skip-worktree", "--skip-worktree"))
 
 
 @dataclass(slots=True)
 class Scan:
-    """Result of one scan of the work tree."""
-
     changed: list[bytes] = field(default_factory=list)  # there, and not as in the index
     intended: list[bytes] = field(default_factory=list)  # among them: in the index with `git add -N` only
     deleted: list[bytes] = field(default_factory=list)  # in the index, and not there
@@ -72,11 +44,9 @@ class Scan:
         return not (self.changed or self.deleted or self.untracked or self.unmerged)
 
     def every_path(self) -> Iterator[bytes]:
-        """Return the paths of all files that differ from the index."""
         return chain(self.changed, self.deleted, self.untracked)
 
     def without(self, paths: Set[bytes]) -> "Scan":
-        """Return a copy of the scan without the changes of these files."""
         names = ("changed", "intended", "deleted", "untracked", "unmerged")
         kept = {name: [path for path in getattr(self, name) if path not in paths] for name in names}
         staged = [(letter, path) for letter, path in self.staged if path not in paths]
@@ -86,8 +56,6 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One entry of an index or a tree: mode, object id and path."""
-
     mode: str
     oid: str
     path: bytes
@@ -103,10 +71,7 @@ class ClosedFolder(UnsafeTree):
 
 
 def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan:
-    """Scan the work tree once and compare it with this index. Nothing is written and no submodule is entered.
-
-    Output files of this process are skipped.
-    """
+    """Compare the work tree with this index. Nothing is written; submodules and this process's output are left out."""
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
     top = os.fsencode(view.repository.top)
@@ -134,9 +99,7 @@ def _is_ours(folder: bytes) -> bool:
 
 
 def _refuse_pipes(top: bytes) -> None:
-    """Raise ``UnsafeTree`` if a file of git rules, such as ``.gitignore``, is a pipe, because git would wait for its
-    input.
-    """
+    """Raise ``UnsafeTree`` if a file of git rules is a pipe, because git would wait for its input."""
     for folder, names, files in os.walk(top):
         names[:] = [name for name in names if name != b".git"]
         for name in RULES & {*files}:
@@ -180,22 +143,18 @@ _READERS: dict[bytes, Callable[[Scan, bytes], None]] = {
 
 
 def shown(path: bytes) -> str:
-    """Return a path as one printable line, even if the path contains arbitrary bytes."""
     return printable(path.decode("utf-8", "backslashreplace"))
 
 
 def split(output: bytes) -> list[bytes]:
-    """Return the records of a git output in which each record ends with a NUL byte."""
     return output.split(b"\0")[:-1]
 
 
 def joined(paths: Iterable[bytes]) -> bytes:
-    """Return paths in the form that git reads from standard input: each path followed by a NUL byte."""
     return b"".join(path + b"\0" for path in paths)
 
 
 def entries(output: bytes) -> Iterator[IndexEntry]:
-    """Yield the entries of the output of ``ls-tree -z`` or ``ls-files -s -z``."""
     for record in split(output):
         facts, _, path = record.partition(b"\t")
         words = facts.decode().split()
@@ -204,11 +163,8 @@ def entries(output: bytes) -> Iterator[IndexEntry]:
 
 def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add: Sequence[bytes] = ()) -> None:
     """Remove paths from an index, and read files into the index. A file may replace a folder, and a folder may replace
-    a file.
-
-    Missing paths are removed in the same git call that adds files. A path that exists, or that lies below a symbolic
-    link, needs a separate call.
-    """
+    a file. Missing paths are removed in the same git call that adds files. A path that exists, or that lies below a
+    symbolic link, needs a separate call."""
     top = os.fsencode(view.repository.top)
     links = Links(top)
     absent = [path for path in remove if not links.above(path) and kind_at(top, path) == "nothing"]
@@ -221,8 +177,6 @@ def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add:
 
 
 class Links:
-    """Cache that records which folders of a work tree are symbolic links."""
-
     def __init__(self, top: bytes) -> None:
         self._top = top
         self._known: dict[bytes, bool] = {}
@@ -238,10 +192,7 @@ class Links:
 
 
 def flagged(listing: bytes) -> dict[bytes, str]:
-    """Return the paths with an index flag that hides changes, read from the output of ``ls-files -v -z``.
-
-    Each path has the value ``assume``, ``skip`` or ``assume skip``.
-    """
+    """Return the paths in ``ls-files -v -z`` output with flags that hide changes: ``assume``, ``skip``, or both."""
     if listing.startswith(b"H ") and listing.count(b"\0H ") + 1 == listing.count(b"\0"):
         return {}
     found = {}
@@ -263,11 +214,8 @@ def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bo
 
 
 def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
-    """Clear index flags that hide changes of existing files, and return the paths whose flags were cleared.
-
-    ``listing`` is the output of ``ls-files -v -z``. A flagged file that does not exist keeps its flag: the user left
-    the file out, as in a sparse checkout.
-    """
+    """Clear index flags that hide changes of existing files, and return these paths. A flagged file that does not exist
+    keeps its flag: the user left it out, as in a sparse checkout."""
     top = os.fsencode(view.repository.top)
     there = {path: words for path, words in flagged(listing).items() if kind_at(top, path) != "nothing"}
     set_flags(view, index, there, on=False)
@@ -275,11 +223,9 @@ def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
 
 
 def matcher(patterns: Sequence[str], prefix: bytes = b"") -> Callable[[bytes], bool]:
-    """Return a function that returns True if a path, or a folder above the path, matches a pattern below ``prefix``.
-
-    In a pattern, ``*`` and ``?`` match text without a slash; ``**/`` at the start matches any depth. A slash or ``/**``
-    at the end changes nothing.
-    """
+    """Return a function that returns True if a path, or a folder above the path, matches a pattern below ``prefix``. In
+    a pattern, ``*`` and ``?`` match text without a slash; ``**/`` at the start matches any depth. A slash or ``/**`` at
+    the end changes nothing."""
     if not patterns:
         return lambda path: False
     start = re.escape(prefix + b"/") if prefix else b""
@@ -303,7 +249,6 @@ def under(path: bytes, places: set[bytes]) -> bool:
 
 
 def parents(path: bytes) -> list[bytes]:
-    """Return the folders above a path, starting at the top."""
     return [path[:at] for at, byte in enumerate(path) if byte == 0x2F]
 
 
@@ -313,9 +258,7 @@ def holds(ordered: Sequence[bytes], folder: bytes) -> bool:
 
 
 def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
-    """Return the paths of a sorted list that equal ``place`` or lie below it. A ``place`` that is a folder ends in a
-    slash.
-    """
+    """Return the paths of a sorted list at or below ``place``, which ends in a slash if it is a folder."""
     first = bisect_left(ordered, place)
     if not place.endswith(b"/"):
         return ordered[first : first + 1] if ordered[first : first + 1] == [place] else []
@@ -323,9 +266,7 @@ def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
 
 
 def kind_at(top: bytes, path: bytes) -> str:
-    """Return the kind of a path: ``file`` (also a symbolic link), ``folder``, ``other`` (pipe, socket, device) or
-    ``nothing``.
-    """
+    """Return ``file`` (also for a symbolic link), ``folder``, ``other`` (pipe, socket, device) or ``nothing``."""
     try:
         mode = os.lstat(os.path.join(top, path)).st_mode
     except (FileNotFoundError, NotADirectoryError):

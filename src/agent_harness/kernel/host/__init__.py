@@ -11,8 +11,7 @@ Files below $XDG_STATE_HOME/agent-harness/host/:
 
 Without a setting in ``host.json``, the limits are eight agents, eight agents per account, and check runs on half of the
 cores. The locks are kernel locks, so the death of a process releases its locks. Source: ``scale.md`` SC-40, SC-43,
-SC-44.
-"""
+SC-44."""
 
 from __future__ import annotations
 
@@ -31,24 +30,6 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
 
-__all__ = [
-    "AGENTS",
-    "FOLDER",
-    "MOST",
-    "TESTS",
-    "AccountTerms",
-    "HostSlot",
-    "account_terms",
-    "choosing",
-    "holders",
-    "input_since",
-    "limits",
-    "note_input",
-    "take",
-    "terms_of_accounts",
-    "working",
-]
-
 FOLDER = "host"
 AGENTS, TESTS, INPUT = "agents", "tests", "input"
 MOST = 1024
@@ -58,8 +39,6 @@ _LONGEST_INPUT = 256 * 1024
 
 
 class AccountTerms:
-    """Limits of one account: concurrent agents and input tokens per minute."""
-
     __slots__ = ("agents", "input_tokens_per_minute")
 
     def __init__(self, agents: int, input_tokens_per_minute: int | None = None) -> None:
@@ -68,10 +47,7 @@ class AccountTerms:
 
 
 class HostSlot:
-    """One slot for an agent or a check run on this machine. A process has the slot until it releases the slot.
-
-    If the state folder cannot be written, the slot holds no lock.
-    """
+    """One slot for an agent or a check run, until released. Without a writable state folder, it holds no lock."""
 
     __slots__ = ("_lock", "_path")
 
@@ -80,26 +56,19 @@ class HostSlot:
         self._path = path
 
     def tell(self, told: JsonObject) -> None:
-        """Write a description of the slot's use into the slot's file, in place. Errors such as a full disk are
-        ignored.
-        """
+        """Describe the slot's use in its file, in place. Errors such as a full disk are ignored."""
         if not self._path:
             return
-        text = jsontext.dumps(told).encode()
         try:
             descriptor = files.open_regular(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError:
             return
         try:
-            os.pwrite(descriptor, text, 0)
-            os.ftruncate(descriptor, len(text))
-        except OSError:
-            return
+            files.overwrite(descriptor, jsontext.dumps(told).encode())
         finally:
             os.close(descriptor)
 
     def release(self) -> None:
-        """Release the slot. Repeated calls are harmless."""
         if self._lock:
             self._lock.release()
 
@@ -113,7 +82,6 @@ def _settings() -> JsonObject:
 
 
 def limits() -> Mapping[str, int]:
-    """Return the maximum number of slots of each kind on this machine."""
     return _limits(_settings())
 
 
@@ -148,7 +116,7 @@ def _count(value: object, most: int) -> int | None:
 
 
 def take(kind: str, told: JsonObject) -> HostSlot | None:
-    """Take a slot of this machine; return ``None`` if all slots are taken. ``told`` describes the use of the slot."""
+    """Take a slot, whose use ``told`` describes; return ``None`` if all are taken."""
     folder = trusted_state.of_user(FOLDER)
     if folder is None:
         return HostSlot()
@@ -179,10 +147,7 @@ def note_input(account: str, tokens: int) -> None:
 
 
 def input_since(account: str, seconds: float) -> int:
-    """Return the number of input tokens that an account has used in the last ``seconds``.
-
-    Call this function within ``choosing``, because it sometimes removes older entries.
-    """
+    """Return the input tokens of the last ``seconds``. Call within ``choosing``: this may remove older entries."""
     path, now = _input_path(account), time.time()
     try:
         content = files.read_bytes(path) if path else b""
@@ -239,7 +204,6 @@ def holders() -> list[JsonObject]:
 
 
 def working(account: str) -> int:
-    """Return the number of running agents of an account."""
     folder = trusted_state.of_user(FOLDER, make=False)
     return sum(each.get("account") == account for each in _holders(folder, AGENTS)) if folder else 0
 

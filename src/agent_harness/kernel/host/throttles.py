@@ -7,8 +7,7 @@
     ten minutes without a refusal            one more, up to the account's limit; then the throttle ends
 
 Times are seconds of one clock, which may have been set back. ``rate_limits`` decides when agents may start again.
-Source: ``scale.md`` SC-43, SC-44.
-"""
+Source: ``scale.md`` SC-43, SC-44."""
 
 from dataclasses import dataclass, replace
 
@@ -21,8 +20,6 @@ WINDOW, SHARE = 300.0, 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class Throttle:
-    """Limit on the concurrent agents of an account after its provider refused a request."""
-
     size: int  # agents that may work at once
     refused_at: float  # when the last counted refusal came
     quiet_since: float  # start of the next ten minutes without a refusal
@@ -31,10 +28,7 @@ class Throttle:
 
 
 def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Throttle:
-    """Return the throttle of an account after the provider refused a request for ``wait`` seconds.
-
-    ``most`` is the maximum number of agents that may use the account without a throttle.
-    """
+    """Return the throttle after a refusal for ``wait`` seconds. ``most``: agents of the account without a throttle."""
     opens = now + max(0.0, wait)
     if throttle and 0 <= now - throttle.refused_at < MINUTE:
         return replace(throttle, quiet_since=max(opens, throttle.quiet_since), began=0)
@@ -43,9 +37,7 @@ def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Th
 
 
 def grown(throttle: Throttle, most: int, now: float) -> Throttle | None:
-    """Return the current state of a throttle. Return ``None`` as soon as all agents may run and no agent has to
-    wait.
-    """
+    """Return the throttle as it is now; ``None`` as soon as all agents may run and none has to wait."""
     steps = max(0, int((now - throttle.quiet_since) // QUIET))
     size = min(most, throttle.size + steps)
     began = size if steps else min(throttle.began, size)
@@ -64,15 +56,11 @@ def seconds_to_wait(throttle: Throttle, working: int, now: float) -> float | Non
 
 
 def has_tokens(used: int, working: int, per_minute: int) -> bool:
-    """Return True if an account has enough input tokens for one more agent. It is assumed to use as much as the average
-    agent.
-
-    ``used`` counts the uncached tokens of the last five minutes; nine tenths of the limit may be used. SC-44.
-    """
+    """Return True if the account has input tokens for one more average agent. ``used`` counts the uncached tokens of
+    the last five minutes; nine tenths of the limit may be used. SC-44."""
     one = used / working if working else 0
     return used + one <= SHARE * per_minute * WINDOW / 60
 
 
 def started(throttle: Throttle, now: float) -> Throttle:
-    """Return the state of the throttle after an agent has started."""
     return replace(throttle, began=min(throttle.size, throttle.began + 1), last_start=now)

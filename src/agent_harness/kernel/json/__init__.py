@@ -2,8 +2,7 @@
 
 jsontext    one value as text, strict; numbers and member order are kept
 edit        single values set, added and removed by path; every other byte stays
-list_file   a state file with one long list, of which only changed elements are rewritten
-"""
+list_file   a state file with one long list, of which only changed elements are rewritten"""
 
 from __future__ import annotations
 
@@ -16,19 +15,17 @@ if TYPE_CHECKING:
 else:
     JsonObject = dict  # `typing` costs as much as the rest of a hook
 
-__all__ = ["JsonObject", "dollars", "number_below", "token_count"]
-
 _MOST_TOKENS, _MOST_USD = 10**15, 1e9
 
 
 def token_count(value: object) -> int | None:
-    """Return the value as a number of tokens; ``None`` if the value is not a valid number of tokens."""
+    """Return a valid number of tokens; ``None`` for anything else."""
     whole = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS
     return int(value) if whole else None  # type: ignore[call-overload]  # it is a number then
 
 
 def dollars(value: object) -> float | None:
-    """Return the value as an amount of US dollars; ``None`` if the value is not a valid amount."""
+    """Return a valid amount of US dollars; ``None`` for anything else."""
     return number_below(value, _MOST_USD)
 
 

@@ -1,7 +1,5 @@
-"""Edits of JSON text that change no other byte, so that the user's indentation, order and spelling stay.
-
-The text is parsed strictly before an edit. New parts use the layout of the parts around them.
-"""
+"""Edits of JSON text that change no other byte, so that the user's indentation, order and spelling stay. The text is
+parsed strictly before an edit. New parts use the layout of the parts around them."""
 
 from __future__ import annotations
 
@@ -13,14 +11,9 @@ if TYPE_CHECKING:
 
     Path = Sequence[str | int]
 
-__all__ = ["append", "is_empty", "put", "remove"]
-
 
 class _Entry:
-    """Value in a JSON text, with its position.
-
-    ``begins`` is the position of the value's name. In an array, ``name`` is the index.
-    """
+    """Value in a JSON text. ``begins`` is the position of its name; in an array, ``name`` is the index."""
 
     __slots__ = ("begins", "end", "name", "start")
 
@@ -32,7 +25,7 @@ class _Entry:
 
 
 def append(text: str, path: Sequence[str], value: object) -> str:
-    """Return the JSON text with a value appended to the array at ``path``; missing members are created."""
+    """Return the text with a value appended to the array at ``path``; missing members are created."""
     known = len(path)
     while (found := _find(text, path[:known])) is None:
         known -= 1
@@ -78,10 +71,7 @@ def is_empty(text: str, path: Path) -> bool:
 
 
 def _find(text: str, path: Path) -> _Entry | None:
-    """Return the entry at a path of names and indexes; ``None`` if the entry does not exist.
-
-    Raise ``ValueError`` if the text is not strict JSON.
-    """
+    """Return the entry at a path of names and indexes; ``None`` if missing. Raise ``ValueError`` if not strict JSON."""
     jsontext.loads(text)
     start = jsontext.skip(text, 1 if text.startswith("\ufeff") else 0)
     found: _Entry | None = _Entry(start, "", start, jsontext.scanner()(text, start)[1])
@@ -114,9 +104,7 @@ def _entries(text: str, at: int) -> Iterator[_Entry]:
 
 
 def _insert(text: str, holder: _Entry, name: str | None, value: object) -> str:
-    """Return the JSON text with one more entry at the end of an object, or at the end of an array if ``name`` is
-    None.
-    """
+    """Return the text with one more entry at the end of an object, or of an array if ``name`` is None."""
     key = "" if name is None else f"{jsontext.line(name)}: "
     listed = [*_entries(text, holder.start)]
     if listed and "\n" not in text[holder.start : listed[0].begins]:
@@ -146,9 +134,7 @@ def _line_end(text: str) -> str:
 
 
 def _unit(text: str) -> str:
-    """Return one level of indentation of this text, taken from its first indented line; two spaces if no line is
-    indented.
-    """
+    """Return one level of indentation: that of the first indented line, or two spaces."""
     for line in text.splitlines()[1:]:
         blanks = line[: len(line) - len(line.lstrip(" \t"))]
         if blanks and line.strip():

@@ -1,9 +1,7 @@
 """JSON text that stays the same when it is read and written: numbers keep their spelling and members their order.
-
 Reading is strict: anything that a write could not reproduce (a repeated member, ``NaN``, a lone surrogate, too deep
 nesting) is an error, because the next write would lose it. The C scanner is used directly, because importing ``json``
-takes as long as the rest of a hook call.
-"""
+takes as long as the rest of a hook call."""
 
 from __future__ import annotations
 
@@ -12,22 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = [
-    "BLANKS",
-    "MAX_DEPTH",
-    "Spelled",
-    "decoded",
-    "dumps",
-    "dumps_at",
-    "line",
-    "loads",
-    "refuse_lone_surrogates",
-    "scanner",
-    "skip",
-    "spaced",
-    "within_depth",
-]
-
 MAX_DEPTH = 100
 """Maximum nesting depth of objects and arrays, for reading and writing."""
 
@@ -35,9 +17,7 @@ BLANKS = " \t\r\n"
 
 
 class Spelled(float):
-    """Number that keeps its spelling, because Python would write the number differently, such as ``1.10``, ``1e400`` or
-    ``-0``.
-    """
+    """Number with its spelling, if Python would write another one, such as ``1.10``, ``1e400`` or ``-0``."""
 
     __slots__ = ("text",)
     text: str
@@ -53,10 +33,8 @@ class Spelled(float):
 
 def loads(text: str | bytes, *, exact: bool = True) -> Any:
     """Return the value of a JSON text. Raise ``ValueError`` with a one-line message if the text is damaged.
-
     ``exact=False`` is twice as fast, but the value must not be written back: numbers become Python numbers, the last of
-    repeated members wins, and only the interpreter limits nesting.
-    """
+    repeated members wins, and only the interpreter limits nesting."""
     text = decoded(text)
     if not text:
         raise ValueError("it is empty")
@@ -78,9 +56,7 @@ def loads(text: str | bytes, *, exact: bool = True) -> Any:
 
 
 def dumps(value: object) -> str:
-    """Return a value as JSON for people and diffs, with two spaces per level, unescaped Unicode, and one final
-    newline.
-    """
+    """Return a value as JSON for people and diffs: two spaces per level, unescaped Unicode, one final newline."""
     parts: list[str] = []
     _encode(value, "\n", "  ", parts.append, MAX_DEPTH)
     parts.append("\n")
@@ -102,11 +78,7 @@ def line(value: object) -> str:
 
 
 def spaced(value: object) -> str:
-    """Return a value as JSON on one line with spaces after commas and colons. A value without a JSON form becomes a
-    string.
-
-    The result equals ``json.dumps(value, ensure_ascii=False, default=str)``, but ``json`` need not be imported.
-    """
+    """Return ``json.dumps(value, ensure_ascii=False, default=str)`` without importing ``json``."""
     try:
         from _json import make_encoder
 
@@ -119,9 +91,7 @@ def spaced(value: object) -> str:
 
 
 def decoded(raw: str | bytes) -> str:
-    """Return JSON text without byte order mark and white space at the end. Raise ``ValueError`` if the bytes are not
-    UTF-8 text.
-    """
+    """Return JSON text without byte order mark and final white space. Raise ``ValueError`` if it is not UTF-8."""
     if isinstance(raw, bytes):
         if b"\0" in raw:
             raise ValueError(f"it contains a zero byte at byte {raw.index(0)}")
@@ -182,9 +152,7 @@ def _real(text: str) -> float:
 
 
 class _Wholes(dict[str, float]):
-    """Cache of whole numbers by their text. It is fast because a file has few distinct numbers and a lookup runs no
-    Python code.
-    """
+    """Cache of whole numbers by their text: a file has few distinct ones, and a lookup runs no Python code."""
 
     def __missing__(self, text: str) -> float:
         odd = text == "-0" or len(text) > 600  # Python may refuse to convert longer ones
@@ -197,7 +165,7 @@ def _constant(name: str) -> float:
 
 
 class _Rules:
-    """Settings that the C scanner reads when values must be exact."""
+    """Settings of the C scanner for exact values."""
 
     strict: bool = True
     object_hook: None = None
@@ -211,7 +179,7 @@ class _Rules:
 
 
 class _Glance(_Rules):
-    """Settings that the C scanner reads when ``exact=False`` is given."""
+    """Settings of the C scanner for ``exact=False``."""
 
     object_pairs_hook: None = None  # type: ignore[assignment]  # the scanner makes dictionaries by itself
     parse_float = float  # type: ignore[assignment]  # it knows this type and calls nothing
@@ -222,10 +190,8 @@ class _Glance(_Rules):
 
 def scanner() -> Callable[[str, int], tuple[Any, int]]:
     """Return a strict JSON scanner, which returns the value at a text position and the position where the value ends.
-
     Nesting depth is not checked. The scanner raises ``StopIteration``, ``ValueError``, ``RecursionError`` or
-    ``SystemError`` if there is no value.
-    """
+    ``SystemError`` if there is no value."""
     return _scanner(_Rules())
 
 
@@ -254,10 +220,7 @@ def _scanner(rules: _Rules) -> Callable[[str, int], tuple[Any, int]]:
 
 
 def _scanned(rules: _Rules, text: str, start: int) -> tuple[Any, int]:
-    """Return the JSON value at ``start``, and the position where the value ends.
-
-    The C scanner needs ``json.decoder`` only to raise its error class, so the module is loaded on demand.
-    """
+    """Return a value and its end. Only its error class needs ``json.decoder``, which is loaded on demand."""
     try:
         return _scanner(rules)(text, start)
     except SystemError:
@@ -283,9 +246,7 @@ _quote = _quoter()
 
 
 def _encode(value: object, indent: str, step: str, put: Callable[[str], object], depth: int) -> None:
-    """Write the parts of a value's JSON text. ``indent`` starts each line of the outer level; empty for a single
-    line.
-    """
+    """Write the parts of a JSON text. ``indent`` starts each line of the outer level; empty for a single line."""
     if isinstance(value, dict):
         opened, closed, colon = "{", "}", ": " if indent else ":"
         members = (

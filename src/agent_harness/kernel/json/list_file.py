@@ -6,8 +6,7 @@ write might be incorrect, the whole value is written.
 
 The replaced file becomes its own backup through a second hard link, so nothing is written twice. If a writer is killed,
 both files are whole, but may be one file with two names. ``files.sweep`` and the next write separate these names.
-Source: ``tasklist.md`` 8.
-"""
+Source: ``tasklist.md`` 8."""
 
 from __future__ import annotations
 
@@ -28,16 +27,9 @@ if TYPE_CHECKING:
     Scan = Callable[[str, int], tuple[Any, int]]
     Edit = tuple[int, int, str]
 
-__all__ = [
-    "ListDocument",
-    "parse",
-    "read",
-    "write",
-]
 _RUN = 4096
 """Number of characters that are scanned at once. It covers a few elements, but is too small to exceed the nesting
-limit.
-"""
+limit."""
 
 
 class _Unclear(Exception):
@@ -45,18 +37,15 @@ class _Unclear(Exception):
 
 
 class _Member:
-    """Positions of an object member: its name and its value."""
+    __slots__ = ("end", "start")
 
-    __slots__ = ("end", "name_at", "start")
-
-    def __init__(self, name_at: int, start: int, end: int) -> None:
-        self.name_at = name_at
+    def __init__(self, start: int, end: int) -> None:
         self.start = start
         self.end = end
 
 
 class _Places:
-    """Positions of the object's members and of the list's elements, grouped into runs of several elements."""
+    """Positions of the object's members and of the list's elements, which are grouped into runs."""
 
     __slots__ = ("elements", "ends", "firsts", "members", "starts")
 
@@ -89,7 +78,7 @@ class _Places:
 
 
 class ListDocument:
-    """JSON object that was read from a state file. It is changed in place and written once."""
+    """JSON object of a state file, changed in place and written once."""
 
     __slots__ = ("_name", "_places", "_text", "content", "value")
 
@@ -101,12 +90,9 @@ class ListDocument:
         self._places = places
 
     def parts(self, changed: Iterable[object] | None = None) -> list[bytes | memoryview]:
-        """Return the JSON text of the current value, in parts. Unchanged parts are not copied.
-
-        ``changed`` lists the elements that were changed in place; ``None`` means that any element may have changed. New
-        or replaced elements, and all other members, are found by comparison. Raise ``ValueError`` for a value that is
-        not JSON.
-        """
+        """Return the JSON text of the current value, in parts. Unchanged parts are not copied. ``changed`` lists the
+        elements that were changed in place; ``None`` means that any element may have changed. New or replaced elements,
+        and all other members, are found by comparison. Raise ``ValueError`` for a value that is not JSON."""
         edits = self._edits(changed) if self._places else None
         if edits is None:
             return [jsontext.dumps(self.value).encode()]
@@ -119,7 +105,6 @@ class ListDocument:
         return [*parts, kept(at, len(self._text)), b"\n"]
 
     def _kept(self) -> Callable[[int, int], bytes | memoryview]:
-        """Return a function that returns the bytes between two positions of the text."""
         if self._text.isascii() and self.content[:1].isascii():  # no byte order mark: places and bytes are the same
             content = memoryview(self.content)
             return lambda start, end: content[start:end]
@@ -158,9 +143,7 @@ class ListDocument:
         return [*edits, *((end, end, f",\n    {jsontext.dumps_at(each, 2)}") for each in now[len(was) :])]
 
     def _edit(self, start: int, end: int, now: object, level: int) -> list[Edit]:
-        """Return a list that contains the edit to update one part of the text; an empty list if the part is
-        unchanged.
-        """
+        """Return the edit that updates one part of the text, in a list; empty if the part is unchanged."""
         text, new = self._text[start:end], jsontext.dumps_at(now, level)
         same = new == text or jsontext.line(jsontext.scanner()(text, 0)[0]) == jsontext.line(now)
         return [] if same else [(start, end, new)]
@@ -177,10 +160,7 @@ def _touched(was: Sequence[object], now: Sequence[object], changed: Iterable[obj
 
 
 def parse(content: bytes, name: str) -> ListDocument:
-    """Return the JSON value in ``content``, with the positions of its members and of the elements in the list ``name``.
-
-    Raise ``ValueError`` in the same cases as ``jsontext.loads``.
-    """
+    """Return the value with the positions of its members and of the list ``name``. Raises as ``jsontext.loads``."""
     text = jsontext.decoded(content)
     if "\r" not in text:
         try:
@@ -197,7 +177,6 @@ def _scan(text: str, list_name: str) -> tuple[dict[str, Any], _Places]:
     value: dict[str, Any] = {}
     at = _after(text, jsontext.skip(text, 0), "{")
     while True:
-        name_at = at
         if text[at] != '"':
             raise _Unclear
         name, at = scan(text, at)
@@ -208,7 +187,7 @@ def _scan(text: str, list_name: str) -> tuple[dict[str, Any], _Places]:
         value[name], at = _elements(scan, text, at, places) if is_list else scan(text, at)
         if not is_list and not _is_shallow(text, start, at, 1):
             raise _Unclear
-        places.members[name] = _Member(name_at, start, at)
+        places.members[name] = _Member(start, at)
         at = jsontext.skip(text, at)
         if text[at] == "}":
             break
@@ -236,11 +215,9 @@ def _elements(scan: Scan, text: str, at: int, places: _Places) -> tuple[list[Any
 
 
 def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places) -> int:
-    """Read all complete runs of list elements, and return the position of the element after the last run.
-
-    ``mark`` is the text around the end of the first element, and how much of this text belongs to the element. The next
-    occurrence of this text probably ends an element too. A run is used only if it consists entirely of elements.
-    """
+    """Read all complete runs of list elements, and return the position of the element after the last run. ``mark`` is
+    the text around the end of the first element, and how much of this text belongs to the element. The next occurrence
+    of this text probably ends an element too. A run is used only if it consists entirely of elements."""
     sign, tail = mark
     while (cut := text.find(sign, at + _RUN)) >= 0:
         run = f"[{text[at : cut + tail]}]"
@@ -268,10 +245,7 @@ def _is_shallow(text: str, start: int, end: int, level: int) -> bool:
 
 
 def _after(text: str, at: int, sign: str) -> int:
-    """Return the position of the next non-blank character after the character ``sign``.
-
-    Raise ``_Unclear`` if ``sign`` is not at position ``at``.
-    """
+    """Return the next non-blank position after ``sign``. Raise ``_Unclear`` if ``sign`` is not at ``at``."""
     if text[at] != sign:
         raise _Unclear
     return jsontext.skip(text, at + 1)
@@ -298,11 +272,9 @@ def read(path: AnyPath, name: str, known: ListDocument | None = None, *, content
 def write(
     path: AnyPath, document: ListDocument, *, before: Callable[[], object], changed: Iterable[object] | None = None
 ) -> None:
-    """Replace the file of a document. The old content is kept as ``<path>.bak``.
-
-    ``before`` must raise an exception if the file has changed since it was read; then nothing is written. ``changed``
-    has the same meaning as for ``ListDocument.parts``. Raise ``Refused`` if the file cannot be written.
-    """
+    """Replace the file of a document. The old content is kept as ``<path>.bak``. ``before`` must raise an exception if
+    the file has changed since it was read; then nothing is written. ``changed`` has the same meaning as for
+    ``ListDocument.parts``. Raise ``Refused`` if the file cannot be written."""
     try:
         parts = document.parts(changed)
     except ValueError as error:
@@ -319,10 +291,8 @@ def write(
 
 
 def _given_second_name(target: str, backup: str, before: Callable[[], object]) -> bool:
-    """Hard-link the file as its own backup. Return False if this is impossible or if the file already has two names.
-
-    A file with two names is not a separate copy: a killed writer, or the user, made the second name.
-    """
+    """Hard-link the file as its own backup; False if impossible or if it has two names: a killed writer, or the user,
+    made the second, so neither is a separate copy."""
     if os.path.dirname(target) != os.path.realpath(
         os.path.dirname(backup)
     ):  # one folder is made durable, with both names in it

@@ -1,9 +1,6 @@
 """The harness's side of a supervisor process: starts it, reads and writes its command's pipes, and ensures that it
-ends.
-
-Each call of ``pump`` polls all pipes once: no thread, no busy waiting. If the supervisor itself is killed or frozen,
-this side takes over and ends every process that provably belongs to the command.
-"""
+ends. Each call of ``pump`` polls all pipes once: no thread, no busy waiting. If the supervisor itself is killed or
+frozen, this side takes over and ends every process that provably belongs to the command."""
 
 import contextlib
 import fcntl
@@ -15,9 +12,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Self
 
 from agent_harness.errors import HarnessError, Refused, ToolMissing
-from agent_harness.kernel.process import orphans, supervisor
+from agent_harness.kernel.process import limits, orphans, supervisor
 
 Sink = Callable[[bytes], object]
 
@@ -34,18 +32,15 @@ class SupervisorClient:
     command.
 
     ``exit_code`` is set once the command has exited: negative if killed by a signal, ``None`` if the exit was never
-    observed. ``over_limit`` is set if the command exceeded a limit; ``limits.told`` returns its text. ``ended``: the
-    command and its descendants have exited. ``finished``: their output has also been read to the end.
-    """
+    observed. ``over_limit`` is the limit that the command exceeded, worded as the end of a sentence. ``ended``: the
+    command and its descendants have exited. ``finished``: their output has also been read to the end."""
 
     def __init__(
         self, order: bytes, run_id: str, *, sink: Sink, error_sink: Sink | None = None, given: bytes | None = None
     ) -> None:
-        """Start the command. ``given`` is written to its standard input, and the input is then closed.
-
-        If ``given`` is ``None``, standard input stays open. Without ``error_sink``, standard error is part of the
-        output. Raise ``ToolMissing`` or ``Refused`` if the command cannot be started; no process is left running.
-        """
+        """Start the command. ``given`` is written to its standard input, and the input is then closed. If ``given`` is
+        ``None``, standard input stays open. Without ``error_sink``, standard error is part of the output. Raise
+        ``ToolMissing`` or ``Refused`` if the command cannot be started; no process is left running."""
         self.run_id = run_id
         self.pid = 0
         self.exit_code: int | None = None
@@ -74,7 +69,7 @@ class SupervisorClient:
             self.close()
             raise
 
-    def __enter__(self) -> "SupervisorClient":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,21 +77,15 @@ class SupervisorClient:
 
     @property
     def exited(self) -> bool:
-        """True if the command itself is known to have exited."""
+        """True once the command itself has exited; its descendants may still be running."""
         return self.ended or self.exit_code is not None
 
     @property
-    def lifeline_pid(self) -> int:
-        """Pid of the supervisor process."""
-        return self.lifeline.pid if self.lifeline else 0
-
-    @property
     def finished(self) -> bool:
-        """True if the command and its descendants have exited and all output has been read."""
         return self.ended and self._open.isdisjoint(self._sinks)
 
     def pump(self, timeout_seconds: float) -> None:
-        """Read and write the pipes that are ready. If none is ready, wait at most ``timeout_seconds`` for one."""
+        """Read and write the pipes that are ready; wait at most ``timeout_seconds`` for one."""
         with self._lock:
             last = self.ended
             ready = [descriptor for descriptor, _ in self._poller.poll(self._deadline(timeout_seconds) * 1000)]
@@ -108,11 +97,8 @@ class SupervisorClient:
             if not self.ended and self._take_over_at is not None and time.monotonic() >= self._take_over_at:
                 self._take_over()
 
-    def stop(self, grace_seconds: float) -> None:
-        """Ask the supervisor to end the command with SIGTERM now, and with SIGKILL after ``grace_seconds``.
-
-        Call ``pump`` until the command has ended.
-        """
+    def terminate(self, grace_seconds: float) -> None:
+        """Ask for SIGTERM now and SIGKILL after ``grace_seconds``. Call ``pump`` until the command has ended."""
         if not self.ended:
             with self._closing, contextlib.suppress(OSError):
                 if self._control in self._open:
@@ -120,9 +106,7 @@ class SupervisorClient:
             self._expect_end(max(0.0, grace_seconds))
 
     def write(self, text: bytes) -> bool:
-        """Queue bytes for the command's standard input. Return False if this side or the command has closed the
-        input.
-        """
+        """Queue bytes for standard input. Return False if either side has closed it."""
         with self._lock:
             if self._input not in self._open or self._input_ends:
                 return False
@@ -130,14 +114,14 @@ class SupervisorClient:
             self._write_input()
             return self._input in self._open
 
-    def end_input(self) -> None:
-        """Close the command's standard input as soon as all queued bytes are written."""
+    def close_input(self) -> None:
+        """Close standard input as soon as all queued bytes are written."""
         with self._lock:
             self._input_ends = True
             self._write_input()
 
     def close(self) -> None:
-        """Kill all remaining processes of the command and close the pipes. Repeated calls are harmless."""
+        """Kill what remains of the command and close the pipes. Repeated calls are harmless."""
         try:
             with self._lock:
                 if self.lifeline is not None and not self.ended:
@@ -288,7 +272,7 @@ class SupervisorClient:
             self.pid = int(rest[0])
             self._watch_command()
         elif word == "limit":
-            self.over_limit = " ".join(rest)
+            self.over_limit = limits.told(" ".join(rest))
         elif word == "exited":
             self.exit_code = int(rest[0])
             self._close(self._input)
@@ -303,16 +287,14 @@ class SupervisorClient:
             self._expect_end(0.0)
 
     def _expect_end(self, grace_seconds: float) -> None:
-        """Set the time by which the supervisor must have ended, and resume the supervisor if it is suspended."""
+        """Set the time by which the supervisor must have ended, and resume it if it is suspended."""
         moment = time.monotonic() + grace_seconds + _LATE_SECONDS
         self._take_over_at = moment if self._take_over_at is None else min(moment, self._take_over_at)
         if self.lifeline is not None:
             self.lifeline.send_signal(signal.SIGCONT)
 
     def _watch_command(self) -> None:
-        """Open a pidfd of the command if the pid certainly belongs to the command. The pidfd stays valid without the
-        supervisor.
-        """
+        """Open a pidfd, which stays valid without the supervisor, if the pid certainly is the command's."""
         try:
             self._command = os.pidfd_open(self.pid)
         except (AttributeError, OSError):
@@ -324,9 +306,7 @@ class SupervisorClient:
             self._close(self._command)
 
     def _take_over(self) -> None:
-        """End the command without its supervisor: kill its process group, the supervisor's descendants, and tagged
-        processes.
-        """
+        """End the command without its supervisor: its group, the supervisor's descendants, tagged processes."""
         if self._command in self._open:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._command, signal.SIGKILL, None, _GROUP)
@@ -353,9 +333,7 @@ class SupervisorClient:
 
 
 def _above_standard(descriptor: int) -> int:
-    """Return a descriptor with a number above 2. If the number of the given descriptor is smaller, duplicate and close
-    it.
-    """
+    """Return the descriptor, or a duplicate above 2 that replaces it."""
     if descriptor > 2:
         return descriptor
     higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -364,9 +342,7 @@ def _above_standard(descriptor: int) -> int:
 
 
 def _lifeline_environment(run_id: str) -> dict[str, str]:
-    """Return the supervisor's environment. It contains the run's tag and variables that some Python builds need to
-    start.
-    """
+    """Return the supervisor's environment: the run's tag, and what some Python builds need to start."""
     passed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     return {**passed, orphans.RUN_ID: run_id}
 

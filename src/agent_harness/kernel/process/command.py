@@ -4,8 +4,7 @@
 under a supervisor process (``kernel/process/supervisor.py``). When the command ends, all its descendants have exited,
 including daemons, even if the harness is killed. Both functions may be called from any thread.
 
-An exit code is negative if a signal killed the command (-9 is SIGKILL).
-"""
+An exit code is negative if a signal killed the command (-9 is SIGKILL)."""
 
 import os
 import time
@@ -15,14 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_harness.kernel import owner
-from agent_harness.kernel.process import limits
 from agent_harness.kernel.process.client import SupervisorClient
-from agent_harness.kernel.process.launch_spec import Sandbox, scrubbed_environment, write_order
-from agent_harness.kernel.process.orphans import end_orphans
+from agent_harness.kernel.process.launch_spec import Sandbox, write_order
 from agent_harness.kernel.process.output import CappedLog, Lines, OutputTail
 from agent_harness.kernel.temporary import TemporaryFolder
-
-__all__ = ["Completed", "Running", "end_orphans", "exit_status", "new_run_id", "run", "scrubbed_environment", "start"]
 
 GRACE_SECONDS = 2.0  # between TERM and KILL when a limit or ``stop`` ends a command
 _STOP_LOOK_SECONDS = 0.1
@@ -33,8 +28,6 @@ _STDERR_LOG_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """Result of a command that has ended."""
-
     exit_code: int | None  # None: ended by a limit or ``stop``, or killed together with its lifeline
     output: bytes  # standard output and error as they came, the last ``keep_bytes``
     truncated: bool  # there was more
@@ -46,7 +39,7 @@ class Completed:
 
     @property
     def ending(self) -> str:
-        """Short text about how the command ended: ``timed out``, ``exceeded a limit``, or its exit code."""
+        """``timed out``, ``exceeded a limit``, or the exit code."""
         return "timed out" if self.timed_out else "exceeded a limit" if self.over_limit else f"exit {self.exit_code}"
 
 
@@ -76,8 +69,7 @@ def run(
     limits access and resources.
 
     Raise ``ToolMissing`` or ``Refused`` if the command cannot be started. An exception in ``on_output`` or ``stop``, or
-    Ctrl-C, ends the command and is raised again.
-    """
+    Ctrl-C, ends the command and is raised again."""
     began = time.monotonic()
     deadline = _FOREVER if timeout_seconds is None else began + timeout_seconds
     tail = OutputTail(keep_bytes)
@@ -91,10 +83,9 @@ def run(
     finally:
         if written:
             written.close()
-    over_limit = limits.told(client.over_limit) if client.over_limit else ""
-    output = tail.bytes()
+    over_limit, output = client.over_limit, tail.bytes()
     return Completed(
-        exit_code=None if why or client.over_limit else client.exit_code,
+        exit_code=None if why or over_limit else client.exit_code,
         output=output + f"\n[the harness killed the command: it {over_limit}]\n".encode() if over_limit else output,
         truncated=tail.total_bytes > len(output),
         timed_out=why == "limit",
@@ -106,16 +97,14 @@ def run(
 
 
 def _watch(client: SupervisorClient, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
-    """Read and write the pipes until the command ends. Return why the harness ended it: ``limit``, ``stop`` or an empty
-    text.
-    """
+    """Move the pipes until the command ends. Return why the harness ended it: ``limit``, ``stop``, or empty."""
     why = ""
     look_again = _STOP_LOOK_SECONDS if stop else _FOREVER
     while not client.finished:
         if not why and not client.exited:
             why = "limit" if time.monotonic() >= deadline else "stop" if stop and stop() else ""
             if why:
-                client.stop(grace_seconds)
+                client.terminate(grace_seconds)
         look = _FOREVER if why or client.exited else min(deadline - time.monotonic(), look_again)
         client.pump(look)
     return why
@@ -145,8 +134,7 @@ def start(
     ``keep_background`` lets background processes, such as a development server, run until ``stop`` or the harness ends.
     ``own_temporary`` sets ``TMPDIR`` to a separate folder, removed at the end. ``sandbox`` limits access and resources.
 
-    Raise ``ToolMissing`` or ``Refused`` if the command cannot be started.
-    """
+    Raise ``ToolMissing`` or ``Refused`` if the command cannot be started."""
     tag = run_id or new_run_id()
     with ExitStack() as kept:
         if own_temporary:
@@ -169,15 +157,13 @@ def exit_status(code: int) -> int:
 
 
 def new_run_id() -> str:
-    """Return a unique run tag of 128 random bits, in hexadecimal."""
+    """Return 128 random bits in hexadecimal."""
     return os.urandom(16).hex()
 
 
-class Running:
-    """Context manager for a running command. The command is stopped at the end of the context.
-
-    Output waits in the pipe until it is read. Only one thread may read; any thread may call ``write`` and ``stop``.
-    """
+class Running(SupervisorClient):
+    """Running command, which is stopped at the end of the context. Output waits in the pipe until it is read. Only one
+    thread may read; any thread may call ``write`` and ``stop``."""
 
     def __init__(
         self,
@@ -187,9 +173,8 @@ class Running:
         given: bytes | None,
         merge_stderr: bool,
         stderr_log: CappedLog | None,
-        heard: tuple[Callable[[bytes], object] | None, Callable[[bytes], object] | None] = (None, None),
+        heard: tuple[Callable[[bytes], object] | None, Callable[[bytes], object] | None],
     ) -> None:
-        self.run_id = run_id
         self._lines = Lines()
         self._stderr = OutputTail(_STDERR_TAIL_BYTES)
         self.kept = ExitStack()  # closed once nothing of the command is left
@@ -197,110 +182,65 @@ class Running:
         # No sink may refer to this object: an unreferenced command must end at once, not at a garbage collection.
         output = _each(self._lines.feed, on_output)
         errors = None if merge_stderr else _each(self._stderr.add, on_errors, stderr_log.write if stderr_log else None)
-        self._client = SupervisorClient(order, run_id, sink=output, error_sink=errors, given=given)
-        self.owner = owner.of(self._client.lifeline_pid)
-
-    def __enter__(self) -> "Running":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().__init__(order, run_id, sink=output, error_sink=errors, given=given)
+        self.owner = owner.of(self.lifeline.pid) if self.lifeline else None
 
     @property
     def group(self) -> int:
-        """Pid of the command. It is also the command's process group and session id."""
-        return self._client.pid
+        """Pid of the command, which is also its process group and session id."""
+        return self.pid
 
     @property
     def record(self) -> dict[str, object]:
-        """JSON values that ``end_orphans`` needs after a crash: the supervisor as owner, ``run_id`` and ``group``."""
+        """JSON values for ``end_orphans`` after a crash: the supervisor as owner, ``run_id`` and ``group``."""
         facts: dict[str, object] = {"run_id": self.run_id, "group": self.group}
         return {**self.owner.as_record(), **facts} if self.owner else facts
 
     @property
-    def exit_code(self) -> int | None:
-        """Exit code of the command, negative for a signal; ``None`` while the command runs, or if its exit was not
-        observed.
-        """
-        return self._client.exit_code
-
-    @property
-    def exited(self) -> bool:
-        """True once the command itself has exited; its descendants may still be running."""
-        return self._client.exited
-
-    @property
-    def over_limit(self) -> str:
-        """Description of the limit that the command exceeded, worded as the end of a sentence; empty if no limit was
-        exceeded.
-        """
-        return limits.told(self._client.over_limit) if self._client.over_limit else ""
-
-    @property
     def at_end(self) -> bool:
-        """True if the command and its descendants have exited and every line of output has been read."""
-        return self._client.finished and not self._lines
+        """True once the command and its descendants have exited and every line was read."""
+        return self.finished and not self._lines
 
     @property
     def stderr_tail(self) -> bytes:
-        """Last 64 KiB of standard error. It is empty if standard error is merged into the output."""
+        """Last 64 KiB of standard error; empty if it is merged into the output."""
         return self._stderr.bytes()
 
     def read_line(self, timeout_seconds: float) -> bytes | None:
-        """Return the next line of output without its line end; ``None`` if no line arrived in time, or at the end of
-        the output.
-
-        A line over 1 MiB is cut and marked as cut.
-        """
+        """Return the next line without its end, cut and marked over 1 MiB; ``None`` after the timeout or at the end."""
         until = time.monotonic() + timeout_seconds
-        while (line := self._lines.pop()) is None and not self._client.finished:
+        while (line := self._lines.pop()) is None and not self.finished:
             left = until - time.monotonic()
-            self._pump(left)
+            self.pump(left)
             if left <= 0:
                 return self._lines.pop()
         return line
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Return the exit code as soon as the command has exited; ``None`` after the timeout.
-
-        The output is still read while waiting: the latest 4 MiB of unread output are kept for ``read_line``.
-        """
+        """Return the exit code once the command has exited; ``None`` after the timeout. Output is read meanwhile, and
+        its latest 4 MiB are kept for ``read_line``."""
         until = _FOREVER if timeout_seconds is None else time.monotonic() + timeout_seconds
-        while not self._client.exited and (left := until - time.monotonic()) > 0:
-            self._pump(left)
+        while not self.exited and (left := until - time.monotonic()) > 0:
+            self.pump(left)
         return self.exit_code
 
-    def write(self, text: bytes) -> bool:
-        """Write bytes to the command's standard input. If the pipe is full, the rest is sent while the output is read.
-
-        Return False if standard input is closed at either end.
-        """
-        return self._client.write(text)
-
-    def close_input(self) -> None:
-        """Close the command's standard input as soon as all bytes are written."""
-        self._client.end_input()
-
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the command and its descendants by SIGTERM, and by SIGKILL after ``grace_seconds``. Return when all have
-        exited.
-
-        The latest output can still be read. Repeated calls are harmless.
-        """
-        self._client.stop(grace_seconds)
-        while not self._client.ended:
-            self._pump(_FOREVER)
+        """Send SIGTERM, and SIGKILL after ``grace_seconds``. Return when the command and its descendants have exited.
+        The latest output can still be read. Repeated calls are harmless."""
+        self.terminate(grace_seconds)
+        while not self.ended:
+            self.pump(_FOREVER)
 
     def close(self) -> None:
-        """Kill all remaining processes of the command and release its resources. Repeated calls are harmless."""
+        """Kill what remains of the command and release its resources. Repeated calls are harmless."""
         try:
-            self._client.close()
+            super().close()
         finally:
             self._finish()
 
-    def _pump(self, timeout_seconds: float) -> None:
-        self._client.pump(timeout_seconds)
-        if self._client.finished:
+    def pump(self, timeout_seconds: float) -> None:
+        super().pump(timeout_seconds)
+        if self.finished:
             self._finish()
 
     def _finish(self) -> None:
@@ -309,7 +249,7 @@ class Running:
 
 
 def _each(*sinks: Callable[[bytes], object] | None) -> Callable[[bytes], object]:
-    """Return a sink that passes every chunk of output to each of the given sinks, in order."""
+    """Return a sink that passes every chunk to each of the given sinks, in order."""
     found = [sink for sink in sinks if sink is not None]
 
     def take(chunk: bytes) -> None:

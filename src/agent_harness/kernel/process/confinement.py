@@ -11,8 +11,7 @@ landlock     Write access by an allow-list, a network namespace for a separate n
              has a source to mount over its path. A read-only path inside a writable path is not possible.
 
 The network is ``open``, ``loopback`` or ``interface``: a loopback plus an interface that leads nowhere. If the kernel
-has Landlock scopes (6.12), signals cannot reach processes outside the sandbox.
-"""
+has Landlock scopes (6.12), signals cannot reach processes outside the sandbox."""
 
 import ctypes
 import os
@@ -45,9 +44,7 @@ _libc: "Any" = ctypes.CDLL(None, use_errno=True)
 def confine(
     terms: "Sequence[bytes]", folder: bytes, program: bytes, words: "list[bytes]"
 ) -> "tuple[bytes, list[bytes]]":
-    """Confine this process permanently. Return the program to start and its arguments, which may be wrapped in
-    ``bwrap``.
-    """
+    """Confine this process permanently. Return the program to start and its arguments, perhaps in ``bwrap``."""
     kind, base, network, *rest = terms
     rules: list[Rule] = [(rest[at], rest[at + 1], rest[at + 2]) for at in range(0, len(rest) - 2, 3)]
     if kind.startswith(b"bubblewrap:"):
@@ -67,7 +64,7 @@ def confine(
 
 
 def landlock_abi() -> int:
-    """Return the kernel's Landlock version; 0 if Landlock is not available."""
+    """Return the kernel's Landlock version; 0 without Landlock."""
     return max(0, _libc.syscall(_CREATE_RULESET, None, 0, 1))
 
 
@@ -75,7 +72,7 @@ def landlock_abi() -> int:
 
 
 def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only: bool) -> None:
-    """Enter new namespaces and set them up, for the mount rules and a separate network."""
+    """Set up new namespaces for the mount rules and a separate network."""
     own = (NEWNS if mounts else 0) | (NEWNET if network != b"open" else 0)
     if own and (os.geteuid() or _libc.unshare(own)):  # root of the machine needs no user namespace for that
         _enter(NEWUSER | own)
@@ -89,9 +86,7 @@ def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only
 
 
 def _enter(flags: int) -> None:
-    """Enter new namespaces in which every user keeps its id. For root, a helper process outside the namespaces maps all
-    users.
-    """
+    """Enter new namespaces in which users keep their ids. For root, a helper outside of them maps all users."""
     own = [b"%d %d 1" % (number, number) for number in (os.geteuid(), os.getegid())]
     if os.geteuid():
         _check(_libc.unshare(flags))
@@ -153,7 +148,7 @@ def _opened(rule: "Rule") -> "Rule":
 
 
 def _lay(mode: bytes, path: bytes, source: bytes) -> None:
-    """Apply one mount rule to the file system. If the path does not exist, ignore the rule."""
+    """Apply one mount rule, unless its path does not exist."""
     if not os.path.lexists(path):
         return
     if mode == b"empty":
@@ -167,9 +162,7 @@ def _lay(mode: bytes, path: bytes, source: bytes) -> None:
 
 
 def _protect(path: bytes, *, read_only: bool) -> None:
-    """Set the mode of the mount at a path and of the mounts below it. Mounts that are already read-only stay read-
-    only.
-    """
+    """Set the mode of the mounts at and below a path. Mounts that are read-only stay read-only."""
     sets, clears = (_READ_ONLY, 0) if read_only else (0, _READ_ONLY)
     attributes = (ctypes.c_uint64 * 4)(sets, clears, 0, 0)
     if _libc.syscall(_MOUNT_SETATTR, _HERE, path, _RECURSIVE, attributes, 32):
@@ -179,7 +172,7 @@ def _protect(path: bytes, *, read_only: bool) -> None:
 
 
 def _raise(network: bytes) -> None:
-    """Start the devices of a separate network. The extra interface is added only if the kernel supports bridges."""
+    """Start the devices of a separate network. The extra interface needs a kernel with bridges."""
     if network == b"open":
         return
     import _socket
@@ -213,9 +206,7 @@ def _raise(network: bytes) -> None:
 
 
 def _restrict(allowed: "list[bytes] | None") -> None:
-    """Restrict writing to the ``allowed`` paths, if they are given. If the kernel can, keep signals inside the
-    sandbox.
-    """
+    """Restrict writing to the ``allowed`` paths, if given, and signals to the sandbox, if the kernel can."""
     version = landlock_abi()
     if allowed is not None and version < _ALLOW_LIST_ABI:
         raise OSError(38, os.strerror(38))

@@ -1,8 +1,6 @@
 """Launch order for a supervisor process. It is checked here, where errors still reach the user, and encoded for a pipe.
-
 The module also makes the environment of a command, without the harness's secrets and without variables that change the
-command's behaviour. Source: ``docs/architecture.md``, promise 7 (no secret is written).
-"""
+command's behaviour. Source: ``docs/architecture.md``, promise 7 (no secret is written)."""
 
 import os
 import stat
@@ -61,8 +59,8 @@ class Sandbox:
     ``kernel/process/confinement.py``.
 
     ``rules`` are (mode, path, source), from the top of the disk downwards. ``rw`` and ``ro`` mount ``source`` at the
-    path, or keep its current content. ``empty`` mounts a file system in memory; its source is the size limit in bytes.
-    """
+    path, or keep its current content. ``empty`` mounts a file system in memory; its source is the size limit in
+    bytes."""
 
     kind: str  # namespaces, landlock, bubblewrap:PROGRAM, or none
     base: str  # mode of all other paths: rw or ro
@@ -72,12 +70,11 @@ class Sandbox:
 
     @property
     def name(self) -> str:
-        """Name of the sandbox kind, for display."""
         return self.kind.partition(":")[0]
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Rules of the sandbox in the form used in a supervisor's launch order; empty if nothing is confined."""
+        """Rules as in a supervisor's launch order; empty if nothing is confined."""
         if self.kind == "none":
             return ()
         return (self.kind, self.base, self.network, *(word for rule in self.rules for word in rule))
@@ -86,10 +83,8 @@ class Sandbox:
 def scrubbed_environment(
     extra: Mapping[str, str] | None = None, *, keep_agent_credentials: bool = False
 ) -> dict[str, str]:
-    """Return this process's environment without secrets and without variables that affect commands. Add ``extra``.
-
-    ``keep_agent_credentials`` keeps the login variables of agent clients; use it only for the agent itself.
-    """
+    """Return this environment without secrets and variables that affect commands, plus ``extra``.
+    ``keep_agent_credentials`` keeps the login variables of agent clients; use it only for the agent itself."""
     kept = _credential_prefixes(os.environ) if keep_agent_credentials else ()
     environment = {name: value for name, value in os.environ.items() if _passes(name, kept)}
     environment.update(extra or {})
@@ -97,10 +92,7 @@ def scrubbed_environment(
 
 
 def callers_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment for one of the user's own commands, with ``extra`` added.
-
-    Only the variables of the surrounding run are removed.
-    """
+    """Return this environment without the surrounding run's variables, plus ``extra``, for the user's own commands."""
     return {**{name: value for name, value in os.environ.items() if name not in _OF_THIS_RUN}, **extra}
 
 
@@ -127,11 +119,8 @@ def write_order(
     sandbox: Sandbox | None = None,
 ) -> bytes:
     """Return the launch order in the supervisor's format (``kernel/process/supervisor.py``). A string is run as a shell
-    command.
-
-    Raise ``ToolMissing`` if the program is not found from ``cwd`` and the ``PATH`` of ``env``. Raise ``Refused`` if the
-    folder is missing or an argument cannot be passed to a program.
-    """
+    command. Raise ``ToolMissing`` if the program is not found from ``cwd`` and the ``PATH`` of ``env``. Raise
+    ``Refused`` if the folder is missing or an argument cannot be passed to a program."""
     folder = os.path.abspath(cwd)
     words = ["sh", "-c", command] if isinstance(command, str) else list(command)
     if not words or not words[0]:
@@ -157,9 +146,7 @@ def write_order(
 
 
 def find_program(name: str, folder: str, search_path: str) -> str:
-    """Return the absolute path of a program for a command in ``folder``. Raise ``ToolMissing`` if the program is not
-    found.
-    """
+    """Return the absolute path of a program for a command in ``folder``, or raise ``ToolMissing``."""
     places = [""] if "/" in name else search_path.split(os.pathsep)
     candidates = [os.path.join(folder, place, name) for place in places]
     for candidate in candidates:

@@ -1,8 +1,6 @@
-"""Resource limits of agents and checks: parsing of amounts, default limits, and messages about an exceeded limit.
-
-A limit stops a command that would exhaust the machine. The default limits are far above legitimate use.
-``kernel/process/resource_watch.py`` enforces the limits in the command's supervisor process.
-"""
+"""Resource limits of agents and checks: parsing of amounts, default limits, and messages about an exceeded limit. A
+limit stops a command that would exhaust the machine. The default limits are far above legitimate use.
+``kernel/process/resource_watch.py`` enforces the limits in the command's supervisor process."""
 
 import os
 import re
@@ -13,19 +11,6 @@ from functools import cache
 
 from agent_harness.kernel.process import supervisor
 
-__all__ = [
-    "FREE_DISK",
-    "MEMORY",
-    "NO_LIMITS",
-    "PROCESSES",
-    "Limits",
-    "bytes_from",
-    "count_from",
-    "held",
-    "size",
-    "told",
-]
-
 MEMORY, PROCESSES, FREE_DISK = "80%", "auto", "256 MiB"
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[kmgt]?i?b?)", re.IGNORECASE)
 _UNITS = {prefix: power for power, prefix in enumerate(("", "k", "m", "g", "t"))}
@@ -35,7 +20,7 @@ _LEAST_PROCESSES, _FOR_EACH_PROCESSOR = 4096, 256  # threads counted: a test for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Resource limits of a command. The value 0 means that there is no limit."""
+    """Resource limits of a command. 0 means no limit."""
 
     memory: int = 0  # bytes
     processes: int = 0  # threads counted
@@ -44,12 +29,12 @@ class Limits:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Resource limits in the form used in a supervisor's launch order; empty if nothing is limited."""
+        """Limits as in a supervisor's launch order; empty if nothing is limited."""
         found = (self.memory, self.processes, self.free_disk if self.folders else 0)
         return (*map(str, found), *self.folders) if any(found) else ()
 
     def on(self, *folders: str) -> "Limits":
-        """Return a copy of the limits for a command that writes to the given folders."""
+        """Return the limits for a command that writes to the given folders."""
         return replace(self, folders=tuple(dict.fromkeys(folders)))
 
 
@@ -57,11 +42,7 @@ NO_LIMITS = Limits()
 
 
 def bytes_from(given: object, *, least: int = 0) -> int:
-    """Return an amount in bytes from a setting: ``4 GiB``, ``50%`` of the machine's memory, or a number. Return 0 for
-    ``off``.
-
-    Raise ``ValueError`` for anything else.
-    """
+    """Return the bytes of ``4 GiB``, ``50%`` of the memory, a number, or ``off`` (0), or raise ``ValueError``."""
     if given in _OFF and given != "":
         return 0
     found = _AMOUNT.fullmatch(str(given).strip()) if isinstance(given, str | int) and given is not True else None
@@ -78,10 +59,7 @@ def bytes_from(given: object, *, least: int = 0) -> int:
 
 
 def count_from(given: object) -> int:
-    """Return a number of processes from a setting. Return the machine's default for ``auto``, and 0 for ``off``.
-
-    Raise ``ValueError`` for anything else.
-    """
+    """Return the number that a setting states: a number, ``auto`` or ``off`` (0). Otherwise raise ``ValueError``."""
     if given == PROCESSES:
         return usual_processes()
     if given in _OFF and given != "":
@@ -93,16 +71,14 @@ def count_from(given: object) -> int:
 
 @cache
 def memory_of_machine() -> int:
-    """Return the memory in bytes that this process and its children can use: the memory of the machine or of its
-    container.
-    """
+    """Return the bytes that this process and its children can use, on the machine or in its container."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min((whole, *_of_control_groups("memory", "memory.max", "memory.limit_in_bytes")))
 
 
 @cache
 def usual_processes() -> int:
-    """Return the default limit of processes: far above legitimate use, and at most half of the kernel's limit."""
+    """Return the default limit: far above legitimate use, and at most half of the kernel's limit."""
     wished = max(_LEAST_PROCESSES, _FOR_EACH_PROCESSOR * (os.cpu_count() or 1))
     of_kernel = (_number(f"/proc/sys/kernel/{name}") for name in ("pid_max", "threads-max"))
     most = [each for each in (*of_kernel, *_of_control_groups("pids", "pids.max", "pids.max")) if each]
@@ -136,14 +112,12 @@ def _number(path: str) -> int | None:
 
 
 def held() -> bool:
-    """Return True if this machine can enforce limits on memory and processes. Disk limits can always be enforced."""
+    """Return True if this machine can enforce limits on memory and processes; those on disks always work."""
     return sys.platform == "linux" and supervisor.sees_own_pids()
 
 
 def told(said: str) -> str:
-    """Return a sentence ending about a command that exceeded a limit, from the supervisor's report (``NAME SIZE
-    FOUND``).
-    """
+    """Return the end of a sentence about an exceeded limit from the supervisor's ``NAME SIZE FOUND``."""
     name, limit, found = said.split()
     match name:
         case "memory":
@@ -156,7 +130,6 @@ def told(said: str) -> str:
 
 
 def size(count: int) -> str:
-    """Return a number of bytes as text in a suitable unit."""
     power = min(4, max(0, (count.bit_length() - 1) // 10))
     number = count / 1024**power
     return f"{number:.0f} bytes" if not power else f"{number:.1f} {'KMGT'[power - 1]}iB".replace(".0 ", " ")

@@ -1,9 +1,7 @@
 """Functions that end the processes that a supervisor left behind, if they provably belong to the supervisor's command.
-
 Proof is the random run id in a process's environment (``HARNESS_RUN_ID``), or descent from a supervisor with this run
 id. A process is checked again through an open pidfd before it is signalled, so a reused pid is never signalled. Without
-/proc, psutil is used.
-"""
+/proc, psutil is used."""
 
 import os
 import select
@@ -24,13 +22,9 @@ _LOOK_AGAIN_SECONDS = 0.002
 
 
 def end_orphans(record: Mapping[str, object]) -> int:
-    """Kill the remaining processes of the command in ``record`` (``Running.record``); return the number of killed
-    processes.
-
-    Call after a crash, under the project's lock. Only processes with the record's run id are killed. Nothing is killed
-    if the record is from another host or boot, or if the run is this process's own. Other members may be missing or
-    invalid.
-    """
+    """Kill what remains of the command in ``record`` (``Running.record``); return the number of processes. Call after a
+    crash, under the project's lock. Only processes with the record's run id are killed, and none if it is from another
+    host or boot, or this process's own. Other members may be missing or invalid."""
     if not isinstance(record, Mapping):
         return 0
     run_id = record.get("run_id")
@@ -53,11 +47,9 @@ def is_proof(run_id: object) -> TypeGuard[str]:
 
 
 def sweep(run_id: str, *, rounds: int = 2) -> int:
-    """Kill every process with this run id and return their number. Do nothing if the run id is too short to be unique.
-
-    Stop after ``rounds`` consecutive searches without a match. Two searches are needed because a process has no visible
-    environment while it starts a program. One search is enough if only stray processes are expected.
-    """
+    """Kill every process with this run id and return their number; 0 for an id that is too short to be unique. Stop
+    after ``rounds`` searches in a row without a match: two, because a process that starts a program has no visible
+    environment meanwhile, or one if only stray processes are expected."""
     if not is_proof(run_id):
         return 0
     return _end_all(
@@ -68,7 +60,7 @@ def sweep(run_id: str, *, rounds: int = 2) -> int:
 
 
 def end_descendants(root: int) -> int:
-    """Kill every descendant of a live supervisor and return their number. The supervisor itself is not killed."""
+    """Kill the descendants of a live supervisor, not the supervisor, and return their number."""
     return _end_all(lambda: descendants(root), lambda pid: pid in descendants(root), 2)
 
 
@@ -111,14 +103,12 @@ def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds:
 
 
 def _pids_are_ours() -> bool:
-    """Return False if /proc shows the pids of another container. Such pids would refer to the wrong processes."""
+    """Return False if /proc shows another container's pids, which would be those of wrong processes here."""
     return supervisor.sees_own_pids() or not os.path.isdir("/proc/self")
 
 
 def _kill(pid: int, ours: Callable[[int], bool]) -> bool:
-    """Kill one process that was confirmed, and wait up to a second for its exit. Return True if the process was
-    signalled.
-    """
+    """Kill a process if ``ours`` confirms it, and wait up to a second. Return True if it was signalled."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -155,9 +145,7 @@ def _kill_by_number(pid: int, ours: Callable[[int], bool]) -> bool:
 
 
 def _reap(pid: int) -> None:
-    """Reap a killed process. In a container, this may be necessary because this process is pid 1, the parent of all
-    orphans.
-    """
+    """Reap a killed process: in a container, this process may be pid 1, the parent of all orphans."""
     with suppress(OSError):
         os.waitpid(pid, os.WNOHANG)
 
@@ -169,15 +157,9 @@ def _families() -> Iterator[tuple[int, int]]:
         return
     for name in os.listdir("/proc"):
         if name.isdecimal():
-            with suppress(OSError, IndexError):
-                fields = _record(name)
-                if fields[0] not in (b"Z", b"X"):
-                    yield int(name), int(fields[1])
-
-
-def _record(name: str) -> list[bytes]:
-    with open(f"/proc/{name}/stat", "rb", buffering=0) as record:
-        return record.read().rpartition(b")")[2].split()
+            fields = owner.stat_fields(int(name))
+            if fields and fields[0] not in ("Z", "X"):
+                yield int(name), int(fields[1])
 
 
 def _families_elsewhere() -> Iterator[tuple[int, int]]:

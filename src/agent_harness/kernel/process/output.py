@@ -1,8 +1,6 @@
 """Output of a command in bounded space: its last bytes in memory, a log with a size limit, and lines of limited length.
-
 Memory use does not grow with the length of the output. A log is written as the output arrives, so that the log survives
-a crash of the harness.
-"""
+a crash of the harness."""
 
 import os
 import stat
@@ -19,7 +17,7 @@ _LINE_COST_BYTES = 50  # memory of a line in addition to its bytes
 
 
 class OutputTail:
-    """Buffer that keeps the last ``keep_bytes`` of an output and counts all its bytes."""
+    """Last ``keep_bytes`` of an output, and the count of all its bytes."""
 
     __slots__ = ("_held", "_keep", "_parts", "total_bytes")
 
@@ -30,7 +28,6 @@ class OutputTail:
         self.total_bytes = 0
 
     def add(self, part: bytes) -> None:
-        """Add the next part of the output."""
         self.total_bytes += len(part)
         self._parts.append(part)
         self._held += len(part)
@@ -38,12 +35,11 @@ class OutputTail:
             self._held -= len(self._parts.popleft())
 
     def bytes(self) -> bytes:
-        """Return those bytes of the output that are kept in memory."""
         return b"".join(self._parts)[-self._keep :] if self._keep else b""
 
 
 class HeadTail:
-    """Buffer that keeps the first and last bytes of a stream. A line between them states how much is missing."""
+    """First and last bytes of a stream. A line between them states how much is missing."""
 
     __slots__ = ("_head", "_head_bytes", "_tail", "_tail_bytes")
 
@@ -54,7 +50,6 @@ class HeadTail:
         self._tail = OutputTail(tail_bytes)
 
     def add(self, part: bytes) -> None:
-        """Add the next part of the stream."""
         room = self._head_bytes - len(self._head)
         if room > 0:
             self._head += part[:room]
@@ -63,14 +58,14 @@ class HeadTail:
             self._tail.add(part)
 
     def text(self) -> str:
-        """Return the kept bytes of the stream as text. Bytes that are not UTF-8 are replaced."""
+        """Return the kept bytes as text. Bytes that are not UTF-8 are replaced."""
         missing = self._tail.total_bytes - self._tail_bytes
         mark = b"\n[... %d bytes left out here ...]\n" % missing if missing > 0 else b""
         return b"".join((self._head, mark, self._tail.bytes())).decode("utf-8", "replace")
 
 
 def clipped(text: str, limit: int = 500) -> str:
-    """Return a text. If it has more than ``limit`` characters, return only its beginning and end."""
+    """Return a text; of one with more than ``limit`` characters, only its beginning and end."""
     if len(text) <= limit:
         return text
     mark = "\n...\n"
@@ -79,11 +74,9 @@ def clipped(text: str, limit: int = 500) -> str:
 
 
 class CappedLog:
-    """Log file with at most ``limit_bytes``. Its first quarter stays; a marker and the latest output follow.
-
-    Output is appended to an existing file. Raises ``Refused`` if the file cannot be opened or is not a regular file.
-    After a failed write, for example on a full disk, the rest of the output is dropped.
-    """
+    """Log file of at most ``limit_bytes``: its first quarter, a marker, and the latest output. An existing file is
+    appended to. Raises ``Refused`` if it cannot be opened or is not regular. After a failed write, as on a full disk,
+    the rest is dropped."""
 
     def __init__(self, path: str | os.PathLike[str], limit_bytes: int) -> None:
         self._limit = max(4096, limit_bytes)
@@ -93,7 +86,6 @@ class CappedLog:
         self._size = os.fstat(self._file).st_size
 
     def write(self, part: bytes) -> None:
-        """Append a part of the output to the log."""
         for start in range(0, len(part), self._quarter):
             piece = part[start : start + self._quarter]
             try:
@@ -104,7 +96,6 @@ class CappedLog:
                 self.close()
 
     def close(self) -> None:
-        """Close the log. Repeated calls are harmless."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -127,10 +118,7 @@ class CappedLog:
 
 
 class Lines:
-    """Buffer that splits chunks of output into lines. A line over 1 MiB is cut and marked as cut.
-
-    If more than 4 MiB of lines are unread, the oldest lines are dropped when the next chunk arrives.
-    """
+    """Lines of an output, cut and marked over 1 MiB. If over 4 MiB are unread, the next chunk drops the oldest."""
 
     __slots__ = ("_held", "_lines", "_partial", "_skipping", "dropped")
 
@@ -142,7 +130,7 @@ class Lines:
         self.dropped = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Add the next chunk of output. Old unread lines may be dropped."""
+        """Add a chunk. Old unread lines may be dropped."""
         while self._held > _BACKLOG_BYTES and len(self._lines) > 1:
             self.pop()
             self.dropped += 1
@@ -156,12 +144,12 @@ class Lines:
             self._extend(last)
 
     def end(self) -> None:
-        """Mark the end of the output. An unfinished last line then counts as a line."""
+        """End the output. An unfinished last line then counts as a line."""
         if self._partial:
             self._end_line()
 
     def pop(self) -> bytes | None:
-        """Return the oldest unread line, without its line end; ``None`` if there is no complete line."""
+        """Return the oldest unread line without its end; ``None`` without a complete line."""
         if not self._lines:
             return None
         line = self._lines.popleft()

@@ -7,8 +7,7 @@ command is suspended meanwhile, because it would fork faster than it is measured
     memory      anonymous and written memory of the command and its descendants, without mapped files
     processes   processes and threads of the command and its descendants
     disk        free space on the disks of its folders; a disk with enough space at the start must keep that much
-    killed      processes that the kernel killed during the command because memory ran out
-"""
+    killed      processes that the kernel killed during the command because memory ran out"""
 
 import os
 import time
@@ -30,11 +29,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ResourceWatch:
-    """Watch over the resources that all descendants of this process use.
-
-    ``terms`` contains the limits of memory, processes and free disk space (0 for no limit), then the folders of the
-    watched disks.
-    """
+    """Watch over the resources of all descendants of this process. ``terms``: limits of memory, processes and free disk
+    space (0 for none), then the folders of the watched disks."""
 
     __slots__ = (
         *("_count_at", "_disks", "_free", "_kills", "_memory", "_others", "_processes", "_room", "_sees", "_signal"),
@@ -49,12 +45,9 @@ class ResourceWatch:
         free: "Callable[[bytes], int]",
         signal: "Callable[[int], object]",
     ) -> None:
-        """Start the watch. ``before`` has the results of ``tasks`` and, for each folder, ``free`` from before the
-        command.
-
-        ``tasks`` returns the number of tasks on the machine; negative if /proc is missing or shows other pids. ``free``
-        returns the free bytes on a folder's disk. ``signal`` signals all processes of the command.
-        """
+        """``before``: results of ``tasks`` and, for each folder, ``free`` from before the command. ``tasks`` returns
+        the tasks on the machine, negative if /proc is missing or shows other pids; ``free`` the free bytes on a
+        folder's disk. ``signal`` signals all processes of the command."""
         self._tasks, self._free, self._signal = tasks, free, signal
         self._others, *free_before = before  # that are not the command's, when they were last counted
         self._sees = self._others >= 0
@@ -66,9 +59,7 @@ class ResourceWatch:
         self.rest = _SOON  # seconds until it is to look again
 
     def look(self) -> str:
-        """Return a text about the exceeded limit: its name, its size and the measured amount. Empty if no limit is
-        exceeded.
-        """
+        """Return the exceeded limit as text: its name, its size and the measured amount; empty if none."""
         if self._sees and (found := self._many()):
             return found
         now = time.monotonic()
@@ -80,7 +71,7 @@ class ResourceWatch:
         return self._full_disk()
 
     def look_back(self) -> str:
-        """Return, as text, the limit that the command exceeded before it failed; empty if no limit was exceeded."""
+        """Return the limit that the command exceeded before it failed; empty if none."""
         more = _kills() - self._kills if self._sees and self._memory else 0
         return f"killed {more} {more}" if more > 0 else self._full_disk()
 
@@ -116,9 +107,7 @@ class ResourceWatch:
 
 
 def _own() -> "tuple[list[tuple[int, int, int]], float]":
-    """Return all descendants of this process. Also return the monotonic time before which another listing would cost
-    too much.
-    """
+    """Return all descendants, and the monotonic time before which another listing would cost too much."""
     began = time.process_time()
     found = descendants(os.getpid())
     return found, time.monotonic() + min(_LONGEST_REST, (time.process_time() - began) * _SHARE)
@@ -145,9 +134,7 @@ def _everybody() -> "Iterator[tuple[int, int, int, int]]":
 
 
 def _held(pid: int) -> int:
-    """Return the anonymous memory of a process in bytes, plus its share of shared memory. Mapped files are not
-    counted.
-    """
+    """Return a process's anonymous memory in bytes and its share of shared memory, without mapped files."""
     sizes = _sizes(f"/proc/{pid}/smaps_rollup")
     if b"Pss_Anon" in sizes:
         return sum(sizes.get(name, 0) for name in (b"Pss_Anon", b"Pss_Shmem", b"SwapPss"))
@@ -155,13 +142,13 @@ def _held(pid: int) -> int:
 
 
 def _memory_of_machine() -> int:
-    """Return the memory in bytes that all programs together use and that is not available to other programs."""
+    """Return the bytes that all programs together use and that others cannot have."""
     sizes = _sizes("/proc/meminfo", 256)
     return sizes.get(b"MemTotal", 1 << 62) - sizes.get(b"MemAvailable", 0)
 
 
 def free_memory() -> int:
-    """Return the available memory in bytes. If the system does not report the amount, return a huge number."""
+    """Return the available bytes; a huge number if the system does not report them."""
     return _sizes("/proc/meminfo", 256).get(b"MemAvailable", 1 << 62)
 
 

@@ -7,8 +7,7 @@ packages, git's user settings, shell start files. Both have resource limits (``l
 the threat model and its gaps, see docs/security.md.
 
 The environment variable ``HARNESS_SANDBOX`` overrides the project's settings: ``off``, ``auto``, ``required``, or one
-of ``KINDS``, which is then required.
-"""
+of ``KINDS``, which is then required."""
 
 import os
 import re
@@ -26,26 +25,6 @@ from agent_harness.errors import ConfigurationError, HarnessError, Refused
 from agent_harness.kernel import files, owner, trusted_state
 from agent_harness.kernel.process import command, limits
 from agent_harness.kernel.process.launch_spec import Sandbox
-
-__all__ = [
-    "AUTO",
-    "INTERFACE",
-    "KINDS",
-    "LOOPBACK",
-    "MODES",
-    "OPEN",
-    "VARIABLE",
-    "SandboxSettings",
-    "can_lay",
-    "covers",
-    "found",
-    "kind_for",
-    "left_open",
-    "of_agent",
-    "of_check",
-    "settings_from",
-    "told",
-]
 
 KINDS = ("namespaces", "bubblewrap", "landlock")
 """Kinds of sandbox, the best kind first."""
@@ -85,8 +64,6 @@ _CACHE_VARIABLES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSettings:
-    """Sandbox settings of a project."""
-
     mode: str = "auto"
     writable: tuple[str, ...] = ()  # further folders and files that agents and checks may change; ``~`` is the home
     network: str = LOOPBACK  # of checks
@@ -102,9 +79,7 @@ LEAST_MEMORY = 64 << 20  # a limit below is a mistake: no interpreter lives in i
 
 
 def settings_from(given: object, *, network: str = LOOPBACK) -> SandboxSettings:
-    """Return the sandbox settings from a mode, or from an object as in ``.harness.yaml``. Invalid values are
-    ignored.
-    """
+    """Return the settings from a mode or an object as in ``.harness.yaml``. Invalid values are ignored."""
     found = given if isinstance(given, Mapping) else {"mode": given}
     mode, wished, writable = (found.get(name) for name in ("mode", "network", "writable"))
     return SandboxSettings(
@@ -125,7 +100,6 @@ def _amount(read: Callable[..., int], given: object, **terms: int) -> int | None
 
 
 def limits_from(settings: SandboxSettings, folders: Iterable[str] = ()) -> limits.Limits:
-    """Return the resource limits of a command that writes to these folders."""
     memory, processes, free_disk = settings.memory, settings.processes, settings.free_disk
     return limits.Limits(
         memory=limits.bytes_from(limits.MEMORY) if memory is None else memory,
@@ -136,9 +110,7 @@ def limits_from(settings: SandboxSettings, folders: Iterable[str] = ()) -> limit
 
 
 def told(settings: SandboxSettings = AUTO) -> str:
-    """Describe the sandbox and its network, for the record of a check. If limits are missing, the text contains a
-    note.
-    """
+    """Describe the sandbox and its network, and missing limits, for the record of a check."""
     kind, allowed = kind_for(settings), limits_from(settings)
     watched = limits.held() and allowed.memory and allowed.processes
     without = "" if watched else ", no limit of memory and processes"
@@ -148,11 +120,8 @@ def told(settings: SandboxSettings = AUTO) -> str:
 
 
 def kind_for(settings: SandboxSettings) -> str | None:
-    """Return the sandbox kind for these settings; ``None`` if commands are not sandboxed.
-
-    Raise ``Refused`` if a sandbox is required and no kind works. Each kind is tested in practice, once per boot of the
-    machine.
-    """
+    """Return the sandbox kind; ``None`` for no sandbox. Each kind is tested in practice, once per boot. Raise
+    ``Refused`` if a sandbox is required and no kind works."""
     asked = os.environ.get(VARIABLE, "").strip().lower() or settings.mode
     if asked not in (*MODES, *KINDS):
         raise ConfigurationError(
@@ -175,12 +144,12 @@ def kind_for(settings: SandboxSettings) -> str | None:
 
 
 def can_lay(settings: SandboxSettings) -> bool:
-    """Return True if the harness can mount folders over other folders for a command that has no other namespaces."""
+    """Return True if folders can be mounted over others for a command without other namespaces."""
     return kind_for(settings) == "namespaces" and _holds("landlock")
 
 
 def covers(kind: str | None) -> str:
-    """Return one line that tells the user what a sandbox kind protects, and what it does not protect."""
+    """Return one line for the user: what a sandbox kind protects, and what not."""
     match (kind or "none").partition(":")[0]:
         case "namespaces" | "bubblewrap":
             return (
@@ -221,8 +190,7 @@ def of_check(
     programs search all parent folders for settings. ``namespaces=False``: the check sees the machine as the user's own
     commands do, if Landlock works. Then a separate ``network`` is optional, and ``laid`` folders are mounted over
     others if ``can_lay``. ``at_home``: the check sees the whole home and may change only the caches in ``of_home``.
-    Raise ``Refused`` as ``kind_for`` does.
-    """
+    Raise ``Refused`` as ``kind_for`` does."""
     kind = kind_for(settings)
     has_own_network = kind == "namespaces" and network != OPEN
     if kind and not namespaces and (has_own_network or network == OPEN) and sys.platform == "linux":
@@ -268,9 +236,7 @@ def of_check(
 
 
 def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tuple[str, str]]:
-    """Return the rules that hide files and hidden folders in the home folder. The wanted paths and their parents stay
-    visible.
-    """
+    """Return rules that hide files and hidden folders of the home, except the wanted paths and their parents."""
     rules: dict[str, tuple[str, str]] = {}
     given = tuple(f"{each}/" for each in wanted)
     try:
@@ -293,9 +259,7 @@ def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tup
 def _laid_over(
     place: str, scratch: str, needed: Iterable[str], rules: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[str, str]]:
-    """Return the rules that replace the shared temporary folder by the check's own. Shared files that are needed stay
-    visible.
-    """
+    """Return rules that replace the shared temporary folder by the check's own, except for needed files."""
     below = [path for path in needed if _is_in(path, place) and path != scratch]
     entries = {os.path.join(place, path[len(place) :].strip("/").partition("/")[0]) for path in below}
     laid = {place: ("rw", scratch)}
@@ -330,7 +294,6 @@ def of_agent(
     places: Iterable[str | os.PathLike[str]],
     *,
     settings: SandboxSettings = AUTO,
-    environ: Mapping[str, str] = os.environ,
     installs: bool = False,
     reads: Iterable[str | os.PathLike[str]] = (),
 ) -> Sandbox:
@@ -338,16 +301,16 @@ def of_agent(
 
     ``reads`` are folders that the agent must not change, such as the project whose workspace it uses. A folder for
     programs and git's user settings are created if missing, because a missing file cannot be protected. ``installs`` is
-    for a project script of the user, which may install programs and packages. Raise ``Refused`` as ``kind_for`` does.
-    """
+    for a project script of the user, which may install programs and packages. Raise ``Refused`` as ``kind_for``
+    does."""
     kind = kind_for(settings)
     own = [os.path.realpath(path) for path in places]
     allowed = limits_from(settings, own)
     if kind is None:
         return _unconfined(allowed)
-    checkouts = _checkouts(kind, environ)
-    _make_missing(environ, checkouts, own)
-    closed = (*_protected(own, environ, installs=installs), *checkouts, *(os.path.realpath(path) for path in reads))
+    checkouts = _checkouts(kind, os.environ)
+    _make_missing(os.environ, checkouts, own)
+    closed = (*_protected(own, os.environ, installs=installs), *checkouts, *(os.path.realpath(path) for path in reads))
     rules = dict.fromkeys(closed, ("ro", ""))
     rules |= dict.fromkeys((*own, *_further(settings)), ("rw", ""))
     rules |= dict.fromkeys(_of_harness_within(own), ("ro", ""))
@@ -357,20 +320,13 @@ def of_agent(
     return _made(kind, "rw", OPEN, _machine(root_only=True) | rules, allowed)
 
 
-def left_open(
-    places: Iterable[str | os.PathLike[str]],
-    *,
-    settings: SandboxSettings = AUTO,
-    environ: Mapping[str, str] = os.environ,
-) -> Callable[[str], bool]:
-    """Return a function that returns True if an agent in ``places`` may write to a path. Without a sandbox, it always
-    returns True.
-    """
+def left_open(places: Iterable[str | os.PathLike[str]], *, settings: SandboxSettings = AUTO) -> Callable[[str], bool]:
+    """Return a function that tells if an agent in ``places`` may write to a path: always, without a sandbox."""
     if kind_for(settings) is None:
         return lambda path: True
     own = [os.path.realpath(path) for path in places]
     opened = [*own, *_further(settings)]
-    closed = _protected(own, environ)
+    closed = _protected(own, os.environ)
 
     def is_open(path: str) -> bool:
         real = os.path.realpath(path)
@@ -392,9 +348,7 @@ def _made(
 
 
 def _machine(*, root_only: bool = False) -> dict[str, tuple[str, str]]:
-    """Return the rules for the kernel's file systems. They are writable with normal rights, except for root's kernel
-    switches.
-    """
+    """Return the rules for the kernel's file systems: normal rights, except for root's kernel switches."""
     rules = {} if root_only else dict.fromkeys(("/proc", "/dev"), ("rw", ""))
     if os.geteuid() == 0:
         rules |= dict.fromkeys(_KERNEL_SWITCHES, ("ro", ""))
@@ -429,9 +383,7 @@ def _programs_in(caches: Iterable[str]) -> list[str]:
 
 
 def _checkouts(kind: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the harness's folder in the user's cache. For Landlock, return no folder: Landlock would protect the whole
-    cache.
-    """
+    """Return the harness's folder in the user's cache; none for Landlock, which would protect the whole cache."""
     if kind == "landlock":
         return []
     home = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -439,11 +391,10 @@ def _checkouts(kind: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def _protected(own: Sequence[str], environ: Mapping[str, str], *, installs: bool = False) -> list[str]:
-    """Return the resolved paths that an agent must not change, without paths in its own folders."""
     home, git = _home_and_git(environ)
     of_user = [os.path.join(home, name) for name in _OF_USER]
     search = [place for place in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place)]
-    packages = [sys.prefix, sys.base_prefix, *_python_of_user()]
+    packages = [sys.prefix, sys.base_prefix, *([site.getusersitepackages()] if site.ENABLE_USER_SITE else ())]
     programs = [] if installs else [*_SYSTEM, *search, *packages]
     named = [*programs, str(_PACKAGE), git, *of_user, trusted_state.usual_base()]
     real = dict.fromkeys(os.path.realpath(path) for path in named if os.path.lexists(path))
@@ -452,16 +403,9 @@ def _protected(own: Sequence[str], environ: Mapping[str, str], *, installs: bool
 
 
 def _of_harness_within(own: Sequence[str]) -> list[str]:
-    """Return the harness's package folder in a list if it is installed in an environment inside the project; else an
-    empty list.
-    """
+    """Return the harness's package folder if it is installed in an environment inside the project."""
     inside = _PACKAGE.parent.name in ("site-packages", "dist-packages")
     return [str(_PACKAGE)] if inside and any(_is_in(os.path.realpath(_PACKAGE), place) for place in own) else []
-
-
-def _python_of_user() -> list[str]:
-    """Return the package folders in the user's home from which the running Python would import."""
-    return [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
 
 
 def _home_and_git(environ: Mapping[str, str]) -> tuple[str, str]:
@@ -470,9 +414,7 @@ def _home_and_git(environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _make_missing(environ: Mapping[str, str], checkouts: Sequence[str], own: Sequence[str]) -> None:
-    """Create the paths that do not exist, because only an existing path can be protected. An unused state folder is not
-    created.
-    """
+    """Create missing paths, because only an existing one can be protected, but no unused state folder."""
     home, git = _home_and_git(environ)
     state = os.path.realpath(trusted_state.usual_base())
     used = os.path.isabs(trusted_state.usual_base()) and not any(_is_in(state, place) for place in own)
@@ -492,9 +434,7 @@ def _is_in(path: str, place: str) -> bool:
 
 
 def _allowed(rules: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return the rules as an allow-list. If a writable folder has a read-only part, its other entries are listed
-    instead.
-    """
+    """Return the rules as an allow-list: a folder with a read-only part is replaced by its other entries."""
     closed = [path for path, (mode, _) in rules.items() if mode == "ro"]
     opened = [path for path, (mode, _) in rules.items() if mode == "rw"]
     return {path: ("rw", "") for place in opened for path in _open_parts(place, closed)}
@@ -519,7 +459,7 @@ def _open_parts(place: str, closed: Sequence[str]) -> Iterator[str]:
 
 
 def found() -> str | None:
-    """Return the best sandbox kind that works on this machine; ``None`` if no kind works."""
+    """Return the best sandbox kind that works on this machine; ``None`` if none does."""
     return _found(_machine_as_it_is())
 
 
@@ -548,9 +488,7 @@ def _noted() -> dict[str, Any]:
 
 
 def _machine_as_it_is() -> str:
-    """Return a text of the facts that determine which sandbox works: boot, user, container, helper program and
-    kernel.
-    """
+    """Return as text what determines which sandbox works: boot, user, container, helper program, kernel."""
     spaces = [_link(f"/proc/self/ns/{name}") for name in ("user", "mnt", "pid")]
     bwrap = shutil.which("bwrap") or ""
     stamp = os.stat(bwrap).st_mtime_ns if bwrap else 0
@@ -566,9 +504,7 @@ def _link(path: str) -> str:
 
 
 def _kind(name: str) -> str | None:
-    """Return the sandbox kind for the launch order, with its program if it needs one; ``None`` if the kind is
-    unavailable.
-    """
+    """Return the kind as in the launch order, with its program if it needs one; ``None`` if unavailable."""
     if sys.platform != "linux":
         return None
     if name != "bubblewrap":
@@ -589,7 +525,7 @@ exit 0
 
 @cache
 def _holds(kind: str) -> bool:
-    """Return True if a test shows that this sandbox kind prevents forbidden writes and permits allowed writes."""
+    """Return True if a test shows that this kind prevents forbidden writes and permits allowed ones."""
     with tempfile.TemporaryDirectory(prefix="harness-try-") as folder:
         top = os.path.realpath(folder)
         for name in ("open/closed", "closed"):

@@ -14,8 +14,7 @@ REPORT   written by the new process itself: ``STEP ERRNO`` if it cannot become t
 The command leads a separate session and dies with the supervisor (PDEATHSIG). The supervisor is a child subreaper:
 orphans of the command, including daemons, become its children and are ended after the command. Only SIGKILL ends a
 supervisor. Start-up time delays every command, so only modules that cost nothing are imported (``signal`` costs 5 ms,
-``ctypes`` 4 ms).
-"""
+``ctypes`` 4 ms)."""
 
 import os
 import select
@@ -46,7 +45,7 @@ _SIGNALS = 1 << 1  # the scope of signals
 
 
 def main(control: int, status: int, report: int) -> None:
-    """Execute one launch order to its end. Return when no process of its command is left."""
+    """Execute one launch order. Return when no process of its command is left."""
     for descriptor in (control, status, report):
         os.set_inheritable(descriptor, False)
     order = read_order(control)
@@ -55,7 +54,7 @@ def main(control: int, status: int, report: int) -> None:
 
 
 def read_order(control: int) -> bytes | None:
-    """Return the complete launch order; ``None`` if the harness died before sending all of it."""
+    """Return the launch order; ``None`` if the harness died before sending all of it."""
     head = _read_exactly(control, 8)
     return None if head is None else _read_exactly(control, int.from_bytes(head, "big"))
 
@@ -77,8 +76,7 @@ class Order:
     ``stays``: processes that the command leaves behind, such as a development server, run until the harness ends them
     or dies. ``terms``: the sandbox (``kernel/process/confinement.py``); empty for none. ``wrapped``: the child is a
     program that runs the command in separate namespaces; only the command receives SIGTERM. ``limits``: resource limits
-    (``kernel/process/resource_watch.py``); empty for none.
-    """
+    (``kernel/process/resource_watch.py``); empty for none."""
 
     __slots__ = ("environment", "folder", "limits", "program", "stays", "terms", "words", "wrapped")
 
@@ -93,7 +91,7 @@ class Order:
 
 
 def _listed(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return two lists: the list whose length the first field states, and the fields after this list."""
+    """Return the list whose length the first field states, and the fields after it."""
     end = 1 + int(fields[0])
     return fields[1:end], fields[end:]
 
@@ -134,7 +132,6 @@ class Keeper:
         self._watch_harness()
 
     def keep(self, order: Order, report: int) -> None:
-        """Start the command, wait for its exit, and end its descendants."""
         prctl = find_prctl()
         prctl(_CHILD_SUBREAPER, 1)
         self.wrapped = order.wrapped
@@ -190,7 +187,7 @@ class Keeper:
         return code
 
     def _look(self) -> None:
-        """Check the resource limits if a check is due. If the command exceeds a limit, kill all its processes."""
+        """Check the limits if a check is due. If the command exceeds one, kill all its processes."""
         if self.look_at is None or time.monotonic() < self.look_at:
             return
         if self.watch is None:
@@ -208,18 +205,14 @@ class Keeper:
         return bool(passed)
 
     def _signal_everybody(self, number: int) -> None:
-        """Signal all processes of the command in one step, so that no fork escapes.
-
-        If signals cannot leave the sandbox, processes outside the command's process group are signalled too.
-        """
+        """Signal all processes of the command in one step, so that no fork escapes: if signals cannot leave the
+        sandbox, also those outside the command's process group."""
         self._signal_group(number)
         if self.scoped:
             _signal_each([-1], number)
 
     def _reap(self) -> int | None:
-        """Return the exit code of the dead command. If possible, leave the command a zombie, so that its pid is not
-        reused.
-        """
+        """Return the dead command's exit code. If possible, it stays a zombie, so that its pid is not reused."""
         if not hasattr(os, "waitid"):  # macOS
             pid, wait_status = os.waitpid(self.pid, os.WNOHANG)
             self.reaped = pid == self.pid
@@ -247,15 +240,12 @@ class Keeper:
             self._wait(until)
 
     def _rest(self) -> list[int]:
-        """Return the pids of the live children of this process, except the command itself."""
+        """Return the pids of the live children, except the command itself."""
         return [pid for pid in children() if pid != self.pid and not _reaped(pid)]
 
     def _kill_rest(self) -> None:
-        """Kill all children, then the children that they leave behind, until there are none.
-
-        Only this process's own children are signalled, and only this process reaps them, so no pid can have been
-        reused.
-        """
+        """Kill all children, then those that they leave behind, until none is left. Only this process reaps its
+        children, so no pid can have been reused."""
         until = time.monotonic() + KILL_SECONDS
         self._signal_everybody(signal.SIGKILL)
         self.gone = True
@@ -345,10 +335,8 @@ def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int)
 
 
 def come_first() -> None:
-    """Raise this process's priority if it runs as root, so that it need not wait for the processes of a command.
-
-    The process mostly sleeps. A nice value would not help, because each session has its own CPU share.
-    """
+    """Raise this process's priority if it is root's, so that it need not wait for a command's processes. It mostly
+    sleeps. A nice value would not help: each session has its own CPU share."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     except (AttributeError, OSError):
@@ -366,11 +354,8 @@ def be_ended_first() -> None:
 
 
 def limit_processes(count: int) -> None:
-    """Set the kernel's limit on the user's processes to the current number plus twice ``count``, in case the watch is
-    too slow.
-
-    The kernel ignores this limit for root.
-    """
+    """Limit the user's processes to the current number plus twice ``count``, in case the watch is too slow. The kernel
+    ignores this for root."""
     if not count or not os.geteuid() or not sees_own_pids():
         return
     try:
@@ -385,9 +370,7 @@ def limit_processes(count: int) -> None:
 
 
 def tasks_of_machine() -> int:
-    """Return the number of all processes and threads of the machine, from ``/proc/loadavg``; -1 if the number is
-    unknown.
-    """
+    """Return the number of all processes and threads, from ``/proc/loadavg``; -1 if unknown."""
     try:
         descriptor = os.open("/proc/loadavg", os.O_RDONLY)
     except OSError:
@@ -401,7 +384,7 @@ def tasks_of_machine() -> int:
 
 
 def confined(order: Order) -> "tuple[bytes, list[bytes]]":
-    """Enter the sandbox of the launch order. Return the program to start in the sandbox, and its arguments."""
+    """Enter the sandbox. Return the program to start in it, and its arguments."""
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from confinement import confine  # pyrefly: ignore[missing-import]  # this program stands alone
 
@@ -409,7 +392,7 @@ def confined(order: Order) -> "tuple[bytes, list[bytes]]":
 
 
 def free_bytes(path: bytes) -> int:
-    """Return the number of free bytes on the disk that contains a folder; -1 if the number is unknown."""
+    """Return the free bytes on a folder's disk; -1 if unknown."""
     try:
         found = os.statvfs(path)
     except OSError:
@@ -420,9 +403,7 @@ def free_bytes(path: bytes) -> int:
 def watched(
     limits: "list[bytes]", before: "tuple[int, ...]", signal_everybody: "Callable[[int], object]"
 ) -> "ResourceWatch":
-    """Return the watch over the command's resources. The watch's module is loaded only if the command still runs at the
-    first check.
-    """
+    """Return the watch over the resources. Its module is loaded only if the command still runs at the first check."""
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from resource_watch import ResourceWatch  # pyrefly: ignore[missing-import]  # this program stands alone
 
@@ -430,9 +411,7 @@ def watched(
 
 
 def can_be_scoped(order: Order) -> bool:
-    """Return True if signals can be kept inside the sandbox. This is not possible for Landlock with mounts, because a
-    scope forbids mounts.
-    """
+    """Return True if signals can be kept inside the sandbox. A scope forbids the mounts of Landlock rules."""
     return bool(order.terms) and not order.wrapped and not (order.terms[0] == b"landlock" and any(order.terms[5::3]))
 
 
@@ -441,8 +420,7 @@ def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
 
     Success is tested: a signal that reached the parent before must now fail. The process may no longer gain privileges,
     so this is only for sandboxed commands. ``moves``: more Landlock rules follow, so this layer must allow moves
-    between folders.
-    """
+    between folders."""
     call = find_function("syscall")
     parent = os.getppid()
     try:
@@ -470,14 +448,12 @@ def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
 
 
 def find_prctl() -> "Callable[..., object]":
-    """Return ``prctl(2)``; if it is unavailable (macOS, a Python without ctypes), return a function that does
-    nothing.
-    """
+    """Return ``prctl(2)``; without it (macOS, a Python without ctypes), a function that does nothing."""
     return find_function("prctl")
 
 
 def find_function(name: str) -> "Callable[..., object]":
-    """Return a function of the C library; if it is unavailable, return a function that returns -1."""
+    """Return a function of the C library, or one that returns -1."""
     try:
         from _ctypes import FUNCFLAG_CDECL, CFuncPtr, _SimpleCData, dlopen, dlsym
 
@@ -494,14 +470,12 @@ def find_function(name: str) -> "Callable[..., object]":
 
 
 def children() -> list[int]:
-    """Return the pids of this process's children. Dead children are included until they are reaped. Without /proc,
-    return nothing.
-    """
+    """Return this process's children, with dead ones until they are reaped; none without /proc."""
     return children_of(os.getpid())
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the pids of a process's children; empty without /proc."""
+    """Return a process's children; none without /proc."""
     if not sees_own_pids():
         return []
     try:
@@ -512,12 +486,12 @@ def children_of(pid: int) -> list[int]:
 
 
 def children_by_scan(parent: int) -> list[int]:
-    """Return the pids of a process's children by reading all processes. Kernels without child lists need this."""
+    """Return a process's children by reading all processes, for kernels without child lists."""
     return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if parent_of(pid) == parent]
 
 
 def sees_own_pids() -> bool:
-    """Return True if /proc exists and shows this process's own pid. In a container, /proc may be that of the host."""
+    """Return True if /proc shows this process's own pid. In a container, /proc may be that of the host."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -525,7 +499,7 @@ def sees_own_pids() -> bool:
 
 
 def parent_of(pid: int) -> int | None:
-    """Return the pid of a process's parent; ``None`` if the process does not exist or /proc is missing."""
+    """Return the parent's pid; ``None`` without the process or /proc."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as record:
             return int(record.read().rpartition(b")")[2].split()[1])

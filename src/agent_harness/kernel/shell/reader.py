@@ -1,7 +1,5 @@
 """Parser of shell text into commands. The position of each letter of a word is known. Nothing is executed or expanded.
-
-Parsing takes one pass and never raises. Invalid shell text is read as far as possible; ``fault`` contains the error.
-"""
+Parsing takes one pass and never raises. Invalid shell text is read as far as possible; ``fault`` contains the error."""
 
 from __future__ import annotations
 
@@ -13,10 +11,8 @@ DEEPEST = 20  # substitutions within substitutions; deeper text is not a command
 KEYWORDS = frozenset(
     {"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "esac", "!", "{", "}", "coproc"}
 )
-"""Reserved words that may precede a command.
-
-``for``, ``select``, ``case`` and ``function`` are parsed as the first word of a command.
-"""
+"""Reserved words that may precede a command. ``for``, ``select``, ``case`` and ``function`` are parsed as the first
+word of a command."""
 _CLOSING = frozenset({"fi", "done", "esac", "}"})
 _NEXT_ARM = frozenset({";;", ";&", ";;&"})
 _BLANK = re.compile(r"(?:[ \t\r]+|\\\n|#[^\n]*)+")
@@ -59,9 +55,7 @@ class ShellWord:
         return self.filled() if self.holes else self.text
 
     def filled(self, instead: str | None = None) -> str:
-        """Return the word, in which ``instead`` replaces each substitution. If it is None, the source text replaces
-        it.
-        """
+        """Return the word with ``instead``, or if it is None the source text, for each substitution."""
         parts, before = list[str](), 0
         for at, written in self.holes:
             parts += (self.text[before:at], written if instead is None else instead)
@@ -96,9 +90,7 @@ class ShellCommand:
         return [word.filled("_") for word in self.words]
 
     def substitutes(self) -> Iterator[tuple[ShellCommand, ...]]:
-        """Yield the commands of each substitution in the command's words, patterns, redirection targets and
-        here-document.
-        """
+        """Yield the commands of each substitution in words, patterns, redirection targets and here-document."""
         targets = (target for _, target in self.redirects)
         document = [self.document] if self.document and not any(sign == "<<<" for sign, _ in self.redirects) else []
         yield from (word.runs for word in (*self.patterns, *self.words, *targets, *document) if word.runs)
@@ -106,15 +98,11 @@ class ShellCommand:
 
 @dataclass(frozen=True, slots=True)
 class ShellText:
-    """All commands in a shell text, and the first syntax error of the text."""
-
     commands: tuple[ShellCommand, ...]
     fault: str  # why no shell accepts it, in a few words
 
     def every(self) -> Iterator[tuple[ShellCommand, bool]]:
-        """Yield each command after the commands of its substitutions. Each comes with True if another command reads its
-        output.
-        """
+        """Yield each command after those of its substitutions, with True if another command reads its output."""
         yield from _every(self.commands, within=False)
 
 
@@ -126,7 +114,6 @@ def _every(commands: Sequence[ShellCommand], *, within: bool) -> Iterator[tuple[
 
 
 def read(text: str) -> ShellText:
-    """Parse shell text and return its commands in order."""
     reader = _ShellReader(text)
     return ShellText(tuple(reader.commands()), reader.fault)
 
@@ -143,14 +130,12 @@ class _Letters:
         self.quoted = self.expands = self.wildcard = False
 
     def take(self, text: str, start: int, end: int) -> None:
-        """Add letters of the text to the word."""
         if start < end:
             self.parts.append(text[start:end])
             self.spans.append((start, end))
             self.length += end - start
 
     def hole(self, written: str) -> None:
-        """Add a substitution to the word."""
         self.expands = True
         self.holes.append((self.length, written))
 
@@ -180,12 +165,10 @@ class _Level:
         return self.cases[-1] if self.cases else ""
 
     def begin(self, *before: str) -> None:
-        """Finish the current shell command and begin the next command."""
         self.now = ShellCommand(before=list(before))
         self.found.append(self.now)
 
     def operator(self, sign: str) -> None:
-        """Process a shell operator that separates two commands."""
         now = self.now
         if self.case == "pattern" and sign in ("(", "|", "\n", ")"):
             if sign == ")":
@@ -266,11 +249,9 @@ class _ShellReader:
         return [each for each in level.found if each.words or each.redirects or each.keys or each.patterns]
 
     def fail(self, fault: str) -> None:
-        """Record a syntax error, unless one is already recorded."""
         self.fault = self.fault or fault
 
     def redirect(self, level: _Level, found: re.Match[str]) -> None:
-        """Read the target of a redirection."""
         gap = _GAP.match(self.text, found.end())
         self.at = gap.end() if gap else found.end()
         sign, target = found[1], self.word()
@@ -344,9 +325,7 @@ class _ShellReader:
         return end > 0
 
     def arithmetic_end(self, at: int) -> int:
-        """Return the position after the ``))`` that closes the ``((`` at position ``at``; 0 if they do not form a
-        pair.
-        """
+        """Return the position after the ``))`` that closes the ``((`` at ``at``; 0 if it does not."""
         if self._closing is None:
             self._closing = {}
             opened = list[int]()
@@ -381,7 +360,6 @@ class _ShellReader:
         return letters.word(start, self.at, self.places)
 
     def take(self, letters: _Letters, end: int) -> None:
-        """Add the letters up to position ``end`` to a word."""
         letters.take(self.text, self.at, end)
         self.at = end
 
@@ -392,7 +370,6 @@ class _ShellReader:
             self.take(letters, min(self.at + 1, len(self.text)))
 
     def quotes(self, letters: _Letters) -> None:
-        """Read a quoted part of a word."""
         letters.quoted, text = True, self.text
         start, end = self.at, -1
         self.at += 2 if text[start] == "$" else 1
@@ -413,7 +390,6 @@ class _ShellReader:
         self.at = min(self.at + 1, len(text))
 
     def in_double_quotes(self, letters: _Letters) -> None:
-        """Read the text up to the closing double quote."""
         text = self.text
         while self.at < len(text) and text[self.at] != '"':
             if plain := _IN_QUOTES.match(text, self.at):
@@ -426,9 +402,7 @@ class _ShellReader:
                 self.take(letters, self.at + 1)
 
     def expansion(self, letters: _Letters, *, quoted: bool = False) -> None:
-        """Read an expansion that begins with a dollar sign or backtick. Commands are parsed; variables are not
-        expanded.
-        """
+        """Read what a dollar sign or backtick begins. Commands are parsed; variables are not expanded."""
         text, start = self.text, self.at
         if text.startswith("$(", start):
             self.substitution(letters)

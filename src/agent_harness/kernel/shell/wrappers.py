@@ -1,6 +1,5 @@
 """Programs that start another program: the words that belong to such a program, and the command in the remaining
-words.
-"""
+words."""
 
 from __future__ import annotations
 
@@ -43,7 +42,6 @@ _VALUED_OF_SHELL = re.compile(r"[-+][a-zA-Z]*o|--rcfile|--init-file")
 
 
 def name_of(words: Sequence[str]) -> str:
-    """Return the program name without its folder; empty if there are no words."""
     return words[0].rpartition("/")[2] if words else ""
 
 
@@ -72,9 +70,7 @@ def unwrapped(words: Sequence[str], at: int = 0) -> int:
 
 
 def program_at(words: Sequence[str]) -> int:
-    """Return the index of the program, after assignments and wrappers. If there is no program, return the number of
-    words.
-    """
+    """Return the index of the program after assignments and wrappers; the number of words if there is none."""
     at = 0
     while count := unwrapped(words, at):
         at += count
@@ -92,10 +88,7 @@ def programs(text: str) -> Iterator[str]:
 
 
 def script_of(words: Sequence[str]) -> str | None:
-    """Return the shell text that ``sh -c``, ``eval`` or ``env -S`` runs; ``None`` for any other command.
-
-    The words of ``((...))`` are also returned, in case they are not arithmetic.
-    """
+    """Return the text that ``sh -c``, ``eval``, ``env -S`` or perhaps ``((...))`` runs; otherwise ``None``."""
     name = name_of(words)
     if name in ("eval", "(("):
         return " ".join(words[1:])
@@ -120,9 +113,7 @@ def _after(words: Sequence[str], option: str) -> str | None:
 
 
 def script_file_at(words: Sequence[str]) -> int:
-    """Return the index of a shell's first operand, which is its script file or the text of ``-c``; 0 if there is no
-    operand.
-    """
+    """Return the index of a shell's first operand, its script file or the text of ``-c``; 0 without one."""
     for at in range(1, len(words)):
         if not words[at].startswith(("-", "+")) and not _VALUED_OF_SHELL.fullmatch(words[at - 1]):
             return at

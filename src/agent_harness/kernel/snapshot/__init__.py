@@ -8,16 +8,14 @@
 * ``restore`` restores the snapshot, after saving everything that it removes on a rescue ref.
 * ``kept_refs``, ``rescue_base`` and ``contents`` list rescues.
 * ``write_rescued`` writes all files of a rescue into a folder, ``write_changes`` its changes into the work tree.
-* ``newly_ignored`` returns the files that are ignored only by rules newer than the snapshot.
 
 ``reset --hard``, ``clean`` and stash are never used. Private refs are below ``refs/harness/``. Source: ``tasklist.md``
 11.2, 11.3; ``features.md`` UAH-463 to 481, C04, C09.
 
 A snapshot does not contain ignored files (never touched), the content of submodules and nested repositories, other
-branches, times, owners, or extended attributes.
-"""
+branches, times, owners, or extended attributes."""
 
-from agent_harness.kernel.snapshot.candidate import adopt, candidate, newly_ignored, tree_of_files
+from agent_harness.kernel.snapshot.candidate import adopt, candidate, tree_of_files
 from agent_harness.kernel.snapshot.operation import Notes, Rescue, Snapshot
 from agent_harness.kernel.snapshot.restore import (
     KeptRef,
@@ -39,7 +37,6 @@ __all__ = [
     "candidate",
     "contents",
     "kept_refs",
-    "newly_ignored",
     "rescue_base",
     "restore",
     "take",

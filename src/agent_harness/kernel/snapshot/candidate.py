@@ -1,11 +1,9 @@
 """The agent's work as a commit: made on a private ref, and adopted after the checks have passed.
 
-Files that only newer ignore rules hide are listed (``newly_ignored``). A snapshot never touches files that were ignored
-when it was taken. A file that became ignored after the snapshot would be untracked again after a rollback, so it
-belongs to the attempt's work. Tool caches are an exception: a new folder with a ``.gitignore`` that ignores the whole
-folder, such as a virtual environment or a test runner's cache. Such a folder stays ignored after a rollback and is left
-in place.
-"""
+A snapshot never touches files that were ignored when it was taken. A file that became ignored after the snapshot would
+be untracked again after a rollback, so it belongs to the attempt's work. Tool caches are an exception: a new folder
+with a ``.gitignore`` that ignores the whole folder, such as a virtual environment or a test runner's cache. Such a
+folder stays ignored after a rollback and is left in place."""
 
 import os
 import shutil
@@ -29,14 +27,6 @@ from agent_harness.kernel.snapshot.operation import (
     refuse_operation,
 )
 
-__all__ = [
-    "Hidden",
-    "adopt",
-    "candidate",
-    "hidden_since",
-    "newly_ignored",
-    "tree_of_files",
-]
 RULES = b".gitignore"
 
 
@@ -49,22 +39,8 @@ class Hidden:
     nested: list[bytes] = field(default_factory=list)  # other repositories among the ignored, with a final slash
 
 
-def newly_ignored(git: Git, snapshot: Snapshot, *, exclude: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the paths that are ignored now but were not ignored when the snapshot was taken.
-
-    The path of a folder that ignores itself ends in a slash.
-    """
-    excluded = walk.matcher(exclude, git.prefix())
-    with git.room() as room, in_operation(git, room, snapshot, load_notes(git, snapshot), raw=True) as operation:
-        index = operation.full_index(snapshot)
-        hidden = hidden_since(operation, index, operation.scan(index))
-    return tuple(os.fsdecode(path) for path in sorted((*hidden.files, *hidden.caches)) if not excluded(path))
-
-
 def hidden_since(operation: Operation, index: str, found: walk.Scan) -> Hidden:
-    """Return the paths that became ignored after the snapshot, by kind. This is fast unless a ``.gitignore`` file has
-    changed.
-    """
+    """Return the paths that became ignored after the snapshot. This is fast unless a ``.gitignore`` has changed."""
     known = operation.notes.ignored_places()
     new = [path for path in found.ignored if not walk.under(path, known)]
     if not any(_is_rules(path) for path in (*new, *found.every_path())):
@@ -137,12 +113,11 @@ def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
 def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, base: Snapshot | None = None) -> str:
     """Return a commit of the current work tree, stored under ``ref``. If the work tree equals HEAD, return HEAD itself.
 
-    With a ``base``, nothing done since can hide a change: index flags, a forged index, ``.git/info/exclude``, ignore
-    rules for files in the base. Current ``.gitignore`` files apply to new files (``newly_ignored`` lists what they
-    hide). Files that match ``exclude`` are taken from the base's HEAD. A file that the user had flagged in the index,
-    unchanged since the base, keeps its index entry. Attributes and the user's own filters apply. Raise ``UnsafeTree``
-    if a git operation is unfinished.
-    """
+    With a ``base``, nothing done since can hide a change: index flags, a forged index, ``.git/info/exclude``,
+    ignore rules for files in the base. Current ``.gitignore`` files apply to new files. Files that match
+    ``exclude`` are taken from the base's HEAD. A file that the user had flagged in the index, unchanged since the
+    base, keeps its index entry. Attributes and the user's own filters apply. Raise ``UnsafeTree`` if a git
+    operation is unfinished."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
@@ -173,8 +148,7 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
 
     ``branch`` is a full name or "detached"; ``expected_head`` is its current commit, ``None`` for none. Afterwards HEAD
     refers to the branch. With a ``base``, index flags that the user had set at that time are set again. The call can be
-    repeated after a crash. Raise ``UnsafeTree`` if the branch has moved or a git operation is unfinished.
-    """
+    repeated after a crash. Raise ``UnsafeTree`` if the branch has moved or a git operation is unfinished."""
     refuse_operation(git)
     refuse_elsewhere(git, branch)
     with git.room() as room:
@@ -194,11 +168,9 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
 
 
 def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Scan]:
-    """Return an index and the differences between the index and the files.
-
-    The base's stored index is used if its digest matches, else a new index that makes git read every file. The latter
-    is also used if attributes changed, because unchanged files may then become other objects.
-    """
+    """Return an index and the differences between the index and the files. The base's stored index is used if its
+    digest matches, else a new index that makes git read every file. The latter is also used if attributes changed,
+    because unchanged files may then become other objects."""
     warm = operation.kept_index(base.index_plain, operation.notes.young_plain) if base else None
     if warm:
         found = operation.scan(warm)
@@ -213,9 +185,7 @@ def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Sc
 
 
 def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Snapshot | None) -> tuple[str, str]:
-    """Return the tree of the current files, and its index. Files that match ``exclude`` are taken from the base's
-    HEAD.
-    """
+    """Return the tree of the current files, with ``exclude`` as in the base's HEAD, and its index."""
     excluded = walk.matcher(exclude, operation.git.prefix())
     index, found = _compared(operation, base)
     wanted = base.head if base else head.commit
@@ -261,9 +231,7 @@ def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
 
 
 def _held_untracked(operation: Operation, base: Snapshot, known: set[bytes]) -> list[bytes]:
-    """Return the files that were untracked when the base was taken and that still exist, even if they are ignored
-    now.
-    """
+    """Return the files that were untracked in the base and still exist, even if they are ignored now."""
     new = [path for path, (old, _) in operation.git.differences(base.index_tree, base.commit).items() if old == ABSENT]
     return operation.files_among(path for path in new if path not in known)
 

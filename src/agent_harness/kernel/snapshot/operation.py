@@ -18,20 +18,6 @@ from agent_harness.kernel.git.locate import branches_elsewhere, operation_under_
 from agent_harness.kernel.git.operation_lock import OperationLock, await_lock, copy_index, stored_entries
 from agent_harness.kernel.git.settings import values
 
-__all__ = [
-    "Notes",
-    "Operation",
-    "Rescue",
-    "Snapshot",
-    "branch_tip",
-    "in_operation",
-    "load_notes",
-    "move_head",
-    "notes_now",
-    "refuse_elsewhere",
-    "refuse_operation",
-    "user_file_path",
-]
 SHAPING = ("core.autocrlf", "core.eol", "core.safecrlf")
 """Repository settings that convert a file's bytes for storage without running a program."""
 
@@ -41,11 +27,9 @@ LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """State of a work tree: files, index, HEAD and ignore rules.
-
-    Its three digests identify stored indexes (``kernel/git/operation_lock.py``). Stored indexes make a rollback faster,
-    but a rollback is possible without them.
-    """
+    """State of a work tree: files, index, HEAD and ignore rules. Its three digests identify stored indexes
+    (``kernel/git/operation_lock.py``). Stored indexes make a rollback faster, but a rollback is possible without
+    them."""
 
     ref: str  # keeps everything below from being collected as garbage
     commit: str  # its tree holds the files as bytes; parents: HEAD if there was one, then the notes
@@ -57,15 +41,11 @@ class Snapshot:
     index_full: str  # an index of the commit's tree
 
     def as_record(self) -> dict[str, str | None]:
-        """Return the snapshot as a JSON object."""
         return asdict(self)
 
     @classmethod
     def from_record(cls, record: Mapping[str, object]) -> Self:
-        """Return the snapshot in a JSON record. Raise ``StateDamaged`` if a member is missing or not text.
-
-        Additional members are ignored.
-        """
+        """Return the snapshot. Raise ``StateDamaged`` if a member is missing or not text; others are ignored."""
         members: dict[str, Any] = {each.name: record.get(each.name) for each in fields(cls)}
         for name, value in members.items():
             if not isinstance(value, str) and not (name == "head" and value is None):
@@ -75,9 +55,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescue:
-    """Result of a restore: the rescue ref and commit, the commits that were rolled back, and files moved or left in
-    place.
-    """
+    """Result of a restore: the rescue, the commits that were rolled back, and files moved or left in place."""
 
     ref: str | None  # names the commit below; None when there was nothing to rescue
     commit: str | None  # the files as they were before going back; parents: all that was checked out
@@ -88,10 +66,8 @@ class Rescue:
 
 @dataclass(slots=True, kw_only=True)
 class Notes:
-    """Facts about a snapshot that a git tree cannot contain. They are stored in the message of a commit.
-
-    Paths are text from ``os.fsdecode``; folders in ``ignored`` end in a slash.
-    """
+    """Facts that a git tree cannot contain, kept in a commit's message. Paths are text from ``os.fsdecode``; folders in
+    ``ignored`` end in a slash."""
 
     ignored: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)  # tracked, and not there
@@ -113,7 +89,6 @@ class Notes:
     empty: list[str] = field(default_factory=list)  # folders without anything in them, which git does not know
 
     def as_text(self) -> str:
-        """Return the notes as one line of ASCII JSON."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
@@ -123,22 +98,17 @@ class Notes:
         return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
 
     def away_by_path(self) -> dict[bytes, str]:
-        """Return, by path in bytes, the index flags of files that did not exist."""
         return {os.fsencode(path): self.flags[path] for path in self.away}
 
     def flags_by_path(self) -> dict[bytes, str]:
-        """Return, by path in bytes, the index flags of files."""
         return {os.fsencode(path): words for path, words in self.flags.items()}
 
     def ignored_places(self) -> set[bytes]:
-        """Return the ignored paths in bytes."""
         return {os.fsencode(path) for path in self.ignored}
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation on a work tree: the repository, the lock with temporary files, the git view, and the notes."""
-
     git: Git
     room: OperationLock
     view: IsolatedView
@@ -161,7 +131,6 @@ class Operation:
         return {entry.path: f"{entry.mode:06o}" for entry in found}
 
     def kind(self, path: bytes) -> str:
-        """Return the kind of entry at a path in the work tree: file, folder, other or nothing."""
         return walk.kind_at(os.fsencode(self.git.top()), path)
 
     def files_among(self, paths: Iterable[bytes]) -> list[bytes]:
@@ -170,7 +139,6 @@ class Operation:
         return [path for path in paths if self.kind(path) == "file" and not links.above(path)]
 
     def write_tree(self, index: str) -> str:
-        """Write the tree of an index and return its id."""
         return self.view.call("write-tree", index=index).stdout.strip().decode()
 
     def commit(self, tree: str, parents: Sequence[str], message: str, *, identity: tuple[str, str] = IDENTITY) -> str:
@@ -199,9 +167,7 @@ class Operation:
             without_left_locks(self.git, lambda: self.view.call("update-ref", "--no-deref", ref, commit, *old))
 
     def own_copy(self, name: str) -> str:
-        """Copy the repository's index into one file and return the copy's path. If there is no index, the copy is an
-        empty index.
-        """
+        """Return a copy of the repository's index in one file; an empty index if there is none."""
         if self.room.copy_of_index(name) is None:
             self.view.call("read-tree", "--empty", index=self.room.path(name))
         elif self.room.shared_parts():
@@ -209,15 +175,13 @@ class Operation:
         return self.room.path(name)
 
     def copy(self, index: str, name: str) -> str:
-        """Copy a temporary index so that the copy can be changed; return the copy's path."""
+        """Return a copy of a temporary index, which may be changed."""
         copy_index(index, self.room.path(name))
         return self.room.path(name)
 
     def cold_index(self, tree: str, away: Mapping[bytes, str]) -> str:
-        """Return a new index of a tree that makes git read every file again.
-
-        ``away`` are files that the user left out, with their index flags. Files that still do not exist stay flagged.
-        """
+        """Return a new index of a tree that makes git read every file again. ``away`` are files that the user left out,
+        with their index flags. Files that still do not exist stay flagged."""
         index = self.room.path("cold")
         self.view.call("read-tree", tree, index=index)
         self.set_flags(index, {path: words for path, words in away.items() if self.kind(path) == "nothing"})
@@ -229,16 +193,12 @@ class Operation:
         self.view.call("update-index", "-q", "--refresh", index=index, check=False)
 
     def full_index(self, snapshot: Snapshot) -> str:
-        """Return an index of the snapshot's tree: the stored index, or else a new index that makes git read every
-        file.
-        """
+        """Return the snapshot's stored index, or else a new one that makes git read every file."""
         warm = self.kept_index(snapshot.index_full, self.notes.young_full)
         return warm or self.cold_index(snapshot.commit, self.notes.away_by_path())
 
     def kept_index(self, digest: str, racy: Mapping[str, str] | None) -> str | None:
-        """Return a stored index; ``None`` if there is none. No flag in it hides a file, and no recent entry is
-        trusted.
-        """
+        """Return a stored index without flags that hide files and without trusted recent entries, or ``None``."""
         warm = None if racy is None else self.room.kept(digest, "warm")
         if warm and racy:
             lines = [f"{entry}\t".encode() + os.fsencode(path) for path, entry in racy.items()]
@@ -250,19 +210,15 @@ class Operation:
         return warm
 
     def id_bytes(self) -> int:
-        """Return the length of this repository's object ids, in bytes."""
         return id_bytes(self.git.repository)
 
     def set_flags(self, index: str, flags: Mapping[bytes, str]) -> None:
-        """Set index flags of files that are in the index."""
         if flags:
             there = set(walk.split(self.listed(index)))
             walk.set_flags(self.view, index, {path: flags[path] for path in flags if path in there}, on=True)
 
     def storable(self, paths: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Return the paths that can be stored in an index, and the paths that cannot: pipes, sockets, devices, removed
-        files.
-        """
+        """Return the paths that an index can hold, and the others: pipes, sockets, devices, removed files."""
         good = [path for path in paths if self.kind(path) in ("file", "folder")]
         return good, sorted({*paths} - {*good})
 
@@ -287,10 +243,8 @@ class Operation:
 def in_operation(
     git: Git, room: OperationLock, head: Head | Snapshot, notes: Notes, *, raw: bool
 ) -> Iterator[Operation]:
-    """Open an operation whose git view has this HEAD and the notes' ignore rules.
-
-    ``raw`` converts no bytes; otherwise the attributes of the work tree and of the notes apply.
-    """
+    """Open an operation in a git view with this HEAD and the notes' ignore rules. ``raw`` converts no bytes; otherwise
+    the attributes of the work tree and of the notes apply."""
     view = IsolatedView(
         git.repository,
         head=head.commit or f"ref: {head.branch}",
@@ -313,9 +267,7 @@ def refuse_operation(git: Git) -> None:
 
 
 def refuse_elsewhere(git: Git, branch: str) -> None:
-    """Raise ``UnsafeTree`` if another work tree has the branch checked out, because that work tree would no longer
-    match.
-    """
+    """Raise ``UnsafeTree`` if another work tree has the branch checked out: it would no longer match."""
     if branch in branches_elsewhere(git.repository):
         raise UnsafeTree(f"{branch} is also checked out in another work tree", hint="git worktree list")
 
@@ -336,9 +288,7 @@ def notes_now(git: Git) -> Notes:
 
 
 def user_file_path(setting: str | None, name: str) -> str:
-    """Return the path of the user's ``ignore`` or ``attributes`` file: the path in the git settings, or else the
-    default path.
-    """
+    """Return the path of the user's ``ignore`` or ``attributes`` file: as in the settings, or the default."""
     if setting:
         return os.path.expanduser(setting)
     folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
@@ -362,9 +312,7 @@ def branch_tip(git: Git, branch: str, now: Head) -> str | None:
 
 
 def without_left_locks(git: Git, change: Callable[[], object]) -> None:
-    """Call ``change`` to change refs. If an abandoned lock blocks the call, remove the lock and call ``change`` once
-    more.
-    """
+    """Call ``change``, which changes refs; if an abandoned lock blocks it, remove the lock and call once more."""
     try:
         change()
     except GitFailed as error:
@@ -379,10 +327,7 @@ def move_head(
     git: Git, room: OperationLock, *, branch: str, commit: str | None, expected: str | None, now: Head
 ) -> None:
     """Point HEAD to the branch and the branch to the commit, if the branch is still at ``expected``. No file is
-    changed.
-
-    Raise ``GitFailed`` if the branch has moved. The call can be repeated.
-    """
+    changed. Raise ``GitFailed`` if the branch has moved. The call can be repeated."""
     at_branch = branch != DETACHED
     with room.locking("HEAD", "packed-refs", *([branch] if at_branch else [])):
         if commit != expected or (not at_branch and now.branch != DETACHED):

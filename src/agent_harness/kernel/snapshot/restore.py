@@ -6,8 +6,7 @@
 3. Let git write only the files that differ. If a file changed after it was read, git refuses and all steps start again.
 4. Reset HEAD and the branch by compare and swap, then the index.
 
-Every step can be repeated after a crash: the state found then is rescued too.
-"""
+Every step can be repeated after a crash: the state found then is rescued too."""
 
 import os
 import re
@@ -42,7 +41,6 @@ from agent_harness.kernel.snapshot.operation import (
     refuse_operation,
 )
 
-__all__ = ["Aside", "restore", "rescue_base", "write_rescued"]
 TRIES = 3
 EFFECTIVE = os.access in os.supports_effective_ids
 RESCUE_MAX_BYTES = 256 << 20
@@ -61,11 +59,10 @@ class Aside:
 
     @property
     def moved(self) -> list[bytes]:
-        """Names of the files that were moved to the folder for rescued files, oldest first."""
+        """Names in the folder, oldest first."""
         return [name for name, _, _ in self._moves]
 
     def move(self, path: bytes) -> None:
-        """Move an entry of the work tree to the folder for rescued files."""
         self.move_file(os.path.join(self._top, path), path)
 
     def move_file(self, source: bytes, name: bytes) -> None:
@@ -150,7 +147,6 @@ class _Now:
 
     @property
     def commits(self) -> list[str]:
-        """Checked-out commits, which must stay reachable from a ref."""
         return list(dict.fromkeys(sha for sha in (self.head.commit, self.tip) if sha))
 
 
@@ -194,8 +190,7 @@ def restore(
 
     Raise ``UnsafeTree`` and leave the work tree unchanged in these cases: the snapshot was deleted, another work tree
     has the branch checked out, files keep changing, or a git operation is unfinished. With ``set_aside_operation``, the
-    operation's git files are moved to the rescued files instead.
-    """
+    operation's git files are moved to the rescued files instead."""
     if not set_aside_operation:
         refuse_operation(git)
     refuse_elsewhere(git, snapshot.branch)
@@ -279,7 +274,6 @@ def _open(folder: bytes) -> bool:
 
 
 def _fits(way: _Way, path: bytes) -> bool:
-    """Return True if the file at this path can be stored in a commit."""
     full = way.operation.git.file(path)
     try:
         found = os.lstat(full)
@@ -291,9 +285,7 @@ def _fits(way: _Way, path: bytes) -> bool:
 
 
 def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
-    """Commit the current state, store the commit under a rescue ref and return the commit; ``None`` if nothing
-    differs.
-    """
+    """Commit the current state under a rescue ref and return the commit; ``None`` if nothing differs."""
     if not plan.add and not plan.remove and set(now.commits) <= {now.base}:
         return None
     operation, done = way.operation, way.done
@@ -313,9 +305,7 @@ def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
 
 
 def _clear_way(way: _Way, plan: _Plan) -> None:
-    """Move the files of an unfinished git operation, and everything that blocks the snapshot's files, to the rescued
-    files.
-    """
+    """Move away the files of an unfinished git operation, and what blocks the snapshot's files."""
     above = {parent for path in (*plan.add, *plan.remove) for parent in walk.parents(path)}
     for folder in (b"", *sorted(above)):  # opened, since something will be written or removed in them
         if way.operation.kind(folder) == "folder":
@@ -349,9 +339,7 @@ def _make_empty_folders(operation: Operation) -> None:
 
 
 def _set_modes(operation: Operation, index: str) -> None:
-    """Restore the file permissions that git does not store. Snapshots of earlier versions contain only a few of
-    them.
-    """
+    """Restore the permissions that git does not store; snapshots of earlier versions contain few of them."""
     kept, usual = operation.notes.modes, operation.notes.usual_modes
     for path, git_mode in operation.modes(index).items() if usual else ():
         wanted = kept.get(os.fsdecode(path), usual.get(git_mode))
@@ -398,9 +386,7 @@ def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def rescue_base(git: Git, commit: str, subject: str) -> str:
-    """Return the commit that a rollback restored: the snapshot named in the rescue's message, else the parent
-    commit.
-    """
+    """Return the commit that a rollback restored: as the rescue's message says, else the parent."""
     named = subject.removeprefix(BEFORE) if subject.startswith(BEFORE) else ""
     base = git.commit_of(named) if named.isalnum() else None
     return base or git.commit_of(f"{commit}^1") or git.empty_tree()
@@ -432,9 +418,7 @@ def kept_refs(git: Git, *folders: str) -> list[KeptRef]:
 
 
 def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonObject:
-    """Return the changed files and the commits of a rescue as a JSON object. File names are made safe for a
-    terminal.
-    """
+    """Return the changes and commits of a rescue as JSON. File names are safe for a terminal."""
     return {
         "files": [{"status": each.status, "path": walk.shown(os.fsencode(each.path))} for each in changes],
         "commits": [{"commit": each.sha, "subject": walk.shown(os.fsencode(each.subject))} for each in commits],
@@ -442,11 +426,8 @@ def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonOb
 
 
 def write_changes(git: Git, commit: str, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[str]:
-    """Write the content of the commit's changed files to the work tree. Return the file names, made safe for a
-    terminal.
-
-    The caller must have saved the current files. HEAD, branches and the index stay unchanged.
-    """
+    """Write the commit's changed files to the work tree, whose files the caller must have saved. Return their names,
+    safe for a terminal. HEAD, branches and the index stay."""
     with git.room() as room, IsolatedView(git.repository, head=commit, raw=True) as view:
         index = room.path("rescue")
         view.call("read-tree", commit, index=index)

@@ -1,11 +1,7 @@
-"""Creation of a snapshot of the work tree. Source: ``tasklist.md`` 11.2.
-
-One ``git status`` call finds everything that a snapshot needs. If the work tree is clean, the snapshot uses the tree of
-HEAD, and only two small commits and a ref are made.
-
-Line endings, encodings, keywords and filters (such as Git LFS) make an index object differ from the file's bytes,
-although git calls the file unchanged. A snapshot keeps the bytes, so such files are read without conversion.
-"""
+"""Creation of a snapshot of the work tree. Source: ``tasklist.md`` 11.2. One ``git status`` call finds everything that
+a snapshot needs. If the work tree is clean, the snapshot uses the tree of HEAD, and only two small commits and a ref
+are made. Line endings, encodings, keywords and filters (such as Git LFS) make an index object differ from the file's
+bytes, although git calls the file unchanged. A snapshot keeps the bytes, so such files are read without conversion."""
 
 import os
 import stat
@@ -20,10 +16,6 @@ from agent_harness.kernel.git.isolated import NOWHERE, IsolatedView
 from agent_harness.kernel.git.operation_lock import racy, second_now
 from agent_harness.kernel.snapshot.operation import Operation, Snapshot, in_operation, notes_now, refuse_operation
 
-__all__ = [
-    "converted",
-    "take",
-]
 ATTRIBUTES = b".gitattributes"
 MOST_EMPTY = 1000
 SYSTEM_FILES = ("/etc/gitattributes", "/usr/local/etc/gitattributes", "/opt/homebrew/etc/gitattributes")
@@ -34,10 +26,8 @@ TRUE = ("true", "input", "1", "yes", "on")
 
 
 def converted(operation: Operation, index: str, listing: bytes, found: walk.Scan) -> list[bytes]:
-    """Return those unchanged paths of a scan whose bytes may differ from their git object.
-
-    ``listing`` describes the index. This is fast if neither attributes nor settings ask for a conversion.
-    """
+    """Return the unchanged paths whose bytes may differ from their git object. ``listing`` describes the index. This is
+    fast if neither attributes nor settings ask for a conversion."""
     everywhere = operation.notes.settings.get("core.autocrlf", "false").lower() in TRUE
     if not everywhere and not _has_attributes(operation, listing, found):
         return []
@@ -89,12 +79,9 @@ def _size(path: bytes) -> int:
 
 
 def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") -> Snapshot:
-    """Take a snapshot of the work tree and store it under a new ref. If nothing changed, the only cost is one ``git
-    status`` call.
-
-    ``exclude`` contains patterns of the harness's own files, relative to the root of ``git``; these files are left out.
-    Raise ``UnsafeTree`` if a git operation is unfinished, a path is in conflict, or the ref exists.
-    """
+    """Take a snapshot and store it under a new ref; without changes, this costs one ``git status``. ``exclude``:
+    patterns of the harness's own files below the root of ``git``, which are left out. Raise ``UnsafeTree`` if a git
+    operation is unfinished, a path is in conflict, or the ref exists."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
@@ -182,9 +169,7 @@ def _with_everything(
 
 
 def _note_racy(operation: Operation, plain: str, full: str) -> None:
-    """Record in the notes the index entries that are too recent to be trusted. Files that the user left out are not
-    recorded.
-    """
+    """Note the index entries that are too recent to be trusted, except files that the user left out."""
     second = second_now(operation.room.folder)
     found = {index: racy(index, second, id_bytes=operation.id_bytes()) for index in {plain, full}}
     texts: dict[str, dict[str, str] | None] = {}
@@ -200,9 +185,7 @@ def _note_racy(operation: Operation, plain: str, full: str) -> None:
 
 
 def _note_modes(operation: Operation, full: str) -> None:
-    """Record in the notes the permissions of every file, because git stores only one bit. This needs one ``lstat`` per
-    file.
-    """
+    """Note every file's permissions, because git stores only one bit. This needs one ``lstat`` per file."""
     modes: dict[str, dict[bytes, int]] = {"100644": {}, "100755": {}}
     for path, git_mode in operation.modes(full).items():
         with suppress(OSError):
