@@ -110,11 +110,9 @@ class LongTask:
         self.warnings: list[str] = []  # of the last answer; a JSON answer has them too
 
     def reader(self) -> ProjectReader:
-        """Return a reader of this task, for status views."""
         return reader(self.layout.root)
 
     def telling(self, say: Callable[[str], None]) -> AbstractContextManager[object]:
-        """Return a context manager that passes lines for stderr to ``say`` instead of printing them."""
         from agent_harness.protocols.longtask import log
 
         return log.told_to(say)
@@ -129,11 +127,9 @@ class LongTask:
             now.keep_said(self.layout.said, text)
 
     def answer(self, command: str, words: Mapping[str, object]) -> Answer:
-        """Run an `lth` command, and return its answer and exit status.
+        """Run an `lth` command with its options, given by long name without dashes. Return its answer and exit status.
 
-        ``words`` contains the values of the given options by long name, without dashes. Raise ``UsageError`` for an
-        invalid value, time or number, before any file is read or written.
-        """
+        Raise ``UsageError`` for an invalid value before any file is read or written."""
         method: Callable[..., Answer] = getattr(self, command.replace("-", "_"))
         if command not in OPTIONS:
             return self._warned(command, *method())
@@ -142,10 +138,7 @@ class LongTask:
         return self._warned(command, *method(getattr(options, OPTIONS[command])(words)))
 
     def _warned(self, command: str, answer: JsonObject | str | None, code: int) -> Answer:
-        """Return a command's answer with its warnings added, and the exit status.
-
-        The warnings are also stored in ``self.warnings``. Source: ``longtask.md`` 5.
-        """
+        """Move the answer's warnings to ``self.warnings``, with those on ``task.json``. Source: ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.store import LongTaskStore
 
         self.warnings = answer.pop("warnings", []) if isinstance(answer, dict) else []
@@ -211,24 +204,21 @@ class LongTask:
         return record.gather(self.layout, options)
 
     def accept(self) -> Answer:
-        """Accept a changed ``task.json`` as a decision of the user, so that runs may start again. Source:
-        ``longtask.md`` 3.1.
-        """
+        """Accept a changed ``task.json`` as the user's decision; runs may start again. Source: ``longtask.md`` 3.1."""
         from agent_harness.protocols.longtask.verbs import record
 
         return record.accept(self.layout)
 
     def choices(self) -> TaskChoices | None:
-        """Return the decisions about the task that a person can make now, or ``None`` if the task cannot be loaded."""
+        """Return the decisions that a person can make now, or ``None`` if the task cannot be loaded."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.choices(self.layout)
 
     def decide(self, word: str, text: str, *, shown: str, by: str) -> str:
-        """Carry out one of the decisions in ``choices``, and return a line that says what was recorded.
+        """Carry out one of the ``choices``, and return a line that says what was recorded.
 
-        Raise ``Superseded`` if the task is no longer at the revision ``shown``. Source: ``faces.md`` F-SRV-4.
-        """
+        Raise ``Superseded`` if the task is no longer at the revision ``shown``. Source: ``faces.md`` F-SRV-4."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.decide(self.layout, word, text, shown=shown, by=by)
@@ -240,9 +230,7 @@ class LongTask:
         return criteria.verify(self.layout, options.timeout_seconds)
 
     def rescue(self, options: RescueOptions) -> Report:
-        """List, show or restore the snapshots of the working copy that were taken before each slice. Source:
-        ``longtask.md`` 10.2.
-        """
+        """List, show or restore the snapshots taken before each slice. Source: ``longtask.md`` 10.2."""
         from agent_harness.protocols.longtask.run import session_folder
 
         return session_folder.rescue(self.layout, options)

@@ -37,7 +37,7 @@ _KEPT_BYTES = 8 << 20  # limit of the copies outside the task while a slice runs
 
 @dataclass(frozen=True, kw_only=True)
 class _Guarded:
-    """Command of one criterion, with the contents that the files it depends on had at the start of the slice."""
+    """Command of a criterion, with the contents that its files had at the start of the slice."""
 
     criterion: str
     command: str
@@ -45,7 +45,6 @@ class _Guarded:
     kept: KeptFiles  # paths relative to the folder
 
     def as_record(self) -> JsonObject:
-        """Return the JSON record that describes a guarded criterion command."""
         return {
             "criterion": self.criterion,
             "command": self.command,
@@ -55,7 +54,6 @@ class _Guarded:
 
     @classmethod
     def from_record(cls, record: object) -> _Guarded | None:
-        """Return the guarded criterion command that a JSON record describes, or ``None`` if the record is invalid."""
         found = record if isinstance(record, dict) else {}
         texts = [found.get(name) for name in ("criterion", "command", "folder")]
         kept = KeptFiles.from_record(found)
@@ -83,9 +81,7 @@ class CriteriaGuard:
 
     @classmethod
     def left_by(cls, layout: LongTaskLayout, task: Contract) -> CriteriaGuard | None:
-        """Return the guard with the files that a killed run recorded for its slice, or ``None`` if there is no
-        record.
-        """
+        """Return the guard with the files that a killed run recorded for its slice, or ``None`` without a record."""
         path = _kept_at(layout)
         if path is None or not os.path.lexists(path):
             return None
@@ -106,17 +102,13 @@ class CriteriaGuard:
             InstalledRecord(path).begin(wanted.now(), project=Path(places[0][1]))
 
     def looked_around(self) -> None:
-        """Record the changes that a slice made to installed software, so that later slices still report these
-        changes.
-        """
+        """Record a slice's changes to installed software, so that later slices still report them."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.installed()):
             InstalledRecord(path).end(project=Path(places[0][1]), frees=released(self._may_change))
 
     def keep(self) -> None:
-        """Save the guarded files outside the task during the slice. If the slice is killed, the next run can still
-        compare them.
-        """
+        """Save the guarded files outside the task, so that the next run can compare them if the slice is killed."""
         if path := _kept_at(self._layout):
             room = _KEPT_BYTES
             rows: list[JsonObject] = []
@@ -166,9 +158,7 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
     """Return the report on a claim after a closer check of the criteria commands that passed.
 
     In a git repository, each command runs again in a checkout: under observation, on the commit before the first slice,
-    and with changed expected values. A criterion with an objection fails; the other criteria get a ``grade`` and a
-    ``basis``. A report that has already failed is returned unchanged.
-    """
+    and with changed expected values. A report that has already failed is returned unchanged."""
     begun = evidence.begun_at(layout) if report["status"] == "pass" else {}
     for each in report["checks"] if begun else ():
         for criterion, command, folder in criteria.commands(layout, task):
@@ -200,7 +190,7 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
 
 
 def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
-    """Return the grade of a command that passed in the working copy, based on the verdict on its run in a checkout."""
+    """Return the grade of a command that passed in the working copy, from the verdict on its run in a checkout."""
     if not found.accepted:
         return Grade(CHECKED, "the command passes in the working copy, but fails in a checkout of the work")
     grade = grade_of_verdict(found, trusted=policy.trust == FAST)
@@ -208,10 +198,7 @@ def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
 
 
 def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
-    """Return the report, in which each command that proves less than the task requires now counts as failed.
-
-    A command that passes on unchanged work counts as failed too.
-    """
+    """Fail each command that proves less than the task requires, or that passes on unchanged work."""
     for each in report["checks"]:
         if each["metric"] != "command":
             continue
@@ -226,15 +213,11 @@ def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
 
 
 def _plain(message: str) -> str:
-    """Return the message with the name that this protocol uses for the setting, and only with characters allowed in
-    JSON.
-    """
+    """Return the message with this protocol's name of the setting, and only with characters allowed in JSON."""
     text = message.replace("validation.may_change", "workerPolicy.mayChange")
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _tree(layout: LongTaskLayout, root: str) -> Tree | None:
-    """Return the files below a folder, without the harness's own files, or ``None`` if there are too many files to
-    guard.
-    """
+    """Return the files below a folder without the harness's own, or ``None`` if there are too many to guard."""
     return folder_tree(root, besides=(layout.sessions, layout.runs, layout.evidence))

@@ -29,9 +29,7 @@ _TEMPORARY = ".tmp."
 
 
 class LeftoverRow:
-    """One row of the recovery table: conditions, the step to take, and the reason. The condition ``None`` matches
-    anything.
-    """
+    """Row of the recovery table: conditions, the step to take, and the reason. ``None`` matches anything."""
 
     __slots__ = ("due", "lease", "reason", "step", "unfinished")
 
@@ -64,9 +62,6 @@ _ENDS = frozenset(("worker_completed", "worker_failed"))
 
 
 def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
-    """Return the first row of the recovery table that matches the lease, the decision, and whether the last agent has
-    ended.
-    """
     return next(
         row
         for row in ROWS

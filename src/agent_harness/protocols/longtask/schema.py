@@ -304,7 +304,7 @@ def misfits(value: object, table: JsonObject, path: str) -> list[str]:
 
 
 def is_number(value: object) -> bool:
-    """Return True for a JSON number. Any other value gives False, including true and false."""
+    """Return True for a JSON number, which true and false are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -389,7 +389,6 @@ FILES: dict[str, tuple[str, str, JsonObject]] = {
 
 
 def documents() -> dict[str, JsonObject]:
-    """Return all JSON Schema documents, by file name."""
     draft = "https://json-schema.org/draft/2020-12/schema"
     return {
         name: {"$schema": draft, "title": title, "description": description, **table}

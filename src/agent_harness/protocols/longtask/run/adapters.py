@@ -70,9 +70,7 @@ class PlanRefused(HarnessError):
 
 
 class Bounds:
-    """Cost and context limits of an agent. ``response_seconds`` limits the time without output; ``None`` means no
-    limit.
-    """
+    """Limits of an agent. ``response_seconds`` limits the time without output; ``None`` means no limit."""
 
     __slots__ = ("max_cost_usd", "response_seconds", "window_tokens")
 
@@ -85,10 +83,8 @@ class Bounds:
 class Plan:
     """Command, folder and limits of one agent that is ready to start.
 
-    ``run`` is a shell command, the arguments of a program, or ``None`` for a built-in agent. ``command`` is the text
-    that is shown to people. If ``reads_only`` is true, the agent cannot write the checkpoint file. If ``wrapped`` is
-    true, the agent's output is one JSON object.
-    """
+    ``run`` is a shell command, the words of a program, or ``None`` for a built-in agent; people see ``command``.
+    An agent that ``reads_only`` cannot write the checkpoint file; a ``wrapped`` agent prints one JSON object."""
 
     __slots__ = (
         *("bounds", "command", "cwd", "model", "reads_only", "run"),
@@ -123,10 +119,7 @@ def spends(worker: str) -> bool:
 
 
 def unfilled_for(worker: str, task: Contract) -> str | None:
-    """Return a sentence with the fields of ``task.json`` that a person must fill in before this paid agent starts.
-
-    Return ``None`` if nothing is missing or the agent is free.
-    """
+    """Return which fields a person must fill in before this paid agent starts, or ``None``."""
     named = records.unfilled(task.raw) if spends(worker) else []
     if not named:
         return None
@@ -138,7 +131,6 @@ _FREE = frozenset(("local-command", "command", "replay", "scripted"))
 
 
 def quoted(*words: str) -> str:
-    """Return the words joined for a shell. A word that is not safe is put in single quotes."""
     return " ".join(
         word if word and _BARE.issuperset(word) else "'" + word.replace("'", "'\\''") + "'" for word in words
     )
@@ -147,9 +139,7 @@ def quoted(*words: str) -> str:
 def plan(worker: str, task: Contract, layout: LongTaskLayout, options: RunOptions) -> Plan:
     """Return the plan for starting the agent with this canonical name.
 
-    Raise ``PlanRefused`` if a setting is missing or wrong. If the agent's folder is forbidden, raise
-    ``ForbiddenFolder`` before the folder is accessed.
-    """
+    Raise ``PlanRefused`` for a wrong setting, and ``ForbiddenFolder`` before a forbidden folder is accessed."""
     if not is_runnable(worker):
         raise PlanRefused(f"Unsupported worker adapter: {worker}")
     config = task.section(CONFIGS.get(worker, _AGENT_CONFIG))
@@ -297,7 +287,7 @@ _CLIENTS = {
 
 
 def account_of(worker: str) -> str | None:
-    """Return the account of the agent with this canonical name, or ``None`` if the agent has no account."""
+    """Return the account of the agent with this canonical name, or ``None``."""
     if worker == "local-command":
         return None
     if worker in _CLIENTS:
@@ -314,10 +304,7 @@ def account_of(worker: str) -> str | None:
 
 
 def told(task: Contract, checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint with the ends of its rate limits updated from the account clock.
-
-    A checkpoint without a rate limit is returned unchanged; otherwise, the result is a copy.
-    """
+    """Return the checkpoint, or a copy in which the ends of rate limits are those in the account clock."""
     raw, blocked = dict(checkpoint.raw), _is_rate_limited(checkpoint)
     if not blocked and not checkpoint.cooldowns:
         return checkpoint
@@ -335,19 +322,14 @@ def _is_rate_limited(checkpoint: Checkpoint) -> bool:
 
 
 def _blocking(task: Contract, checkpoint: Checkpoint) -> str:
-    """Return the agent whose rate limit blocks the task: the agent in the recorded blocker, else the preferred
-    agent.
-    """
+    """Return the agent whose rate limit blocks the task: the one in the recorded blocker, else the preferred one."""
     named = checkpoint.blocker or RecordView({})
     source = named.text("source") or ""
     return named.text("worker") or (source if source in _CLIENTS else normalised(task.policy.preferred or ""))
 
 
 def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str | None:
-    """Return the new end of the rate limit that blocks a task, or ``None`` if the recorded end still applies.
-
-    If several agents are rate-limited, this is the earliest of their ends.
-    """
+    """Return the new, earliest end of the rate limits that block a task; ``None`` if the recorded end still applies."""
     observed = checkpoint.blocker and checkpoint.blocker.raw.get("observedAt")
     workers = dict.fromkeys([_blocking(task, checkpoint), *cooling.cooldowns])
     ends = {worker: _decided_since(worker, observed, checkpoint) for worker in workers}
@@ -359,9 +341,7 @@ def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str 
 
 
 def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str | None:
-    """Return the end of the agent's rate limit if the account clock has changed since ``observed``, otherwise
-    ``None``.
-    """
+    """Return the end of the agent's rate limit if the account clock has changed since ``observed``, else ``None``."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     seen = moment(observed) or moment(checkpoint.raw.get("updatedAt"))
@@ -373,12 +353,9 @@ def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str
 def limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> list[JsonObject]:
-    """Return the active rate limits of a task: agent, account, end (also in local time), and the command that lifts the
-    limit.
+    """Return the active rate limits of a task and of ``workers``, each with the command that lifts the limit.
 
-    ``checkpoint`` must contain the current ends (see ``told``). The list includes the agents in ``workers``, the
-    contract and the checkpoint.
-    """
+    ``checkpoint`` must contain the current ends (see ``told``)."""
     from agent_harness.kernel.rate_limits import LimitClock, clearing
 
     blocked = _blocking(task, checkpoint) if _is_rate_limited(checkpoint) else ""
@@ -408,10 +385,9 @@ def limits(
 
 
 def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | None:
-    """Return the rate limit that an agent has to wait for, or ``None`` if the agent may start.
+    """Return the rate limit that an agent has to wait for, or ``None`` if it may start.
 
-    ``checkpoint`` must contain the current ends of rate limits (see ``told``).
-    """
+    ``checkpoint`` must contain the current ends of rate limits (see ``told``)."""
     if lifecycle.is_cooling(checkpoint, worker, now):
         return checkpoint.cooldowns[worker]
     from agent_harness.kernel.rate_limits import LimitClock
@@ -434,7 +410,7 @@ def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | N
 
 
 class Prepared:
-    """Result of preparing a run: the plan and prompt of its agent. If ``plan`` is not set, only ``answer`` is valid."""
+    """Plan and prompt of a run's agent. If ``plan`` is not set, only ``answer`` is valid."""
 
     __slots__ = ("answer", "before", "fallback", "plan", "prompt", "requested", "task", "waited_for")
 

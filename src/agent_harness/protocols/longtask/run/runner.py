@@ -41,10 +41,7 @@ STOPPING = "lth: stopping within seconds: the worker's output is kept, and the c
 
 
 def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
-    """Run one slice, and return the answer of ``lth run`` and its exit status.
-
-    If the agent failed, the exit status is the agent's.
-    """
+    """Run one slice. The exit status is the agent's if it failed."""
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
     if options.dry_run:
@@ -116,10 +113,9 @@ def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
 def _prepared(
     store: LongTaskStore, options: RunOptions, lock: RunLease, agent_slot: SliceSlot, interruption: Stop
 ) -> Prepared:
-    """Return the prepared run when its agent has a slot. If allowed, wait for a slot while keeping the lease.
+    """Return the prepared run when its agent has a slot; wait for it, if allowed, while keeping the lease.
 
-    Nothing is written during the wait. If the run must stop, return an answer that says to wait.
-    """
+    Nothing is written during the wait. If the run must stop, return an answer that says to wait."""
     from contextlib import ExitStack
 
     from agent_harness.supervision.interruption import LOOK_SECONDS
@@ -150,12 +146,9 @@ def _shown_as_waiting(layout: LongTaskLayout, full: NoRoom) -> AbstractContextMa
 def prepare(
     change: CheckpointChange, options: RunOptions, agent_slot: SliceSlot | None, *, may_wait: bool = False
 ) -> Prepared:
-    """Decide whether to run, plan the agent's start, and take its slot. After an error, this change is discarded
-    completely.
+    """Decide whether to run, plan the agent's start, and take its slot. After an error, the change is discarded.
 
-    If ``agent_slot`` is ``None``, this is a dry run, and nothing is started. Raise ``NoRoom`` if no slot is free and
-    ``may_wait`` is true.
-    """
+    Without ``agent_slot``, this is a dry run. Raise ``NoRoom`` if no slot is free and ``may_wait`` is true."""
     dry_run = agent_slot is None
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
     found, change.checkpoint = seen.due, seen.checkpoint
@@ -220,9 +213,7 @@ def _end_cooldowns(change: CheckpointChange) -> None:
 
 
 def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | None, str | None, Cooldown | None]:
-    """Return the requested agent, the agent to run (if any), its fallback, and the rate limit of the requested
-    agent.
-    """
+    """Return the requested agent, the one to run (if any), its fallback, and the requested one's rate limit."""
     checkpoint, policy = change.checkpoint, change.task.policy
     requested = adapters.normalised(options.worker or policy.preferred or "local-command")
     named = options.fallback_worker or policy.fallback or ""
@@ -237,7 +228,6 @@ def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | N
 
 
 def _ask_to_fill_in(change: CheckpointChange, requested: str, fields: str) -> JsonObject:
-    """Log and return the answer that a paid agent does not start because the contract still contains template text."""
     found = SchedulingDecision("needs-human", f"{fields}; then run the same command again")
     change.event("needs_human", reason=found.reason, nextStep=change.checkpoint.next_step)
     return {**_head(found, change, dry_run=False), "worker": None, "requestedWorker": requested}

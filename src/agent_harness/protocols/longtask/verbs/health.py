@@ -30,16 +30,13 @@ _RANK = {"pass": 0, "warn": 1, "fail": 2}
 
 
 def health(layout: LongTaskLayout, *, strict: bool = False) -> tuple[JsonObject, int]:
-    """Return the report of ``lth health`` and its exit status.
-
-    The exit status is 1 only if ``strict`` is set and a check fails.
-    """
+    """Return the report of ``lth health``, and exit status 1 only if ``strict`` is set and a check fails."""
     found = report(layout)
     return found, 1 if strict and found["status"] == "fail" else 0
 
 
 def report(layout: LongTaskLayout) -> JsonObject:
-    """Return the health report: the result of each check, and the worst result as the overall status."""
+    """Return the result of each check, and the worst result as the overall status."""
     store = LongTaskStore(layout)
     errors = store.errors()
     if errors:

@@ -34,9 +34,7 @@ class AlreadyThere(HarnessError):
 
 
 def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str, int]:
-    """Create a task, and return one line of text or the task's health report. A refusal comes before anything is
-    written.
-    """
+    """Create a task, and return one line or its health report. A refusal comes before anything is written."""
     template = options.template
     if template in EXAMPLES:
         content = _example(template, options)
@@ -150,7 +148,7 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
 
 
 def _forget_earlier(layout: LongTaskLayout) -> None:
-    """Move the state folder of an earlier, deleted task in this directory to another place, and print the new path."""
+    """Move the state folder of an earlier, deleted task in this directory away, and print the new path."""
     from agent_harness.kernel import trusted_state
 
     if aside := trusted_state.set_aside(layout.task, layout.root):
@@ -261,12 +259,10 @@ class Choices:
 
 
 def id_of(folder: str) -> str:
-    """Return a task id that is made from the name of the task's folder."""
     return "".join(letter if letter in _ID else "-" for letter in folder) or "task"
 
 
 def contract_of(choices: Choices, now: str) -> JsonObject:
-    """Return the contract (``task.json``) of a new task."""
     words = TEMPLATES[choices.template]
     criterion = {
         "id": "verified-outcome",
@@ -305,7 +301,6 @@ FIRST_SLICE = "Do the first bounded slice towards the objective."
 
 
 def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
-    """Return the content of the checkpoint file for a new task, before its first run."""
     return {
         "schemaVersion": 1,
         "taskId": task_id,
@@ -323,7 +318,7 @@ def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
 
 
 def operating_rules(template: str) -> str:
-    """Return the text of ``harness.md`` that belongs to a template."""
+    """Return the text of ``harness.md``."""
     return f"""\
 # Operating rules
 
@@ -359,9 +354,7 @@ def _scheduler_section(choices: Choices) -> JsonObject:
 
 
 def _config_name(worker: str) -> str:
-    """Return the member of ``task.json`` that configures an agent, or an empty string if the harness never starts the
-    agent.
-    """
+    """Return the member of ``task.json`` that configures an agent; empty if the harness never starts the agent."""
     if worker in adapters.CONFIGS:
         return adapters.CONFIGS[worker]
     return "agentWorker" if adapters.is_runnable(worker) else ""

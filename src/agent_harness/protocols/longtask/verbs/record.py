@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ViewAction:
-    """Action that a person took in a view: the person who acted, and the task revision that the view showed."""
+    """Action of a person in a view: who acted, and the task revision that the view showed."""
 
     __slots__ = ("by", "shown")
 
@@ -45,10 +45,7 @@ def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
 
 
 def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction | None = None) -> tuple[str, int]:
-    """Write the given progress to the checkpoint file.
-
-    If the progress is a ``done`` that is not proven, raise ``VerificationFailed`` and write nothing.
-    """
+    """Write progress to the checkpoint file; for an unproven ``done``, raise ``VerificationFailed`` instead."""
     store = LongTaskStore(layout)
     line: ClaimVerdict | None = None
     if options.status == "done":  # only written when every criterion holds; verified without the lock
@@ -73,7 +70,7 @@ def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction
 
 
 def _persons_claim(layout: LongTaskLayout, task: Contract, report: JsonObject) -> ClaimVerdict:
-    """Return the verdict on a person's claim that the task is done. The verdict refers to the previous verdict."""
+    """Return the verdict on a person's claim that the task is done. It refers to the previous verdict."""
     from dataclasses import replace
 
     from agent_harness.kernel.process import new_run_id
@@ -116,10 +113,7 @@ def _record(
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Remove the rate limits of agents without an account, because the task continues.
-
-    All other rate limits are in the account clock.
-    """
+    """Remove the rate limits of agents without an account; all others are in the account clock."""
     if not change.checkpoint.cooldowns:
         return
     from agent_harness.protocols.longtask.run import adapters
@@ -145,10 +139,7 @@ def _blocker(change: CheckpointChange, options: RecordOptions) -> JsonObject | N
 
 
 def accept(layout: LongTaskLayout) -> tuple[str, int]:
-    """Accept the current ``task.json``, and return a line that lists the changed members.
-
-    Raise ``Refused`` if an agent of the task makes the call.
-    """
+    """Accept the current ``task.json``. Raise ``Refused`` if an agent of the task makes the call."""
     log.refuse_workers(layout, "lth accept")
     task, _ = LongTaskStore(layout).load()
     changed = evidence.changed_members(layout, task)
@@ -164,8 +155,7 @@ def gather(
 ) -> tuple[JsonObject, int]:
     """Record the evidence item that the options describe, and return its record.
 
-    If the manifest path is outside the task, raise ``OutsideTask`` and write nothing.
-    """
+    If the manifest path is outside the task, raise ``OutsideTask`` and write nothing."""
     answer = LongTaskStore(layout).change(lambda change: _gather(change, options, action))
     item = answer["evidence"]
     manual = _manual_of(layout, item)
@@ -180,10 +170,7 @@ def gather(
 
 
 def _unknown_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
-    """Return one line for each criterion that the evidence item refers to but the task does not have.
-
-    The line lists the criteria that the task has.
-    """
+    """Return one line for each criterion that the item names but the task does not have."""
     task, _ = LongTaskStore(layout).load()
     known = [each.id for each in task.criteria]
     named = dict.fromkeys([item.get("criterionId"), *item.get("criteria", ())])
@@ -237,9 +224,7 @@ def _gather(change: CheckpointChange, options: EvidenceOptions, action: ViewActi
 
 
 def _place(change: CheckpointChange, kind: str, manifest: str | None) -> str:
-    """Return a free name for the manifest. The name must be inside the task, but not be one of the harness's own
-    paths.
-    """
+    """Return a free name for the manifest, inside the task but not one of the harness's own paths."""
     if manifest is None:
         return change.free_name(f"evidence/{kind}-manifest-{file_stamp(change.at)}.json")
     path = change.layout.relative(change.layout.inside(manifest, "--manifest-path"))
