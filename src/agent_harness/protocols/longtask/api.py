@@ -7,11 +7,12 @@ A command with options has a class in ``longtask.options`` that parses the optio
 
 from __future__ import annotations
 
+import os
+
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
@@ -119,8 +120,6 @@ class LongTask:
 
     def keep_said(self, text: str) -> None:
         """Append a run's output to ``runs/run.log`` if the folder ``runs`` exists. Source: ``faces.md`` F-REC-6."""
-        import os
-
         from agent_harness.session import now
 
         if os.path.isdir(self.layout.runs) and not os.path.islink(self.layout.root):
