@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.options import RecordOptions, VerifyOptions
     from agent_harness.protocols.longtask.records import Checkpoint, Contract, Criterion
     from agent_harness.verification.command import Differences
 
@@ -74,14 +75,15 @@ class _Verification:
             return None
 
 
-def verify(layout: LongTaskLayout, timeout_seconds: int | None) -> tuple[JsonObject, int]:
+def verify(layout: LongTaskLayout, options: VerifyOptions | RecordOptions) -> tuple[JsonObject, int]:
     """Return the report of ``lth verify``, and exit code 0 only if every criterion passes."""
     store = LongTaskStore(layout)
     try:
         task, checkpoint = store.load()
     except HarnessError:
         return {"status": "fail", "taskId": store.task_id(), "errors": store.errors(), "checks": []}, 1
-    report = check(layout, task, checkpoint, timeout_seconds=timeout_seconds or DEFAULT_TIMEOUT_SECONDS)
+    seconds = options.verify_timeout_seconds or DEFAULT_TIMEOUT_SECONDS
+    report = check(layout, task, checkpoint, timeout_seconds=seconds)
     return report, 0 if report["status"] == "pass" else 1
 
 

@@ -250,10 +250,10 @@ class EvidenceOptions:
 
 
 class VerifyOptions:
-    __slots__ = ("timeout_seconds",)
+    __slots__ = ("verify_timeout_seconds",)
 
     def __init__(self, words: Words = NONE) -> None:
-        self.timeout_seconds = positive(words, "verify-timeout-seconds")
+        self.verify_timeout_seconds = positive(words, "verify-timeout-seconds")
 
 
 class RescueOptions:

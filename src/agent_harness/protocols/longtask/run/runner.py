@@ -89,6 +89,14 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
         return SliceWork(under_way, prepared.plan).walked()
 
 
+def resume(layout: LongTaskLayout, options: RunOptions) -> Answer:
+    """Print a line on stderr that explains the decision, then run one slice. Source: ``longtask.md`` 19."""
+    from agent_harness.protocols.longtask.verbs import status
+
+    status.explain(layout)
+    return run(layout, options)
+
+
 def _warn_of_stranger(allowed: list[str], worker: str | None) -> None:
     listed = [adapters.normalised(each) for each in allowed]
     if worker and listed and adapters.normalised(worker) not in listed:

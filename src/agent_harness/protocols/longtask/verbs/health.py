@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.options import HealthOptions
     from agent_harness.protocols.longtask.records import Checkpoint, Contract
 
 
@@ -29,14 +30,13 @@ _PROBE_SECONDS = 3.0
 _RANK = {"pass": 0, "warn": 1, "fail": 2}
 
 
-def health(layout: LongTaskLayout, *, strict: bool = False) -> tuple[JsonObject, int]:
-    """Return the report of ``lth health``, and exit status 1 only if ``strict`` is set and a check fails."""
-    found = report(layout)
-    return found, 1 if strict and found["status"] == "fail" else 0
+def health(layout: LongTaskLayout, options: HealthOptions | None = None) -> tuple[JsonObject, int]:
+    """Return the report of ``lth health``, and exit status 1 only if a check fails and ``strict`` is set."""
+    found = _report(layout)
+    return found, 1 if options and options.strict and found["status"] == "fail" else 0
 
 
-def report(layout: LongTaskLayout) -> JsonObject:
-    """Return the result of each check, and the worst result as the overall status."""
+def _report(layout: LongTaskLayout) -> JsonObject:
     store = LongTaskStore(layout)
     errors = store.errors()
     if errors:

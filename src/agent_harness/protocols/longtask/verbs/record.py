@@ -52,7 +52,7 @@ def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction
         from agent_harness.protocols.longtask import criteria
 
         task, _ = store.load()
-        report, code = criteria.verify(layout, options.verify_timeout_seconds)
+        report, code = criteria.verify(layout, options)
         if not log.worker_speaks(layout):  # the slice writes the verdict on a worker's claim
             line = _persons_claim(layout, task, report)
         if code:
