@@ -41,8 +41,6 @@ _PROOFS = frozenset((VERIFIED, "worker output recorded", "fallback evidence reco
 class Seen:
     """Trusted view of a task: checkpoint, scheduling decision, and whether a claim of `done` awaits verification."""
 
-    __slots__ = ("checkpoint", "claimed", "due")
-
     def __init__(self, checkpoint: Checkpoint, due: SchedulingDecision, *, claimed: bool) -> None:
         self.checkpoint = checkpoint
         self.due = due

@@ -38,8 +38,6 @@ _STDOUT, _STDERR = "## stdout", "## stderr"
 
 
 class _Verification:
-    __slots__ = ("installed", "items", "layout", "places", "stop", "task", "timeout_seconds")
-
     def __init__(
         self,
         layout: LongTaskLayout,
@@ -339,8 +337,6 @@ FILE = "sessions/guard.json"
 
 class Objection(RecordView):
     """Objection to a criterion, because an agent has weakened a file that the criterion depends on."""
-
-    __slots__ = ()
 
     @property
     def criterion(self) -> str:

@@ -50,8 +50,6 @@ def file_stamp(timestamp: str) -> str:
 class LongTaskLayout:
     """Absolute paths of one task's files, as plain strings, so that `lth next` starts within milliseconds."""
 
-    __slots__ = ("root",)
-
     def __init__(self, task_dir: str | os.PathLike[str]) -> None:
         self.root = os.path.abspath(task_dir)
 

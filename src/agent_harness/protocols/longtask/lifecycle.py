@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 class SchedulingDecision:
     """Scheduling decision, with its reason and the number of seconds until the decision may change."""
 
-    __slots__ = ("decision", "reason", "wait_seconds")
-
     def __init__(self, decision: str, reason: str, wait_seconds: int = 0) -> None:
         self.decision = decision
         self.reason = reason

@@ -130,13 +130,6 @@ def at_time(words: Words, name: str) -> datetime | None:
 
 
 class InitOptions:
-    __slots__ = (
-        *("command", "criterion", "criterion_command", "cwd", "every", "fallback_worker", "kimi_model", "model"),
-        *("name", "objective", "sandbox", "scheduler"),
-        *("scheduler_model", "scheduler_timeout_seconds", "template", "timeout_seconds", "worker"),
-        *("check", "force", "given", "strict"),
-    )
-
     def __init__(self, words: Words = NONE) -> None:
         self.given = frozenset(words)
         self.template = text(words, "template") or "coding"
@@ -162,21 +155,12 @@ class InitOptions:
 
 
 class TickOptions:
-    __slots__ = ("dry_run",)
-
     def __init__(self, words: Words = NONE) -> None:
         self.dry_run = flag(words, "dry-run")
 
 
 class RunOptions:
     """Options of ``lth run`` and ``lth resume``. If ``oss`` is ``None``, the contract decides."""
-
-    __slots__ = (
-        *("codex_session_path", "command", "cwd", "dry_run", "fallback_worker", "forbidden_cwd_patterns"),
-        *("kimi_model", "local_provider", "lock_owner", "lock_ttl_seconds", "max_cost", "model", "no_wait", "oss"),
-        *("sandbox",),
-        *("timeout_seconds", "worker"),
-    )
 
     def __init__(self, words: Words = NONE) -> None:
         self.worker = text(words, "worker")
@@ -199,11 +183,6 @@ class RunOptions:
 
 
 class RecordOptions:
-    __slots__ = (
-        *("active_files", "blocked_until", "last_completed_step", "note", "open_questions", "reason"),
-        *("requires_human", "retry_after_seconds", "source", "status", "verify_timeout_seconds"),
-    )
-
     def __init__(self, words: Words = NONE) -> None:
         status = one_of(words, "status", STATUSES)
         if status is None:
@@ -225,8 +204,6 @@ class RecordOptions:
 
 class EvidenceOptions:
     """Options of ``lth evidence``. ``members`` are those of the evidence item in the file."""
-
-    __slots__ = ("manifest_path", "members", "type")
 
     def __init__(self, words: Words = NONE) -> None:
         kind = text(words, "type")
@@ -250,15 +227,11 @@ class EvidenceOptions:
 
 
 class VerifyOptions:
-    __slots__ = ("verify_timeout_seconds",)
-
     def __init__(self, words: Words = NONE) -> None:
         self.verify_timeout_seconds = positive(words, "verify-timeout-seconds")
 
 
 class RescueOptions:
-    __slots__ = ("restore", "show")
-
     def __init__(self, words: Words = NONE) -> None:
         self.show = text(words, "show")
         self.restore = text(words, "restore")
@@ -267,8 +240,6 @@ class RescueOptions:
 
 
 class ClassifyOptions:
-    __slots__ = ("codex_session_path", "exit_code", "file", "record", "source", "text")
-
     def __init__(self, words: Words = NONE) -> None:
         self.text = text(words, "text")
         self.file = text(words, "file")
@@ -281,15 +252,11 @@ class ClassifyOptions:
 
 
 class HealthOptions:
-    __slots__ = ("strict",)
-
     def __init__(self, words: Words = NONE) -> None:
         self.strict = flag(words, "strict")
 
 
 class ListOptions:
-    __slots__ = ("json",)
-
     def __init__(self, words: Words = NONE) -> None:
         self.json = flag(words, "json")
 
@@ -297,16 +264,12 @@ class ListOptions:
 class EventOptions:
     """Options of ``lth summary`` and ``lth tail``. If ``limit`` is ``None``, the command's default applies."""
 
-    __slots__ = ("limit", "type")
-
     def __init__(self, words: Words = NONE) -> None:
         self.limit = positive(words, "limit")
         self.type = text(words, "type")
 
 
 class ScheduleOptions:
-    __slots__ = ("engine", "every", "form", "timeout_seconds", "verbs", "worker")
-
     def __init__(self, words: Words = NONE) -> None:
         self.engine = text(words, "engine")
         self.every = text(words, "every")
@@ -317,8 +280,6 @@ class ScheduleOptions:
 
 
 class RecipeOptions:
-    __slots__ = (*("every", "fallback_worker", "model", "name", "session_key", "timeout_seconds", "tools", "worker"),)
-
     def __init__(self, words: Words = NONE) -> None:
         self.every = text(words, "every")
         self.name = text(words, "name")

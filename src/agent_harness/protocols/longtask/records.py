@@ -69,8 +69,6 @@ class RecordView:
 
     ``raw`` is the object as it was read. It is written back with all unknown members."""
 
-    __slots__ = ("raw",)
-
     def __init__(self, raw: JsonObject) -> None:
         self.raw = raw
 
@@ -100,8 +98,6 @@ class RecordView:
 class Criterion:
     """Success criterion. If a criterion is given as plain text, a person decides it. Source: ``longtask.md`` 3.1."""
 
-    __slots__ = ("description", "id", "metric", "target")
-
     def __init__(self, raw: str | JsonObject, number: int) -> None:
         plain = isinstance(raw, str)
         members: JsonObject = {"id": slug(raw, f"criterion-{number}"), "description": raw} if plain else raw
@@ -120,8 +116,6 @@ class Criterion:
 class Constraint:
     """Constraint of a task. Plain text is ``hard`` and has the category ``scope``. Source: ``longtask.md`` 3.1."""
 
-    __slots__ = ("category", "description", "id", "patterns", "type")
-
     def __init__(self, raw: str | JsonObject, number: int) -> None:
         plain = isinstance(raw, str)
         members: JsonObject = {"id": slug(raw, f"constraint-{number}"), "description": raw} if plain else raw
@@ -134,8 +128,6 @@ class Constraint:
 
 class WorkerPolicy(RecordView):
     """``workerPolicy`` of a task. Names are as written in the file."""
-
-    __slots__ = ()
 
     @property
     def preferred(self) -> str | None:
@@ -192,8 +184,6 @@ class WorkerPolicy(RecordView):
 
 class Contract(RecordView):
     """Content of ``task.json``."""
-
-    __slots__ = ()
 
     @property
     def id(self) -> str:
@@ -255,8 +245,6 @@ class Contract(RecordView):
 class EvidenceItem(RecordView):
     """One evidence item, from the checkpoint file, the archive or an event. Source: ``longtask.md`` 3.3."""
 
-    __slots__ = ()
-
     @property
     def identity(self) -> tuple[str, ...]:
         """Members that identify an evidence item. Items with equal tuples are duplicates."""
@@ -293,16 +281,12 @@ class EvidenceItem(RecordView):
 
 
 class Blocker(RecordView):
-    __slots__ = ()
-
     @property
     def requires_human(self) -> bool:
         return self.raw.get("requiresHuman") is True
 
 
 class Cooldown(RecordView):
-    __slots__ = ()
-
     @property
     def until(self) -> datetime | None:
         """End of the rate limit; ``None`` if the recorded time is invalid."""
@@ -311,8 +295,6 @@ class Cooldown(RecordView):
 
 class Checkpoint(RecordView):
     """Content of a task's checkpoint file: the state from which any agent can continue."""
-
-    __slots__ = ()
 
     @property
     def status(self) -> str:
@@ -359,8 +341,6 @@ class Checkpoint(RecordView):
 
 
 class LogEvent(RecordView):
-    __slots__ = ()
-
     @property
     def type(self) -> str:
         return str(self.raw["type"])

@@ -31,8 +31,6 @@ _TEMPORARY = ".tmp."
 class LeftoverRow:
     """Row of the recovery table: conditions, the step to take, and the reason. ``None`` matches anything."""
 
-    __slots__ = ("due", "lease", "reason", "step", "unfinished")
-
     def __init__(self, lease: str | None, due: str | None, unfinished: bool | None, step: str, reason: str) -> None:
         self.lease = lease  # none, held, unreadable, over
         self.due = due  # the decision of the checkpoint; "claimed" for a `done` that is not proven

@@ -120,8 +120,6 @@ def create(path: str, content: bytes) -> bool:
 class DirectoryLock:
     """Lock that excludes every other change in a directory. This context manager must not be nested."""
 
-    __slots__ = ("_descriptor", "root", "timeout_seconds")
-
     def __init__(self, root: str, *, timeout_seconds: float = 30.0) -> None:
         self.root = root
         self.timeout_seconds = timeout_seconds
@@ -177,8 +175,6 @@ def _word_for(record: JsonObject, verdict: ClaimVerdict | None) -> JsonObject:
 
 class CheckpointChange:
     """One change in progress: the state, edited in place, and the files and events that are written with it."""
-
-    __slots__ = ("archived", "checkpoint", "damaged", "dirty", "events", "kept", "layout", "now", "task", "verdict")
 
     def __init__(self, layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> None:
         self.layout = layout

@@ -72,8 +72,6 @@ class PlanRefused(HarnessError):
 class Bounds:
     """Limits of an agent. ``response_seconds`` limits the time without output; ``None`` means no limit."""
 
-    __slots__ = ("max_cost_usd", "response_seconds", "window_tokens")
-
     def __init__(self) -> None:
         self.max_cost_usd = DEFAULT_MAX_COST_USD
         self.window_tokens = DEFAULT_WINDOW_TOKENS
@@ -85,11 +83,6 @@ class Plan:
 
     ``run`` is a shell command, the words of a program, or ``None`` for a built-in agent; people see ``command``.
     An agent that ``reads_only`` cannot write the checkpoint file; a ``wrapped`` agent prints one JSON object."""
-
-    __slots__ = (
-        *("bounds", "command", "cwd", "model", "reads_only", "run"),
-        *("timeout_seconds", "worker", "wrapped"),
-    )
 
     def __init__(self, worker: str, run: str | list[str] | None, cwd: str) -> None:
         self.worker = worker
@@ -411,8 +404,6 @@ def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | N
 
 class Prepared:
     """Plan and prompt of a run's agent. If ``plan`` is not set, only ``answer`` is valid."""
-
-    __slots__ = ("answer", "before", "fallback", "plan", "prompt", "requested", "task", "waited_for")
 
     def __init__(self, answer: JsonObject, task: Contract) -> None:
         self.answer = answer

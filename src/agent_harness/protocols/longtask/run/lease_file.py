@@ -48,16 +48,12 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 class Held:
     """Lease that another run holds: its known data, and the number of seconds to wait before the next check."""
 
-    __slots__ = ("info", "wait_seconds")
-
     def __init__(self, info: JsonObject, wait_seconds: int) -> None:
         self.info = info
         self.wait_seconds = wait_seconds
 
 
 class _Found:
-    __slots__ = ("content", "held", "identity", "info")
-
     def __init__(self, content: bytes | None, identity: tuple[int, int], info: JsonObject, held: int) -> None:
         self.content = content
         self.identity = identity

@@ -309,11 +309,6 @@ def _seconds(timestamp: str | None) -> float | None:
 
 
 class Classification:
-    __slots__ = (
-        *("blocked_until", "confidence", "fallback_wait_seconds", "name", "retry_after_seconds", "source", "status"),
-        *("summary", "told_until"),
-    )
-
     def __init__(self, name: str, source: str, status: str, confidence: float, summary: str) -> None:
         self.name = name
         self.source = source
@@ -350,11 +345,6 @@ class Classification:
 
 class Ran:
     """Result of one agent. ``stopped``: it was ended together with the run; ``ended_by``: the monitor that ended it."""
-
-    __slots__ = (
-        *("course", "ended_by", "error", "exit_code", "finished_at", "plan", "started_at"),
-        *("stderr", "stdout", "stopped", "usage"),
-    )
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

@@ -115,8 +115,6 @@ _SHORTEST_ECHO = 12
 class WorkerResult:
     """Result of an agent that has ended. ``prefix`` (``fallback `` or empty) precedes the reason in its event."""
 
-    __slots__ = ("classification", "items", "path", "prefix", "ran", "text")
-
     def __init__(self, ran: Ran, path: str, prefix: str) -> None:
         self.ran = ran
         self.path = path

@@ -29,8 +29,6 @@ GO_ON = "active"
 class TaskChoices:
     """Decisions that a person can make now, each with a description; none if no person is needed."""
 
-    __slots__ = ("criteria", "revision", "waits", "words")
-
     def __init__(self, revision: str, words: dict[str, str], criteria: dict[str, tuple[str, str]], *, waits: bool):
         self.revision = revision
         self.words = words

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 class ViewAction:
     """Action of a person in a view: who acted, and the task revision that the view showed."""
 
-    __slots__ = ("by", "shown")
-
     def __init__(self, shown: str, by: str) -> None:
         self.shown = shown  # as ``LongTaskStore.revision``
         self.by = by  # for the event
