@@ -171,7 +171,7 @@ def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | Non
     """Return a slice's changes to the software that criteria commands use, or ``None`` if they are unknown.
 
     Files listed in `workerPolicy.mayChange` are exempt."""
-    path, places = layout.installed(), [each[1:] for each in commands(layout, task)]
+    path, places = layout.outside("installed.json"), [each[1:] for each in commands(layout, task)]
     if not (path and places and os.path.isfile(path)):
         return None
     from pathlib import Path

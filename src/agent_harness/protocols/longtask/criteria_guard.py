@@ -32,6 +32,7 @@ from agent_harness.verification.judge import examine
 from agent_harness.verification.verdict import CRITICAL, FAST, Verdict
 
 Stop = Callable[[], bool]
+_KEPT = "slice.json"
 _KEPT_BYTES = 8 << 20  # limit of the copies outside the task while a slice runs
 
 
@@ -63,11 +64,6 @@ class _Guarded:
         return cls(criterion=criterion, command=command, folder=folder, kept=kept)
 
 
-def _kept_at(layout: LongTaskLayout) -> str | None:
-    home = layout.home()
-    return os.path.join(home, "slice.json") if home else None
-
-
 class CriteriaGuard:
     """Files that the criteria depend on, with the contents that they had at the start of a slice."""
 
@@ -82,7 +78,7 @@ class CriteriaGuard:
     @classmethod
     def left_by(cls, layout: LongTaskLayout, task: Contract) -> CriteriaGuard | None:
         """Return the guard with the files that a killed run recorded for its slice, or ``None`` without a record."""
-        path = _kept_at(layout)
+        path = layout.outside(_KEPT)
         if path is None or not os.path.lexists(path):
             return None
         try:
@@ -96,7 +92,7 @@ class CriteriaGuard:
     def look_around(self) -> None:
         """Record the software that is installed where criteria commands run, before an agent starts."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
-        if places and (path := self._layout.installed(make=True)):
+        if places and (path := self._layout.outside("installed.json", make=True)):
             wished = settings_from(self._task.policy.raw.get("sandbox"))
             wanted = around(places, in_place=True, settings=wished)
             InstalledRecord(path).begin(wanted.now(), project=Path(places[0][1]))
@@ -104,12 +100,12 @@ class CriteriaGuard:
     def looked_around(self) -> None:
         """Record a slice's changes to installed software, so that later slices still report them."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
-        if places and (path := self._layout.installed()):
+        if places and (path := self._layout.outside("installed.json")):
             InstalledRecord(path).end(project=Path(places[0][1]), frees=released(self._may_change))
 
     def keep(self) -> None:
         """Save the guarded files outside the task, so that the next run can compare them if the slice is killed."""
-        if path := _kept_at(self._layout):
+        if path := self._layout.outside(_KEPT):
             room = _KEPT_BYTES
             rows: list[JsonObject] = []
             for each in self._guarded:
@@ -128,7 +124,7 @@ class CriteriaGuard:
                 os.unlink(self._layout.sessions)
             os.makedirs(self._layout.sessions, exist_ok=True)
             files.write_json(self._layout.inside(criteria.FILE), {"objections": kept})
-        if (path := _kept_at(self._layout)) and os.path.lexists(path):
+        if (path := self._layout.outside(_KEPT)) and os.path.lexists(path):
             os.unlink(path)
 
     def _begun(self, criterion: str, command: str, folder: str) -> _Guarded:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.errors import HarnessError
 from agent_harness.kernel import files, journal
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import log, schema
@@ -103,8 +102,7 @@ _WORDS = "words.jsonl"
 
 def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
     """Record, before the first agent starts, that people have confirmed all present evidence."""
-    home = layout.home(make=True)
-    path = home and os.path.join(home, _WORDS)
+    path = layout.outside(_WORDS, make=True)
     if path and not os.path.lexists(path):
         items, _ = everything(layout, checkpoint)
         journal.append(path, {"items": [_digest(each.raw) for each in items]})
@@ -130,8 +128,7 @@ def is_word_of(known: frozenset[str] | None, item: EvidenceItem) -> bool:
 
 
 def _words(layout: LongTaskLayout) -> str | None:
-    home = layout.home()
-    path = home and os.path.join(home, _WORDS)
+    path = layout.outside(_WORDS)
     return path if path and os.path.isfile(path) else None
 
 
@@ -144,13 +141,10 @@ def accept_contract(
     """Record that a person has accepted the contract, and each repository's commit before the first slice.
 
     ``None`` deletes the record, so that the next run accepts the contract on disk."""
-    home = layout.home(make=contract is not None)
-    if not home:
-        return
-    path = os.path.join(home, _CONTRACT)
-    if contract is not None:
+    path = layout.outside(_CONTRACT, make=contract is not None)
+    if path and contract is not None:
         files.write_json(path, {"task": contract, "begun": dict(begun or begun_at(layout))})
-    elif os.path.lexists(path):
+    elif path and os.path.lexists(path):
         os.unlink(path)
 
 
@@ -158,9 +152,8 @@ def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, comm
     """Accept the contract if none is accepted yet, and record the commit of worktree ``top`` if none is recorded.
 
     If the contract has changed since it was accepted, nothing is recorded."""
-    home = layout.home()
-    known = begun_at(layout)
-    if home is None or not os.path.lexists(os.path.join(home, _CONTRACT)):
+    path, known = layout.outside(_CONTRACT), begun_at(layout)
+    if path is None or not os.path.lexists(path):
         accept_contract(layout, task.raw, {top: commit} if top and commit else {})
     elif top and commit and top not in known and not changed_members(layout, task):
         accept_contract(layout, task.raw, {**known, top: commit})
@@ -168,24 +161,17 @@ def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, comm
 
 def begun_at(layout: LongTaskLayout) -> dict[str, str]:
     """Return, by repository folder, the commit of the repository before the first slice."""
-    home = layout.home()
-    try:
-        found = files.read_json(os.path.join(home, _CONTRACT)).get("begun") if home else None
-    except (OSError, HarnessError):
-        found = None
+    path = layout.outside(_CONTRACT)
+    found = files.read_json_if_any(path).get("begun") if path else None
     return {str(top): str(commit) for top, commit in found.items()} if isinstance(found, dict) else {}
 
 
 def changed_members(layout: LongTaskLayout, task: Contract) -> list[str]:
     """Return the members of ``task.json`` that differ from the accepted contract."""
-    home = layout.home()
-    path = os.path.join(home, _CONTRACT) if home else ""
+    path = layout.outside(_CONTRACT) or ""
     if not os.path.isfile(path):
         return []
-    try:
-        known = files.read_json(path).get("task")
-    except (OSError, HarnessError):
-        known = None
+    known = files.read_json_if_any(path).get("task")
     if not isinstance(known, dict):
         return ["all of it"]
     missing = object()

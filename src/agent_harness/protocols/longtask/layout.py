@@ -1,4 +1,4 @@
-"""Paths of all files of a long task; no other module contains these file names.
+"""Paths of all files of a long task.
 
 TASK_DIR/
   task.json                 contract; written by `lth init` and by people
@@ -107,10 +107,10 @@ class LongTaskLayout:
     def lock(self) -> str:
         return self._at(".lth.lock")
 
-    def installed(self, *, make: bool = False) -> str | None:
-        """Return the path of the record of installed software, or ``None`` without a state folder outside the task."""
+    def outside(self, name: str, *, make: bool = False) -> str | None:
+        """Return the path of a file in the state folder outside the task, or ``None`` without such a folder."""
         home = self.home(make=make)
-        return os.path.join(home, "installed.json") if home else None
+        return os.path.join(home, name) if home else None
 
     def home(self, *, make: bool = False) -> str | None:
         """Return the state folder outside the task, which is not shown to agents, or ``None``."""

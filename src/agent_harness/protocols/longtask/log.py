@@ -117,14 +117,9 @@ _SERIOUS = ("worker_failed", "needs_human")
 
 def rows(layout: LongTaskLayout) -> Iterator[JsonObject]:
     """Yield the events as rows for a log view, newest first."""
-    from agent_harness.kernel import journal
-
-    for path in reversed(days(layout)):
-        for line in journal.backwards(path):
-            record = _record(line, ("type", "at"))
-            if record is not None:
-                level = "CRITICAL" if record["type"] in _SERIOUS else "IMPORTANT"
-                yield {**record, "log": "events", "ts": record["at"], "level": level, "message": _said(record)}
+    for event in newest_first(layout):
+        level = "CRITICAL" if event.type in _SERIOUS else "IMPORTANT"
+        yield {**event.raw, "log": "events", "ts": event.at, "level": level, "message": _said(event.raw)}
 
 
 def told(line: str) -> tuple[str, str] | None:
@@ -151,10 +146,9 @@ def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
     from agent_harness.kernel import journal
 
     kind = record["type"]
-    home = layout.home(make=kind == "worker_started") if kind in _DECIDING else None
-    if home is None or worker_speaks(layout):
+    path = layout.outside(_COURSE, make=kind == "worker_started") if kind in _DECIDING else None
+    if path is None or worker_speaks(layout):
         return
-    path = os.path.join(home, _COURSE)
     if not any(True for _ in _course(layout, task_id)):
         if kind != "worker_started":
             return
@@ -166,17 +160,16 @@ def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
 
 def begin_anew(layout: LongTaskLayout) -> None:
     """Delete the saved events of an earlier task, because a new task replaces it."""
-    home = layout.home()
-    if home and os.path.lexists(os.path.join(home, _COURSE)):
-        os.unlink(os.path.join(home, _COURSE))
+    path = layout.outside(_COURSE)
+    if path and os.path.lexists(path):
+        os.unlink(path)
 
 
 def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
     """Yield the task's events that are saved outside the task directory, newest first."""
     from agent_harness.kernel import journal
 
-    home = layout.home()
-    path = os.path.join(home, _COURSE) if home else ""
+    path = layout.outside(_COURSE) or ""
     if os.path.isfile(path):
         found = (_record(line, ("type", "at")) for line in journal.backwards(path))
         yield from (each for each in found if each is not None and each.get("task") == task_id)

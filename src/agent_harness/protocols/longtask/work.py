@@ -132,9 +132,8 @@ class SliceWork:
         self._guard = CriteriaGuard(slice_.layout, task)
         self._guard.keep()
         self._guard.look_around()
-        home = slice_.layout.home()
         self._now = NowRecord(
-            os.path.join(home, "now.json") if home else None,
+            slice_.layout.outside("now.json"),
             item=task.id,
             title=task.title,
             agent=plan.worker,

@@ -23,8 +23,6 @@ from agent_harness.protocols.longtask.verbs import scheduling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
     from agent_harness.protocols.longtask.options import RunOptions
@@ -69,8 +67,8 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
             from agent_harness.session import ledger
 
             ledger.prune_outputs(layout.verdicts)
-        home = layout.home()
-        if home and os.path.lexists(os.path.join(home, "slice.json")):
+        left = layout.outside("slice.json")
+        if left and os.path.lexists(left):
             from agent_harness.protocols.longtask.criteria_guard import CriteriaGuard
 
             if guard := CriteriaGuard.left_by(layout, task):
@@ -139,16 +137,11 @@ def _prepared(
                 return store.change(prepared_by)
             except NoRoom as full:
                 if not agent_slot.waits:
-                    waiting.enter_context(_shown_as_waiting(store.layout, full))
+                    from agent_harness.session import now
+
+                    waiting.enter_context(now.waiting(store.layout.outside("now.json", make=True), full, can=()))
                 agent_slot.tell(full.message)
                 time.sleep(LOOK_SECONDS)
-
-
-def _shown_as_waiting(layout: LongTaskLayout, full: NoRoom) -> AbstractContextManager[None]:
-    from agent_harness.session import now
-
-    home = layout.home(make=True)
-    return now.waiting(os.path.join(home, "now.json") if home else None, full, can=())
 
 
 def prepare(

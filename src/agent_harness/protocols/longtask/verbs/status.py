@@ -67,12 +67,9 @@ def _word(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> Jso
 
 def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
     """Return the status rows about the running slice, or about a slice that ended without a record."""
-    home = layout.home()
-    if home is None:
-        return []
     from agent_harness.session import now
 
-    return [("now", each.line()) for each in now.read(home)]
+    return [("now", each.line()) for each in now.read(layout.home())]
 
 
 def explain(layout: LongTaskLayout) -> None:
