@@ -47,17 +47,6 @@ def leaves(layout: LongTaskLayout) -> bool:
     return not os.path.isfile(layout.checkpoint)
 
 
-def replace_link(path: str, content: bytes) -> None:
-    """Replace a symbolic link with a regular file, atomically. The target of the link stays unchanged."""
-    temporary = files.temporary_name(path)
-    files.replace(temporary, content)
-    try:
-        os.rename(temporary, path)
-    except OSError as error:
-        files.unlink(temporary)
-        raise files.refusal(path, "written", error) from None
-
-
 def read_json(path: str) -> Any:
     """Return the value in a JSON file. Raise ``UnreadableFile`` if the file is missing or is not JSON."""
     try:
@@ -373,10 +362,7 @@ class LongTaskStore:
         unedited()
         if change.archived:
             log.add_to_archive(self.layout, change.task, change.archived, change.at)
-        if leaves(self.layout):
-            replace_link(self.layout.checkpoint, content)
-        else:
-            files.replace(self.layout.checkpoint, content, before=unedited)
+        files.replace(self.layout.checkpoint, content, before=unedited, follow=not leaves(self.layout))
 
     def event(self, record: JsonObject) -> bool:
         """Append one event to the log. If the event does not fit the schema, print a warning and return False."""
