@@ -349,7 +349,7 @@ class Objection(RecordView):
     @property
     def stands(self) -> bool:
         """True while the weakened file is as the agent left it. An edit by a person ends the objection."""
-        return digest_of(content_of(self.path)) == self.raw["after"]
+        return digest_of(self.path) == self.raw["after"]
 
 
 def standing(layout: LongTaskLayout) -> list[Objection]:
@@ -372,16 +372,11 @@ def written(layout: LongTaskLayout) -> list[Objection]:
     ]
 
 
-def content_of(path: str) -> bytes | None:
-    """Return the content of a regular file, or ``None`` for any other or unreadable file."""
-    try:
-        return files.read_bytes(path)
-    except (HarnessError, OSError, ValueError):
-        return None
-
-
-def digest_of(content: bytes | None) -> str:
-    """Return the SHA-256 digest, or an empty string for ``None``."""
+def digest_of(path: str) -> str:
+    """Return the SHA-256 digest of a regular file, or an empty string for any other or unreadable file."""
     from agent_harness.kernel import digest
 
-    return "" if content is None else digest.sha256(content)
+    try:
+        return digest.sha256(files.read_bytes(path))
+    except (HarnessError, OSError, ValueError):
+        return ""

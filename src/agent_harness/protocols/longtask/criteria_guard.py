@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import files
+from agent_harness.kernel import digest, files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process.sandbox import settings_from
@@ -117,7 +117,7 @@ class CriteriaGuard:
         """Write the objections to the criteria, after the agent has ended."""
         found = [each for guarded in self._guarded for each in self._objections(guarded)]
         oldest = {(each.criterion, each.path): each for each in [*found, *self._standing]}
-        now = [{**each.raw, "after": criteria.digest_of(criteria.content_of(each.path))} for each in oldest.values()]
+        now = [{**each.raw, "after": criteria.digest_of(each.path)} for each in oldest.values()]
         kept = [each for each in now if each["after"] != each["before"]]
         if kept or criteria.written(self._layout):
             if os.path.islink(self._layout.sessions):
@@ -136,13 +136,14 @@ class CriteriaGuard:
         if tree is None:
             return []
         found = findings_since(guarded.kept, guarded.command, tree, may_change=self._may_change)
+        contents = guarded.kept.contents
         by_path = {str(each.data["path"]): _plain(each.message) for each in found if each.severity == CRITICAL}
         return [
             Objection(
                 {
                     "criterion": guarded.criterion,
                     "path": os.path.join(guarded.folder, path),
-                    "before": criteria.digest_of(guarded.kept.contents.get(path)),
+                    "before": digest.sha256(contents[path]) if path in contents else "",
                     "message": message,
                 }
             )
