@@ -102,15 +102,8 @@ def _warn_of_stranger(allowed: list[str], worker: str | None) -> None:
 
 
 def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
-    return {
-        "decision": "wait",
-        "reason": "task lock is active",
-        "dryRun": False,
-        "status": checkpoint.status,
-        "waitSeconds": held.wait_seconds,
-        "worker": None,
-        "lock": held.info,
-    }
+    found = SchedulingDecision("wait", "task lock is active", held.wait_seconds)
+    return {**_head(found, checkpoint), "worker": None, "lock": held.info}
 
 
 # ---- before the worker starts
@@ -156,13 +149,13 @@ def prepare(
     scheduling.log_decision(change, found, change.checkpoint)
     if found.decision != "run":
         said = scheduling.rate_limits(change.layout, change.task, change.checkpoint, change.now)
-        return Prepared({**_head(found, change, dry_run), "worker": None, **said}, change.task)
+        return Prepared({**_head(found, change.checkpoint, dry_run), "worker": None, **said}, change.task)
     scheduling.reopen(change)
     _end_cooldowns(change)
     requested, worker, fallback, cooldown = _choose(change, options)
     if worker is None:
         return Prepared(_wait_for_cooldown(change, requested, fallback, cooldown or Cooldown({}), dry_run), change.task)
-    prepared = Prepared(_head(found, change, dry_run), change.task)
+    prepared = Prepared(_head(found, change.checkpoint, dry_run), change.task)
     prepared.requested, prepared.fallback = requested, fallback
     prepared.plan = adapters.plan(worker, change.task, change.layout, options)
     if agent_slot and (fields := adapters.unfilled_for(worker, change.task)):
@@ -187,12 +180,12 @@ def prepare(
     return prepared
 
 
-def _head(found: SchedulingDecision, change: CheckpointChange, dry_run: bool) -> JsonObject:
+def _head(found: SchedulingDecision, checkpoint: Checkpoint, dry_run: bool = False) -> JsonObject:
     return {
         "decision": found.decision,
         "reason": found.reason,
         "dryRun": dry_run,
-        "status": change.checkpoint.status,
+        "status": checkpoint.status,
         "waitSeconds": found.wait_seconds,
     }
 
@@ -231,21 +224,14 @@ def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | N
 def _ask_to_fill_in(change: CheckpointChange, requested: str, fields: str) -> JsonObject:
     found = SchedulingDecision("needs-human", f"{fields}; then run the same command again")
     change.event("needs_human", reason=found.reason, nextStep=change.checkpoint.next_step)
-    return {**_head(found, change, dry_run=False), "worker": None, "requestedWorker": requested}
+    return {**_head(found, change.checkpoint), "worker": None, "requestedWorker": requested}
 
 
 def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: str) -> JsonObject:
     """Log and return the answer that no agent slot is free. The scheduler retries the slice later."""
     change.event("run_skipped", worker=worker, reason=why, waitSeconds=SLOT_SECONDS)
-    return {
-        "decision": "wait",
-        "reason": why,
-        "dryRun": False,
-        "status": change.checkpoint.status,
-        "waitSeconds": SLOT_SECONDS,
-        "worker": None,
-        "requestedWorker": requested,
-    }
+    found = SchedulingDecision("wait", why, SLOT_SECONDS)
+    return {**_head(found, change.checkpoint), "worker": None, "requestedWorker": requested}
 
 
 def _wait_for_cooldown(
@@ -259,11 +245,7 @@ def _wait_for_cooldown(
     reason = f"{requested} is rate-limited until {cooldown.raw.get('blockedUntil')}"
     change.event("run_skipped", worker=requested, reason=reason, blockedUntil=text, waitSeconds=wait)
     return {
-        "decision": "wait",
-        "reason": reason,
-        "dryRun": dry_run,
-        "status": change.checkpoint.status,
-        "waitSeconds": wait,
+        **_head(SchedulingDecision("wait", reason, wait), change.checkpoint, dry_run),
         "worker": None,
         "requestedWorker": requested,
         "workerCooldown": cooldown.raw,
