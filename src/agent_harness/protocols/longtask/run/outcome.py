@@ -119,24 +119,31 @@ def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) 
 
     from agent_harness.verification.grade import ASKS_IF_DONE
 
-    raw, place = change.checkpoint.raw, shlex.quote(change.layout.root)
-    raw["status"] = "needs-human"
-    raw["blockedUntil"] = None
-    raw["blocker"] = {
-        "type": "manual",
-        "source": "manual",
-        "message": f"{', '.join(named)}: {ASKS_IF_DONE}",
-        "observedAt": change.at,
-        "retryAfterSeconds": None,
-        "requiresHuman": True,
-    }
-    raw["nextStep"] = (
+    place = shlex.quote(change.layout.root)
+    _ask(change, "manual", "manual", f"{', '.join(named)}: {ASKS_IF_DONE}")
+    change.checkpoint.raw["nextStep"] = (
         f"If it is done: lth record {place} --status done. If it is not: lth record {place} --status active "
         "--note 'what is missing'"
     )
-    change.touch()
     named_worker = {"worker": worker} if worker else {}
     change.event("checkpoint_written", status="needs-human", reason=NOTHING_CHANGED, **named_worker)
+
+
+def _ask(change: CheckpointChange, kind: str, source: str, message: str, **members: str) -> None:
+    """Set the status to `needs-human`, with a blocker that says why."""
+    raw = change.checkpoint.raw
+    raw["status"] = "needs-human"
+    raw["blockedUntil"] = None
+    raw["blocker"] = {
+        "type": kind,
+        "source": source,
+        "message": message,
+        "observedAt": change.at,
+        "retryAfterSeconds": None,
+        "requiresHuman": True,
+        **members,
+    }
+    change.touch()
 
 
 def withdraw_claim(
@@ -160,19 +167,9 @@ def withdraw_claim(
 
 def ask_about_damage(change: CheckpointChange, worker: str) -> None:
     """Set the status to `needs-human` because the agent damaged the checkpoint file, which was restored."""
-    raw = change.checkpoint.raw
-    raw["status"] = "needs-human"
-    raw["blockedUntil"] = None
-    raw["blocker"] = {
-        "type": "unknown",
-        "source": worker if worker in schema.SOURCES else "manual",
-        "message": f"{worker} left an invalid checkpoint; it was kept as {change.damaged}",
-        "observedAt": change.at,
-        "retryAfterSeconds": None,
-        "requiresHuman": True,
-        "worker": worker,
-    }
-    change.touch()
+    source = worker if worker in schema.SOURCES else "manual"
+    message = f"{worker} left an invalid checkpoint; it was kept as {change.damaged}"
+    _ask(change, "unknown", source, message, worker=worker)
     change.event("checkpoint_written", status="needs-human", reason="worker left an invalid checkpoint", worker=worker)
 
 
