@@ -12,7 +12,7 @@ import sys
 from agent_harness.errors import HarnessError, StateDamaged
 from agent_harness.kernel import files
 from agent_harness.kernel.json import dollars, jsontext, number_below, token_count
-from agent_harness.protocols.longtask import records
+from agent_harness.protocols.longtask import records, schema
 from agent_harness.protocols.longtask.layout import ARCHIVE, LongTaskLayout
 from agent_harness.protocols.longtask.records import EvidenceItem, LogEvent
 
@@ -60,7 +60,7 @@ def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) 
 
     Events about the cost or the end of ``task_id`` are also saved outside the task. If the clock was set back, the file
     of the newest day is used, so that the latest event is always the last line of the last file."""
-    misfits = records.event_problems(record)
+    misfits = schema.misfits(record, schema.RUN_EVENT, "event")
     at = record.get("at")
     if not misfits and (not isinstance(at, str) or records.moment(at) is None):
         misfits = [f"event.at must be a timestamp, got {at}"]

@@ -389,14 +389,6 @@ def unfilled(task: object) -> list[str]:
     ]
 
 
-def event_problems(record: object) -> list[str]:
-    return schema.misfits(record, schema.RUN_EVENT, "event")
-
-
-def manifest_problems(record: object) -> list[str]:
-    return schema.misfits(record, schema.EVIDENCE_MANIFEST, "manifest")
-
-
 def _task_problems(task: object) -> list[str]:
     found = _structure(task, schema.TASK, "task")
     if isinstance(task, dict) and not (isinstance(task.get("successCriteria"), list) and task["successCriteria"]):

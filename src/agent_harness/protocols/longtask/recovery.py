@@ -56,8 +56,6 @@ ROWS: Sequence[LeftoverRow] = (
 ``start again`` and ``go on`` both run the slice that ``nextStep`` describes.
 """
 
-_ENDS = frozenset(("worker_completed", "worker_failed"))
-
 
 def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
     return next(
@@ -71,7 +69,7 @@ def is_unfinished(events: Iterable[LogEvent]) -> bool:
     """Return True if the last agent that was started has no end event. The events are given oldest first."""
     running = False
     for event in events:
-        running = event.type == "worker_started" or (running and event.type not in _ENDS)
+        running = event.type == "worker_started" or (running and event.type not in log.ENDS)
     return running
 
 

@@ -19,6 +19,8 @@ SOURCES = ("openclaw-provider", "codex-cli", "kimi-cli", "scheduler", "external-
 REASONS = ("rate_limit", "auth_error", "test_failure", "missing_context", "external", "manual", "unknown")
 METRICS = ("manual", "command", "output_contains", "llm_judge", "custom")
 CATEGORIES = ("time", "cost", "safety", "scope", "quality", "privacy", "other")
+SCHEDULERS = {"openclaw": "openclaw-cron", "none": "manual", "openclaw-cron": "openclaw-cron", "manual": "manual"}
+"""Canonical names of schedulers, by accepted name."""
 SANDBOXES = ("read-only", "workspace-write", "danger-full-access")
 EVIDENCE_TYPES = (
     "test",

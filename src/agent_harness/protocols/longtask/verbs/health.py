@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import HarnessError
-from agent_harness.protocols.longtask import claim
+from agent_harness.protocols.longtask import claim, schema
 from agent_harness.protocols.longtask.options import RunOptions
 from agent_harness.protocols.longtask.run import adapters, forbidden
 from agent_harness.protocols.longtask.store import LongTaskStore
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from agent_harness.protocols.longtask.records import Checkpoint, Contract
 
 
-SCHEDULERS = ("openclaw-cron", "manual")
-_SCHEDULER_ALIASES = {"openclaw": "openclaw-cron", "none": "manual"}
 _PROBE_SECONDS = 3.0
 _RANK = {"pass": 0, "warn": 1, "fail": 2}
 
@@ -64,7 +62,7 @@ def _report(layout: LongTaskLayout) -> JsonObject:
 def scheduler_of(task: Contract) -> str:
     """Return the canonical name of the task's scheduler. An unknown name is returned unchanged."""
     if named := task.section("scheduler").text("type"):
-        return _SCHEDULER_ALIASES.get(named.strip(), named.strip())
+        return schema.SCHEDULERS.get(named.strip(), named.strip())
     return "openclaw-cron" if adapters.normalised(task.policy.preferred or "") == adapters.DIRECT else "manual"
 
 
@@ -121,7 +119,7 @@ def _scheduler(task: Contract) -> JsonObject:
     name = scheduler_of(task)
     every = task.section("scheduler").raw.get("every")
     members = {"scheduler": name, "every": every if isinstance(every, str) else None}
-    if name in SCHEDULERS:
+    if name in schema.SCHEDULERS.values():
         return _check("scheduler-config", "pass", f"{name} starts the slices", **members)
     return _check("scheduler-config", "warn", f"unknown scheduler type: {name}", **members)
 

@@ -10,7 +10,7 @@ import shlex
 
 from agent_harness.errors import Busy, HarnessError, UsageError
 from agent_harness.kernel import clock, files, project_signs
-from agent_harness.protocols.longtask import evidence, log, records
+from agent_harness.protocols.longtask import evidence, log, records, schema
 from agent_harness.protocols.longtask.layout import file_stamp
 from agent_harness.protocols.longtask.records import FILL_IN
 from agent_harness.protocols.longtask.run import adapters, forbidden
@@ -58,9 +58,9 @@ def _choices(layout: LongTaskLayout, options: InitOptions) -> Choices:
     fallback = _worker(options.fallback_worker)
     for_itself = options.command and fallback != LOCAL  # --command implies its worker, unless the fallback takes it
     worker = _worker(options.worker) or (LOCAL if for_itself else words["worker"])
-    if options.scheduler is not None and options.scheduler not in SCHEDULERS:
+    if options.scheduler is not None and options.scheduler not in schema.SCHEDULERS:
         raise UsageError(f"Unknown scheduler: {options.scheduler}. Expected one of openclaw-cron, manual")
-    scheduler = SCHEDULERS.get(options.scheduler or "") or words["scheduler"]
+    scheduler = schema.SCHEDULERS.get(options.scheduler or "") or words["scheduler"]
     task_id = id_of(os.path.basename(layout.root))
     choices = Choices(options.template, task_id, scheduler, worker, fallback)
     if options.command and LOCAL not in choices.workers:
@@ -215,9 +215,6 @@ TEMPLATES: dict[str, dict[str, str]] = {
 
 EXAMPLES = ("example-coding", "example-video-analysis", "resume-demo")
 """Names of the complete example tasks that are shipped. An example is copied unchanged."""
-
-SCHEDULERS = {"openclaw": "openclaw-cron", "none": "manual", "openclaw-cron": "openclaw-cron", "manual": "manual"}
-"""Canonical names of schedulers, by accepted name."""
 
 CONSTRAINT = {
     "id": "bounded-runs",

@@ -10,7 +10,7 @@ import os
 from agent_harness.errors import Superseded, VerificationFailed
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import jsontext
-from agent_harness.protocols.longtask import evidence, log, records
+from agent_harness.protocols.longtask import evidence, log, records, schema
 from agent_harness.protocols.longtask.layout import OutsideTask, file_stamp
 from agent_harness.protocols.longtask.store import InvalidTask, LongTaskStore
 
@@ -208,7 +208,7 @@ def _gather(change: CheckpointChange, options: EvidenceOptions, action: ViewActi
     place = _place(change, options.type, options.manifest_path)
     item = evidence.in_order({**given, "observedAt": given["observedAt"] or change.at, "manifestPath": place})
     manifest = {"schemaVersion": 1, "taskId": change.task.id, "recordedAt": change.at, "evidence": item}
-    if misfits := records.manifest_problems(manifest):
+    if misfits := schema.misfits(manifest, schema.EVIDENCE_MANIFEST, "manifest"):
         raise InvalidTask(misfits)
     change.keep(place, jsontext.dumps(manifest))
     archived = evidence.add(change, item)
