@@ -62,21 +62,9 @@ def _choices(layout: LongTaskLayout, options: InitOptions) -> Choices:
         raise UsageError(f"Unknown scheduler: {options.scheduler}. Expected one of openclaw-cron, manual")
     scheduler = schema.SCHEDULERS.get(options.scheduler or "") or words["scheduler"]
     task_id = id_of(os.path.basename(layout.root))
-    choices = Choices(options.template, task_id, scheduler, worker, fallback)
+    choices = Choices(options, task_id, scheduler, worker, fallback)
     if options.command and LOCAL not in choices.workers:
         log.warn(f"--command was ignored, because the worker {worker} does not use it; use --worker {LOCAL}")
-    choices.cwd = options.cwd and forbidden.expanded(options.cwd, os.getcwd())
-    choices.command = options.command
-    choices.objective, choices.proof = options.objective, options.criterion_command
-    choices.criterion = options.criterion or (options.criterion_command and f"{options.criterion_command} ends with 0")
-    choices.sandbox = options.sandbox
-    own = dict.fromkeys((each for each in choices.workers if each != "kimi-cli"), options.model)
-    job = {scheduler: options.scheduler_model, "local-command": None}
-    choices.models = {**own, "kimi-cli": options.kimi_model, **job}
-    choices.timeout_seconds = options.timeout_seconds
-    choices.every = options.every or choices.every
-    choices.name = options.name or choices.name
-    choices.scheduler_timeout_seconds = options.scheduler_timeout_seconds or choices.scheduler_timeout_seconds
     return choices
 
 
@@ -229,25 +217,27 @@ _ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.
 
 
 class Choices:
-    """Validated options for a new task. Only ``template`` and ``worker`` are always set."""
+    """Options for a new task, with the values that follow from them."""
 
-    def __init__(self, template: str, task_id: str, scheduler: str, worker: str, fallback: str | None) -> None:
-        self.template = template
+    def __init__(self, options: InitOptions, task_id: str, scheduler: str, worker: str, fallback: str | None) -> None:
+        self.template = options.template
         self.task_id = task_id
         self.scheduler = scheduler
         self.worker = worker
         self.fallback = fallback
-        self.cwd: str | None = None  # absolute
-        self.command: str | None = None
-        self.objective: str | None = None
-        self.criterion: str | None = None
-        self.proof: str | None = None  # the command that decides the criterion
-        self.sandbox: str | None = None
-        self.models: dict[str, str | None] = {}  # by worker; for the scheduler's job by its scheduler
-        self.timeout_seconds: int | None = None
-        self.every = "30m"
-        self.name = f"{task_id}-tick"
-        self.scheduler_timeout_seconds = 300
+        self.cwd = options.cwd and forbidden.expanded(options.cwd, os.getcwd())
+        self.command = options.command
+        self.objective = options.objective
+        self.proof = options.criterion_command  # decides the criterion
+        self.criterion = options.criterion or (self.proof and f"{self.proof} ends with 0")
+        self.sandbox = options.sandbox
+        own = dict.fromkeys((each for each in self.workers if each != "kimi-cli"), options.model)
+        job = {scheduler: options.scheduler_model, "local-command": None}
+        self.models = {**own, "kimi-cli": options.kimi_model, **job}  # by worker; of the job by its scheduler
+        self.timeout_seconds = options.timeout_seconds
+        self.every = options.every or "30m"
+        self.name = options.name or f"{task_id}-tick"
+        self.scheduler_timeout_seconds = options.scheduler_timeout_seconds or 300
 
     @property
     def workers(self) -> list[str]:
