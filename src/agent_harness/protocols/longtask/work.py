@@ -238,11 +238,14 @@ class SliceWork:
         return ClaimCheck(verified={text: self.slice.verify(self.known, text)} if text else {})
 
     def accepted(self, ruling: ClaimCheck) -> Answer:
-        return self._finalized_well(ruling)
+        try:
+            return self._answer(*self.slice.succeeded(self.known, ruling.verified, fallback=self.is_stand_in))
+        except LeaseGone:
+            return self._lost()
 
     def rejected(self, ruling: ClaimCheck, ending: Ending | None) -> Answer:
         """Record a slice that ended well, but whose claim of `done` must be withdrawn."""
-        return self._finalized_well(ruling)
+        return self.accepted(ruling)
 
     def unfinished(self, ending: Ending) -> Answer:
         try:
@@ -257,22 +260,17 @@ class SliceWork:
             raise AssertionError("a worker is settled once its output is kept")
         return self.attempt
 
-    def _finalized_well(self, ruling: ClaimCheck) -> Answer:
-        try:
-            return self._answer(*self.slice.succeeded(self.known, ruling.verified, fallback=self.is_stand_in))
-        except LeaseGone:
-            return self._lost()
-
     def _finalized_badly(self) -> Answer:
         ended, slice_ = self.known, self.slice
         if ended.ran.stopped:
             return self._answer({"status": slice_.cut_short(ended)}, ended.ran.exit_code)
-        slice_.classify(ended)
+        prepared = slice_.prepared
+        ended.classify(prepared.task, slice_.options.codex_session_path, prepared.prompt, slice_.layout.root)
         self._agree_on_the_end(ended)
         if ended.known_class.told_until:
             until = spoken_end(str(ended.known_class.blocked_until), ended.known_class.told_until)
             log.tell(f"lth: {ended.worker}: rate-limited until {until}")
-        name = slice_.prepared.fallback
+        name = prepared.fallback
         if name and ended.limited and not self.is_stand_in and not slice_.interruption.number:
             return _taken_over(slice_, ended, name)
         return self._answer(slice_.failed(ended, earliest=self.is_stand_in), ended.ran.exit_code)

@@ -92,9 +92,6 @@ class Slice:
             self._log({"kind": "worker_failed", "worker": ran.plan.worker, "status": "needs-human", "reason": reason})
             raise
 
-    def classify(self, attempt: WorkerResult) -> None:
-        attempt.classify(self.prepared.task, self.options.codex_session_path, self.prepared.prompt, self.layout.root)
-
     # ---- its end
 
     def change(self, act: Callable[[CheckpointChange], T], *ended: WorkerResult) -> T:
@@ -235,18 +232,19 @@ class Slice:
             members["handoffPath"] = write_handoff(change, names, attempt.items, git)
         return members
 
-    def _cut_short(self, change: CheckpointChange, attempt: WorkerResult) -> str:
-        """Record that a signal stopped the agent: keep its output and progress, and withdraw its claim of `done`."""
-        if change.damaged:
-            outcome.ask_about_damage(change, attempt.worker)
-        outcome.keep_output(change, attempt.worker, attempt.items)
-        if change.checkpoint.status == "done":
-            change.verdict = self._line(attempt, None, claimed=True, code="cut_short")
-            outcome.withdraw_claim(change, attempt.worker, [])
-        return change.checkpoint.status
-
     def cut_short(self, attempt: WorkerResult) -> str:
-        return self.change(lambda change: self._cut_short(change, attempt), attempt)
+        """Record that a signal stopped the agent: keep its output and progress, and withdraw its claim of `done`."""
+
+        def stopped(change: CheckpointChange) -> str:
+            if change.damaged:
+                outcome.ask_about_damage(change, attempt.worker)
+            outcome.keep_output(change, attempt.worker, attempt.items)
+            if change.checkpoint.status == "done":
+                change.verdict = self._line(attempt, None, claimed=True, code="cut_short")
+                outcome.withdraw_claim(change, attempt.worker, [])
+            return change.checkpoint.status
+
+        return self.change(stopped, attempt)
 
     def lost(self, attempt: WorkerResult) -> Answer:
         """Log the end of a run that lost its lease. Only the lease's new owner may write the checkpoint file."""
