@@ -310,7 +310,10 @@ class LongTaskStore:
                 unedited()
                 ledger.write(self.layout.ledger(), change.verdict)
             if content is not None:
-                self._write_checkpoint(change, content, unedited)
+                unedited()
+                if change.archived:
+                    log.add_to_archive(self.layout, change.task, change.archived, change.at)
+                files.replace(self.layout.checkpoint, content, before=unedited, follow=not leaves(self.layout))
         except files.EditedMeanwhile:
             for path in written:  # nothing refers to them
                 os.unlink(path)
@@ -357,12 +360,6 @@ class LongTaskStore:
         if len(content) > files.MAX_BYTES:
             raise InvalidTask([f"checkpoint would be larger than {files.MAX_BYTES >> 20} MiB"])
         return content
-
-    def _write_checkpoint(self, change: CheckpointChange, content: bytes, unedited: Callable[[], None]) -> None:
-        unedited()
-        if change.archived:
-            log.add_to_archive(self.layout, change.task, change.archived, change.at)
-        files.replace(self.layout.checkpoint, content, before=unedited, follow=not leaves(self.layout))
 
     def event(self, record: JsonObject) -> bool:
         """Append one event to the log. If the event does not fit the schema, print a warning and return False."""

@@ -251,6 +251,7 @@ def id_of(folder: str) -> str:
 
 def contract_of(choices: Choices, now: str) -> JsonObject:
     words = TEMPLATES[choices.template]
+    provider = ["openclaw-provider"] if choices.scheduler == "openclaw-cron" else []
     criterion = {
         "id": "verified-outcome",
         "description": choices.criterion or words["criterion"],
@@ -275,7 +276,7 @@ def contract_of(choices: Choices, now: str) -> JsonObject:
         ),
         **{_config_name(worker): _config(worker, choices) for worker in choices.workers if _config_name(worker)},
         "rateLimitPolicy": {
-            "sources": _sources(choices),
+            "sources": [*provider, *(each for each in choices.workers if each in ("codex-cli", "kimi-cli"))],
             "fallbackWaitSeconds": 14_400,
             "allowHandoffOnRateLimit": True,
         },
@@ -357,8 +358,3 @@ def _config(worker: str, choices: Choices) -> JsonObject:
         sandbox=sandbox,
         timeoutSeconds=choices.timeout_seconds,
     )
-
-
-def _sources(choices: Choices) -> list[str]:
-    provider = ["openclaw-provider"] if choices.scheduler == "openclaw-cron" else []
-    return [*provider, *(worker for worker in choices.workers if worker in ("codex-cli", "kimi-cli"))]

@@ -156,20 +156,21 @@ def gather(
     If the manifest path is outside the task, raise ``OutsideTask`` and write nothing."""
     answer = LongTaskStore(layout).change(lambda change: _gather(change, options, action))
     item = answer["evidence"]
-    manual = _manual_of(layout, item)
+    task, _ = LongTaskStore(layout).load()
+    about = records.EvidenceItem(item)
+    manual = [each.id for each in task.criteria if each.metric == "manual" and about.is_about(each.id)]
     if not log.worker_speaks(layout):
         evidence.note_word(layout, item)
         if manual:
             _say_word(layout, answer["taskId"], manual, item)
     elif manual:
         log.warn(f"the evidence was recorded, but only a person's evidence counts for: {', '.join(manual)}")
-    unknown = _unknown_of(layout, item)
+    unknown = _unknown_of(task, item)
     return ({**answer, "warnings": unknown} if unknown else answer), 0
 
 
-def _unknown_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
+def _unknown_of(task: Contract, item: JsonObject) -> list[str]:
     """Return one line for each criterion that the item names but the task does not have."""
-    task, _ = LongTaskStore(layout).load()
     known = [each.id for each in task.criteria]
     named = dict.fromkeys([item.get("criterionId"), *item.get("criteria", ())])
     return [
@@ -193,13 +194,6 @@ def _say_word(layout: LongTaskLayout, task_id: str, manual: list[str], item: Jso
         of=last.n if last else None,
     )
     ledger.write(layout.ledger(), line)
-
-
-def _manual_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
-    """Return the ids of the manual criteria that the evidence item refers to."""
-    task, _ = LongTaskStore(layout).load()
-    about = records.EvidenceItem(item)
-    return [each.id for each in task.criteria if each.metric == "manual" and about.is_about(each.id)]
 
 
 def _gather(change: CheckpointChange, options: EvidenceOptions, action: ViewAction | None) -> JsonObject:

@@ -35,6 +35,7 @@ def status(layout: LongTaskLayout) -> tuple[str, int]:
     events, _ = store.events()
     found = claim.look(layout, task, held, store.now())
     checkpoint = found.checkpoint
+    working = lease_of(store) == "held" and recovery.is_unfinished(events)
     rows = [
         ("task", f"{task.id}: {task.title}"),
         ("status", checkpoint.status + (f" ({checkpoint.phase})" if checkpoint.phase else "")),
@@ -45,7 +46,7 @@ def status(layout: LongTaskLayout) -> tuple[str, int]:
         *_blockers(checkpoint),
         *(("rate limit", _limit(each)) for each in _rate_limits(task, checkpoint, store)),
         ("evidence", f"{len(items)} item{'' if len(items) == 1 else 's'}"),
-        ("usage", _usage(log.total_usage(events), working=_works(store, events))),
+        ("usage", _usage(log.total_usage(events), working=working)),
         ("last event", _event(events[-1]) if events else "none"),
         ("lease", _lease(store)),
         *_now(layout),
@@ -118,10 +119,6 @@ def _limit(found: JsonObject) -> str:
 
     until = spoken_end(found["untilLocal"], found.get("toldUntil"))
     return f"{found['worker']} until {until}; to continue now: {found['lift']}"
-
-
-def _works(store: LongTaskStore, events: list[LogEvent]) -> bool:
-    return lease_of(store) == "held" and recovery.is_unfinished(events)
 
 
 def _usage(spent: JsonObject, *, working: bool) -> str:
