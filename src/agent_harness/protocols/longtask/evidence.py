@@ -29,20 +29,8 @@ if TYPE_CHECKING:
 
 
 ORDER = (
-    "type",
-    "path",
-    "criterionId",
-    "criteria",
-    "source",
-    "observedAt",
-    "command",
-    "exitCode",
-    "status",
-    "text",
-    "output",
-    "note",
-    "summary",
-    "manifestPath",
+    *("type", "path", "criterionId", "criteria", "source", "observedAt", "command", "exitCode", "status", "text"),
+    *("output", "note", "summary", "manifestPath"),
 )
 """Names of the members of an evidence item, in the order in which the members are written."""
 

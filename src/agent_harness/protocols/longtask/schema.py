@@ -23,31 +23,13 @@ SCHEDULERS = {"openclaw": "openclaw-cron", "none": "manual", "openclaw-cron": "o
 """Canonical names of schedulers, by accepted name."""
 SANDBOXES = ("read-only", "workspace-write", "danger-full-access")
 EVIDENCE_TYPES = (
-    "test",
-    "screenshot",
-    "video-clip",
-    "transcript",
-    "benchmark",
-    "review-note",
-    "worker-output",
-    "codex-session",
-    "handoff",
-    "artifact",
+    *("test", "screenshot", "video-clip", "transcript", "benchmark", "review-note", "worker-output", "codex-session"),
+    *("handoff", "artifact"),
 )
 EVENT_TYPES = (
-    "tick_started",
-    "run_skipped",
-    "needs_human",
-    "worker_prompt_generated",
-    "worker_started",
-    "worker_completed",
-    "worker_failed",
-    "failure_classified",
-    "rate_limited",
-    "checkpoint_written",
-    "progress_recorded",
-    "evidence_recorded",
-    "handoff_written",
+    *("tick_started", "run_skipped", "needs_human", "worker_prompt_generated", "worker_started", "worker_completed"),
+    *("worker_failed", "failure_classified", "rate_limited", "checkpoint_written", "progress_recorded"),
+    *("evidence_recorded", "handoff_written"),
 )
 _WORKERS_AS_SOURCE = ("local-command", "openclaw-direct-model", "manual-review")  # other programs wrote them; 3.2
 
@@ -166,12 +148,7 @@ TASK = _object(
         "rateLimitPolicy": _RATE_LIMIT_POLICY,
         "createdAt": _TEXT,
     },
-    "schemaVersion",
-    "id",
-    "title",
-    "domain",
-    "objective",
-    "successCriteria",
+    *("schemaVersion", "id", "title", "domain", "objective", "successCriteria"),
 )
 
 EVIDENCE_ITEM = _object(
@@ -249,11 +226,7 @@ CHECKPOINT = _object(
         "workerCooldowns": {"type": "object", "additionalProperties": _COOLDOWN},
         "updatedAt": _FULL_TEXT,
     },
-    "schemaVersion",
-    "taskId",
-    "status",
-    "nextStep",
-    "updatedAt",
+    *("schemaVersion", "taskId", "status", "nextStep", "updatedAt"),
 )
 
 RUN_EVENT = _object(
@@ -280,10 +253,7 @@ RUN_EVENT = _object(
 
 EVIDENCE_MANIFEST = _object(
     {"schemaVersion": _VERSION, "taskId": _FULL_TEXT, "recordedAt": _FULL_TEXT, "evidence": EVIDENCE_ITEM},
-    "schemaVersion",
-    "taskId",
-    "recordedAt",
-    "evidence",
+    *("schemaVersion", "taskId", "recordedAt", "evidence"),
 )
 
 

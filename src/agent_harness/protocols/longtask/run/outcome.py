@@ -16,11 +16,7 @@ import os
 import re
 
 from agent_harness.kernel import clock
-from agent_harness.protocols.longtask import (
-    evidence,
-    records,
-    schema,
-)
+from agent_harness.protocols.longtask import evidence, records, schema
 from agent_harness.protocols.longtask.records import moment
 from agent_harness.protocols.longtask.run.forbidden import expanded
 
@@ -45,13 +41,7 @@ NEXT_STEPS: dict[str, str] = {
 """Next step to write to the checkpoint file for each failure class, if the agent did not write a next step."""
 
 _AUTHORED = (
-    "status",
-    "nextStep",
-    "currentPhase",
-    "lastCompletedStep",
-    "blocker",
-    "blockedUntil",
-    "activeFiles",
+    *("status", "nextStep", "currentPhase", "lastCompletedStep", "blocker", "blockedUntil", "activeFiles"),
     "openQuestions",
 )
 _LONGEST_NOTE = 500

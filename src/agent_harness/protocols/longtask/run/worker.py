@@ -11,12 +11,7 @@ from collections.abc import Callable, Mapping
 
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent, Brief, Turn
-from agent_harness.agents.command import (
-    CommandLineAgent,
-    Printed,
-    Refusal,
-    no_refusal,
-)
+from agent_harness.agents.command import CommandLineAgent, Printed, Refusal, no_refusal
 from agent_harness.agents.events import Event, Finished
 from agent_harness.errors import HarnessError, ToolMissing
 from agent_harness.kernel import clock
