@@ -137,7 +137,7 @@ class SliceWork:
             item=task.id,
             title=task.title,
             agent=plan.worker,
-            left_usd={"session": plan.bounds.max_cost_usd},
+            left_usd={"session": plan.max_cost_usd},
         )
         agent = Startable(agent_of(plan, self._printed, self._refusal), plan, slice_.must_stop)
         self._agent = agent
@@ -149,7 +149,7 @@ class SliceWork:
             transcript=Path(place.transcript),
             timeout_seconds=float(plan.timeout_seconds),
             recording=place.recording(),
-            silence_seconds=plan.bounds.response_seconds,
+            silence_seconds=plan.response_seconds,
             stop_requested=lambda: "stopped" if slice_.must_stop() else None,
             starts=claim.start_count(slice_.layout, task),
             now=self._now,
@@ -167,7 +167,7 @@ class SliceWork:
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
         plan, lock = self.plan, self.slice.lock
-        left = max(0.0, plan.bounds.max_cost_usd - so_far.used.budget_usd())
+        left = max(0.0, plan.max_cost_usd - so_far.used.budget_usd())
         found = {"LTH_TASK_DIR": self.slice.layout.root, "LTH_WORKER": plan.worker, "LTH_RUN_ID": lock.run_id}
         return TurnRequest(
             brief=Brief(
@@ -379,10 +379,10 @@ def _signal_name(number: int) -> str:
 
 
 def _limits(plan: Plan) -> SessionLimits:
-    window = plan.bounds.window_tokens
+    window = plan.window_tokens
     return SessionLimits(
         timeout_seconds=float(plan.timeout_seconds),
-        budgets=(BudgetLimit(name="Slice", limit_usd=plan.bounds.max_cost_usd),),
+        budgets=(BudgetLimit(name="Slice", limit_usd=plan.max_cost_usd),),
         model=plan.model,
         context=ContextWindow(window_tokens=window, wrap_up_message=WRAP_UP),
         stall=Stall(window_tokens=window, force_stop_message=STUCK),

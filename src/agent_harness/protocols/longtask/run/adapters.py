@@ -69,15 +69,6 @@ class PlanRefused(HarnessError):
     code = "worker_plan"
 
 
-class Bounds:
-    """Limits of an agent. ``response_seconds`` limits the time without output; ``None`` means no limit."""
-
-    def __init__(self) -> None:
-        self.max_cost_usd = DEFAULT_MAX_COST_USD
-        self.window_tokens = DEFAULT_WINDOW_TOKENS
-        self.response_seconds: float | None = None
-
-
 class Plan:
     """Command, folder and limits of one agent that is ready to start.
 
@@ -91,7 +82,9 @@ class Plan:
         self.timeout_seconds = DEFAULT_TIMEOUT_SECONDS
         self.reads_only = False
         self.wrapped = False
-        self.bounds = Bounds()
+        self.max_cost_usd = DEFAULT_MAX_COST_USD
+        self.window_tokens = DEFAULT_WINDOW_TOKENS
+        self.response_seconds: float | None = None  # without output
         self.model: str | None = None
         self.command = run if isinstance(run, str) else quoted(*run) if run else quoted("agent", worker)
 
@@ -142,15 +135,14 @@ def plan(worker: str, task: Contract, layout: LongTaskLayout, options: RunOption
     made = _PLANNERS.get(worker, _agent)(worker, config, options, cwd)
     own = schema.whole(config.raw.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
     made.timeout_seconds = min(options.timeout_seconds or own, LONGEST_SECONDS)
-    made.bounds = _bounds(task.policy, options)
+    _set_bounds(made, task.policy, options)
     made.reads_only = reads_only(worker, task, options.sandbox)
     if not os.path.isdir(cwd):
         raise PlanRefused(f"The working directory of {worker} is not a directory: {cwd}")
     return made
 
 
-def _bounds(policy: RecordView, options: RunOptions) -> Bounds:
-    made = Bounds()
+def _set_bounds(made: Plan, policy: RecordView, options: RunOptions) -> None:
     given = options.max_cost
     made.max_cost_usd = _above_zero("--max-cost", given, made.max_cost_usd)
     if given is None:
@@ -159,7 +151,6 @@ def _bounds(policy: RecordView, options: RunOptions) -> Bounds:
     made.window_tokens = int(tokens)
     if "responseSeconds" in policy.raw:
         made.response_seconds = _above_zero("workerPolicy.responseSeconds", policy.raw["responseSeconds"], 0.0)
-    return made
 
 
 def _above_zero(name: str, given: object, otherwise: float) -> float:
@@ -271,27 +262,18 @@ def _one_of(what: str, given: str, allowed: tuple[str, ...]) -> str:
     return given
 
 
-_CLIENTS = {
-    "codex-cli": "agent_harness.agents.codex.command",
-    "claude-code": "agent_harness.agents.claude_code",
-    "kimi-cli": "agent_harness.agents.kimi",
-}
-"""Modules that know the account of a client, by agent name. A module is loaded only when it is needed."""
+_KINDS = {"codex-cli": "codex", "claude-code": "claude-code", "kimi-cli": "kimi"}
+"""Kinds of agents (``agents.registry``) that run the same client, and so use the same account."""
 
 
 def account_of(worker: str) -> str | None:
     """Return the account of the agent with this canonical name, or ``None``."""
     if worker == "local-command":
         return None
-    if worker in _CLIENTS:
-        from importlib import import_module
-
-        name: str = import_module(_CLIENTS[worker]).account()
-        return name
     from agent_harness.agents import registry
 
     try:
-        return registry.from_spec(worker, source="--worker").account
+        return registry.from_spec(_KINDS.get(worker, worker), source="--worker").account
     except HarnessError:
         return None
 
@@ -318,7 +300,7 @@ def _blocking(task: Contract, checkpoint: Checkpoint) -> str:
     """Return the agent whose rate limit blocks the task: the one in the recorded blocker, else the preferred one."""
     named = checkpoint.blocker or RecordView({})
     source = named.text("source") or ""
-    return named.text("worker") or (source if source in _CLIENTS else normalised(task.policy.preferred or ""))
+    return named.text("worker") or (source if source in _KINDS else normalised(task.policy.preferred or ""))
 
 
 def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str | None:
