@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     from agent_harness.supervision.starts import StartCount
 
 
-VERIFIED = records.VERIFIED
 REASON = "a claim of done is not verified"
 _ACCEPT = ", then: lth accept TASK_DIR"
 
-_PROOFS = frozenset((VERIFIED, "worker output recorded", "fallback evidence recorded"))
+_PROOFS = frozenset((records.VERIFIED, "worker output recorded", "fallback evidence recorded"))
 
 
 class Seen:
@@ -256,7 +255,7 @@ def _finalize(change: CheckpointChange, text: str, report: JsonObject, last: boo
     same = jsontext.line(change.checkpoint.raw) == text
     if same and report["status"] == "pass":
         change.verdict = line
-        change.event("checkpoint_written", status="done", reason=VERIFIED)
+        change.event("checkpoint_written", status="done", reason=records.VERIFIED)
     elif same or (last and change.checkpoint.status == "done"):
         from agent_harness.protocols.longtask import criteria
         from agent_harness.protocols.longtask.run import outcome

@@ -164,7 +164,8 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
     bent = (each.raw["message"] for each in standing(verification.layout) if each.criterion == criterion.id)
     if said := next(bent, verification.objection):
         return _result("fail", said, **_ran(command, cwd))
-    return _run(verification, command, cwd, _seconds(target.raw.get("timeoutSeconds"), verification.timeout_seconds))
+    seconds = number_below(target.raw.get("timeoutSeconds"), 1 << 31) or verification.timeout_seconds
+    return _run(verification, command, cwd, seconds)
 
 
 def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | None:
@@ -204,10 +205,6 @@ def _ran(command: str | None, cwd: str | None) -> JsonObject:
 def _folder(verification: _Verification, target: RecordView) -> str:
     named = target.text("cwd") or verification.task.repo_path
     return forbidden.expanded(named or ".", verification.layout.root)
-
-
-def _seconds(given: object, default: int) -> float:
-    return number_below(given, 1 << 31) or default
 
 
 def _run(verification: _Verification, command: str, cwd: str, seconds: float) -> JsonObject:

@@ -146,7 +146,7 @@ class SliceWork:
             journal=_Quiet(),
             stop=slice_.interruption,
             watch=watch(_limits(plan)),
-            transcript=Path(place.transcript),
+            transcript=Path(place.path, session_folder.TRANSCRIPT),
             timeout_seconds=float(plan.timeout_seconds),
             recording=place.recording(),
             silence_seconds=plan.response_seconds,

@@ -43,10 +43,6 @@ class SessionFolder:
         self.path = path
         self.point = point
 
-    @property
-    def transcript(self) -> str:
-        return os.path.join(self.path, TRANSCRIPT)
-
     def recording(self) -> Recording:
         """Return the session's recording. If there is a rescue point, the recording includes file changes."""
         path, point = Path(self.path, RECORDING), self.point
@@ -57,15 +53,14 @@ def begun(layout: LongTaskLayout, *, task_id: str, worker: str, cwd: str, at: st
     """Create a session folder, save the working copy as a rescue point, and remove the oldest session folders.
 
     Raise ``OutsideTask`` if the folder would be outside the task. If the working copy cannot be saved, only warn."""
-    path = made(layout, at)
+    path, point = made(layout, at), None
     _forget_oldest(layout)
-    if not takes_point:
-        return SessionFolder(path, None)
-    try:
-        return SessionFolder(path, take_point(layout, path, task_id=task_id, worker=worker, cwd=cwd, at=at))
-    except HarnessError as error:
-        log.warn(f"no rescue point before this slice: {error.message}")
-        return SessionFolder(path, None)
+    if takes_point:
+        try:
+            point = take_point(layout, path, task_id=task_id, worker=worker, cwd=cwd, at=at)
+        except HarnessError as error:
+            log.warn(f"no rescue point before this slice: {error.message}")
+    return SessionFolder(path, point)
 
 
 def made(layout: LongTaskLayout, at: str) -> str:

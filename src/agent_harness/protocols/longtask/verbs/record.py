@@ -31,10 +31,6 @@ class ViewAction:
         self.shown = shown  # as ``LongTaskStore.revision``
         self.by = by  # for the event
 
-    def event(self) -> JsonObject:
-        """Return the member of an event that names the person who acted."""
-        return {"by": self.by}
-
 
 def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
     """Raise ``Superseded`` if the task has changed since it was shown in the view. The caller holds the lock."""
@@ -105,7 +101,7 @@ def _record(
         _end_cooldowns(change)
     change.touch()
     noted: JsonObject = {} if note is None else {"note": note}
-    noted |= action.event() if action else {}
+    noted |= {"by": action.by} if action else {}
     change.event("progress_recorded", status=status, **noted, blockedUntil=raw["blockedUntil"], blocker=raw["blocker"])
     return change.task.id
 
@@ -208,7 +204,7 @@ def _gather(change: CheckpointChange, options: EvidenceOptions, action: ViewActi
     archived = evidence.add(change, item)
     status = change.checkpoint.status
     note = next(item[name] for name in ("summary", "note", "path", "manifestPath") if item.get(name))
-    said = action.event() if action else {}
+    said = {"by": action.by} if action else {}
     change.event("evidence_recorded", status=status, evidence=[item], note=note, **said)
     change.event("checkpoint_written", status=status, reason="evidence recorded")
     answer = {"recorded": True, "taskId": change.task.id, "evidence": item, "manifestPath": place}
