@@ -1,5 +1,4 @@
-"""Plans for starting each kind of agent. A setting comes from the command line, else from the contract, else is a
-default.
+"""Plans for starting each kind of agent. Settings come from the command line, else the contract, else a default.
 
     codex-cli (codex, openclaw-codex-cli)   `codex exec`, read-only unless the contract allows more
     kimi-cli (kimi)                         `kimi` in print mode
@@ -7,14 +6,9 @@ default.
     local-command (local)                   shell command
     KIND:TEXT                               built-in agent under the supervisor (``agents.registry``)
 
-`lth run` refuses every other name, because a person or OpenClaw itself does that work.
-
-An account's rate limit applies to all tasks and all harness processes of the user, so it is stored in one shared clock
-(``kernel/rate_limits.py``). The checkpoint file contains the end of the limit that was known at the time of the
-refusal; readers ask the clock for later changes. A shell command has no account, so only the checkpoint file contains
-the end of its limit.
-
-Source: ``longtask.md`` 9, 10.1, 10.4.
+`lth run` refuses every other name, because a person or OpenClaw itself does that work. One clock for all tasks knows
+the end of an account's rate limit (``kernel/rate_limits.py``). The checkpoint file contains the end that was known at
+the time of the refusal; a shell command has only that. Source: ``longtask.md`` 9, 10.1, 10.4.
 """
 
 from __future__ import annotations
