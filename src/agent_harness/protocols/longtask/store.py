@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
-    from typing import Any, Self, TypeVar
+    from typing import Any, TypeVar
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.records import LogEvent
@@ -114,7 +114,7 @@ class DirectoryLock:
         self.timeout_seconds = timeout_seconds
         self._descriptor = -1
 
-    def acquire(self) -> None:
+    def __enter__(self) -> None:
         """Take the lock. Raise ``LockBusy`` after the timeout, or ``Refused`` if the directory cannot be locked."""
         from agent_harness.kernel.lock import await_lock  # readers need none
 
@@ -132,17 +132,8 @@ class DirectoryLock:
             raise
         self._descriptor = descriptor
 
-    def release(self) -> None:
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
-            os.close(descriptor)
-
-    def __enter__(self) -> Self:
-        self.acquire()
-        return self
-
     def __exit__(self, *error: object) -> None:
-        self.release()
+        os.close(self._descriptor)
 
 
 class InvalidTask(HarnessError):
