@@ -46,14 +46,12 @@ CONFIGS = {
     "claude-code": "claudeWorker",
     "local-command": "localWorker",
 }
-"""Members of ``task.json`` that configure an agent, by agent name. Built-in agents use ``agentWorker``."""
 
 DIRECT = "openclaw-direct-model"
 DEFAULT_TIMEOUT_SECONDS = 1800
 DEFAULT_MAX_COST_USD = 10.0
 DEFAULT_WINDOW_TOKENS = 200_000
 LOCAL_PROVIDERS = ("lmstudio", "ollama")
-_AGENT_CONFIG = "agentWorker"
 _BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=@+-")
 
 
@@ -86,6 +84,11 @@ class Plan:
 def normalised(name: str) -> str:
     """Return the canonical name of an agent. An unknown name is returned unchanged, without surrounding blanks."""
     return ALIASES.get(name.strip(), name.strip())
+
+
+def config_name(worker: str) -> str:
+    """Return the member of ``task.json`` that configures the agent with this canonical name."""
+    return CONFIGS.get(worker, "agentWorker")
 
 
 def is_runnable(worker: str) -> bool:
@@ -122,7 +125,7 @@ def plan(worker: str, task: Contract, layout: LongTaskLayout, options: RunOption
     Raise ``PlanRefused`` for a wrong setting, and ``ForbiddenFolder`` before a forbidden folder is accessed."""
     if not is_runnable(worker):
         raise PlanRefused(f"Unsupported worker adapter: {worker}")
-    config = task.section(CONFIGS.get(worker, _AGENT_CONFIG))
+    config = task.section(config_name(worker))
     cwd = forbidden.expanded(_folder(worker, config, task, options), layout.root)
     patterns = forbidden.patterns(task, config, options.forbidden_cwd_patterns)
     forbidden.refuse(worker, cwd, patterns, layout.root)
@@ -157,7 +160,7 @@ def _above_zero(name: str, given: object, otherwise: float) -> float:
 
 def reads_only(worker: str, task: Contract, sandbox: str | None = None) -> bool:
     """Return True if this agent, as configured, cannot write any file, not even the checkpoint file."""
-    config = task.section(CONFIGS.get(worker, _AGENT_CONFIG))
+    config = task.section(config_name(worker))
     if worker == "codex-cli":
         return _sandbox(config, sandbox) == "read-only"
     may_write = config.raw.get("permissionMode") not in (None, "default", "plan") or config.texts("extraArgs")
@@ -241,7 +244,7 @@ def _folder(worker: str, config: RecordView, task: Contract, options: RunOptions
         return named
     if worker == "local-command":
         return "."
-    member = CONFIGS.get(worker, _AGENT_CONFIG)
+    member = config_name(worker)
     raise PlanRefused(f"{worker} needs a cwd: give --cwd, or set {member}.cwd or context.repoPath in task.json.")
 
 

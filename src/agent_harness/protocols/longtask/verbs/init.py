@@ -274,7 +274,9 @@ def contract_of(choices: Choices, now: str) -> JsonObject:
         "workerPolicy": _present(
             preferred=choices.worker, allowed=choices.workers, fallbackOnRateLimit=choices.fallback
         ),
-        **{_config_name(worker): _config(worker, choices) for worker in choices.workers if _config_name(worker)},
+        **{
+            adapters.config_name(each): _config(each, choices) for each in choices.workers if adapters.is_runnable(each)
+        },
         "rateLimitPolicy": {
             "sources": [*provider, *(each for each in choices.workers if each in ("codex-cli", "kimi-cli"))],
             "fallbackWaitSeconds": 14_400,
@@ -339,13 +341,6 @@ def _scheduler_section(choices: Choices) -> JsonObject:
         "model": choices.models.get(choices.scheduler) or "minimax/MiniMax-M2.5",
         "timeoutSeconds": choices.scheduler_timeout_seconds,
     }
-
-
-def _config_name(worker: str) -> str:
-    """Return the member of ``task.json`` that configures an agent; empty if the harness never starts the agent."""
-    if worker in adapters.CONFIGS:
-        return adapters.CONFIGS[worker]
-    return "agentWorker" if adapters.is_runnable(worker) else ""
 
 
 def _config(worker: str, choices: Choices) -> JsonObject:
