@@ -15,7 +15,7 @@ from agent_harness.agents.events import Event, Finished, Text
 from agent_harness.errors import HarnessError, ToolMissing
 from agent_harness.protocols.longtask.api import LongTask
 from agent_harness.protocols.longtask.layout import LongTaskLayout
-from agent_harness.protocols.longtask.options import InitOptions, RunOptions
+from agent_harness.protocols.longtask.options import RunOptions
 from agent_harness.protocols.longtask.records import Contract
 from agent_harness.protocols.longtask.run import adapters
 from agent_harness.testing.long_task_project import NEXT, LongTaskProject, book, program
@@ -164,16 +164,16 @@ def test_every_kind_of_agent_is_a_worker_by_its_name(tmp_path: Path, monkeypatch
     )
     checks = {each["name"]: each for each in LongTask(project.root).health()[0]["checks"]}
     assert checks["worker-plan:own:x"]["status"] == "pass"
-    answer, code = LongTask(project.root).run(RunOptions())
+    answer, code = LongTask(project.root).answer("run", {})
     assert isinstance(answer, dict)
     assert (code, answer["status"], answer["command"], answer["usage"]) == (0, "paused", "agent own:x", None)
     assert "own:x x m\n" in project.outputs()[0]
     assert f"Next step: {NEXT}" in project.outputs()[0]
-    answer, code = LongTask(project.root).run(RunOptions({"worker": "own:broken"}))
+    answer, code = LongTask(project.root).answer("run", {"worker": "own:broken"})
     assert isinstance(answer, dict)
     assert (code, answer["status"]) == (127, "needs-human")
     assert "error: the own agent needs a model\n" in project.outputs()[1]
-    LongTask(tmp_path / "new").init(InitOptions({"worker": "own:y", "fallback-worker": "command:true"}))
+    LongTask(tmp_path / "new").answer("init", {"worker": "own:y", "fallback-worker": "command:true"})
     made = json.loads((tmp_path / "new/task.json").read_text())
     assert made["workerPolicy"]["allowed"] == ["own:y", "command:true"] and "agentWorker" in made
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent_harness.kernel.rate_limits import LimitClock
+from agent_harness.protocols.longtask import api
 from agent_harness.testing.long_task_project import LongTaskProject, book, book_checkpoint, program
 from agent_harness.testing.repo import Repo
 
@@ -133,6 +134,13 @@ def test_sessions_that_would_lie_elsewhere_are_refused_before_anything_starts(
     done = project.run("touch ran", code=1)
     assert "must stay inside the task directory" in done.err
     assert list((tmp_path / "elsewhere").iterdir()) == [] and not project.events()
+
+
+def test_views_find_the_newest_transcript(project: LongTaskProject) -> None:
+    assert api.transcript(project.root) is None
+    project.run("echo first")
+    project.run("echo second")
+    assert api.transcript(project.root) == str(session(project) / "transcript.txt")
 
 
 def test_the_transcript_is_whole_and_redacted(project: LongTaskProject) -> None:

@@ -1,36 +1,23 @@
-"""Entry point for a long task, with one method for each `lth` command. Each method loads only the modules that it
-needs.
+"""Entry point for a long task. ``COMMANDS`` says which function carries out each `lth` command.
 
-A command with options has a class in ``longtask.options`` that parses the options once. Each method returns an answer
-(an object, a string or ``None``) and an exit status. Errors are ``HarnessError``. Source: ``longtask.md`` 2.
+Only the module of the command is loaded. A command with options has a class in ``longtask.options`` that parses the
+options once. Each function returns an answer (an object, a string or ``None``) and an exit status. Errors are
+``HarnessError``. Source: ``longtask.md`` 2.
 """
 
 from __future__ import annotations
+
+import os
 
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
+    from typing import Any
 
     from agent_harness.kernel.json import JsonObject
-    from agent_harness.protocols.longtask.options import (
-        ClassifyOptions,
-        EventOptions,
-        EvidenceOptions,
-        HealthOptions,
-        InitOptions,
-        ListOptions,
-        RecipeOptions,
-        RecordOptions,
-        RescueOptions,
-        RunOptions,
-        ScheduleOptions,
-        TickOptions,
-        VerifyOptions,
-    )
     from agent_harness.protocols.longtask.verbs.person import TaskChoices
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.project_view import ProjectReader
@@ -38,24 +25,33 @@ if TYPE_CHECKING:
     Answer = tuple[JsonObject | str | None, int]
     Report = tuple[JsonObject, int]
 
-OPTIONS = {
-    "init": "InitOptions",
-    "tick": "TickOptions",
-    "run": "RunOptions",
-    "resume": "RunOptions",
-    "record": "RecordOptions",
-    "evidence": "EvidenceOptions",
-    "verify": "VerifyOptions",
-    "rescue": "RescueOptions",
-    "classify": "ClassifyOptions",
-    "health": "HealthOptions",
-    "ls": "ListOptions",
-    "summary": "EventOptions",
-    "tail": "EventOptions",
-    "openclaw-recipe": "RecipeOptions",
-    "schedule": "ScheduleOptions",
+COMMANDS: dict[str, tuple[str, str, str | None]] = {
+    "init": ("verbs.init", "init", "InitOptions"),
+    "validate": ("verbs.scheduling", "validate", None),
+    "next": ("verbs.scheduling", "due", None),
+    "tick": ("verbs.scheduling", "tick", "TickOptions"),
+    "run": ("run.runner", "run", "RunOptions"),
+    "resume": ("run.runner", "resume", "RunOptions"),
+    "record": ("verbs.record", "record", "RecordOptions"),
+    "evidence": ("verbs.record", "gather", "EvidenceOptions"),
+    "accept": ("verbs.record", "accept", None),
+    "verify": ("criteria", "verify", "VerifyOptions"),
+    "rescue": ("run.session_folder", "rescue", "RescueOptions"),
+    "classify": ("run.classifier", "classify_command", "ClassifyOptions"),
+    "health": ("verbs.health", "health", "HealthOptions"),
+    "status": ("verbs.status", "status", None),
+    "ls": ("verbs.status", "ls", "ListOptions"),
+    "summary": ("verbs.status", "summary", "EventOptions"),
+    "tail": ("verbs.status", "tail", "EventOptions"),
+    "openclaw-recipe": ("verbs.recipe", "recipe", "RecipeOptions"),
+    "schedule": ("verbs.schedule", "schedule", "ScheduleOptions"),
 }
-"""Names of the classes in ``longtask.options``, by command. Only commands with options are listed."""
+"""Module, function and class of the options of each command. The function gets the layout and, if any, the options."""
+
+
+def _loaded(module: str, name: str) -> Any:
+    """Import a module of this package and return a member. ``importlib`` would slow down the start of every command."""
+    return getattr(__import__(f"{__package__}.{module}", fromlist=(name,)), name)
 
 
 def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
@@ -110,42 +106,30 @@ class LongTask:
         self.warnings: list[str] = []  # of the last answer; a JSON answer has them too
 
     def reader(self) -> ProjectReader:
-        """Return a reader of this task, for status views."""
         return reader(self.layout.root)
 
     def telling(self, say: Callable[[str], None]) -> AbstractContextManager[object]:
-        """Return a context manager that passes lines for stderr to ``say`` instead of printing them."""
         from agent_harness.protocols.longtask import log
 
         return log.told_to(say)
 
     def keep_said(self, text: str) -> None:
         """Append a run's output to ``runs/run.log`` if the folder ``runs`` exists. Source: ``faces.md`` F-REC-6."""
-        import os
-
         from agent_harness.session import now
 
         if os.path.isdir(self.layout.runs) and not os.path.islink(self.layout.root):
             now.keep_said(self.layout.said, text)
 
     def answer(self, command: str, words: Mapping[str, object]) -> Answer:
-        """Run an `lth` command, and return its answer and exit status.
+        """Run an `lth` command with its options, given by long name without dashes. Return its answer and exit status.
 
-        ``words`` contains the values of the given options by long name, without dashes. Raise ``UsageError`` for an
-        invalid value, time or number, before any file is read or written.
-        """
-        method: Callable[..., Answer] = getattr(self, command.replace("-", "_"))
-        if command not in OPTIONS:
-            return self._warned(command, *method())
-        from agent_harness.protocols.longtask import options
-
-        return self._warned(command, *method(getattr(options, OPTIONS[command])(words)))
+        Raise ``UsageError`` for an invalid value before any file is read or written."""
+        module, name, kind = COMMANDS[command]
+        given = (_loaded("options", kind)(words),) if kind else ()
+        return self._warned(command, *_loaded(module, name)(self.layout, *given))
 
     def _warned(self, command: str, answer: JsonObject | str | None, code: int) -> Answer:
-        """Return a command's answer with its warnings added, and the exit status.
-
-        The warnings are also stored in ``self.warnings``. Source: ``longtask.md`` 5.
-        """
+        """Move the answer's warnings to ``self.warnings``, with those on ``task.json``. Source: ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.store import LongTaskStore
 
         self.warnings = answer.pop("warnings", []) if isinstance(answer, dict) else []
@@ -161,17 +145,19 @@ class LongTask:
         for each in self.warnings:
             log.warn(each)
 
-    def init(self, options: InitOptions) -> Answer:
-        """Create a new long task in the task directory. Source: ``longtask.md`` 5."""
-        from agent_harness.protocols.longtask.verbs import init
+    def choices(self) -> TaskChoices | None:
+        """Return the decisions that a person can make now, or ``None`` if the task cannot be loaded."""
+        from agent_harness.protocols.longtask.verbs import person
 
-        return init.init(self.layout, options)
+        return person.choices(self.layout)
 
-    def validate(self) -> Answer:
-        """Check the files of the task. Source: ``longtask.md`` 6."""
-        from agent_harness.protocols.longtask.verbs import scheduling
+    def decide(self, word: str, text: str, *, shown: str, by: str) -> str:
+        """Carry out one of the ``choices``, and return a line that says what was recorded.
 
-        return scheduling.validate(self.layout)
+        Raise ``Superseded`` if the task is no longer at the revision ``shown``. Source: ``faces.md`` F-SRV-4."""
+        from agent_harness.protocols.longtask.verbs import person
+
+        return person.decide(self.layout, word, text, shown=shown, by=by)
 
     def next(self) -> Report:
         """Return the scheduling decision for the task. Source: ``longtask.md`` 6."""
@@ -179,118 +165,8 @@ class LongTask:
 
         return scheduling.due(self.layout)
 
-    def tick(self, options: TickOptions) -> Report:
-        """Make one scheduling decision without starting an agent. Source: ``longtask.md`` 8."""
-        from agent_harness.protocols.longtask.verbs import scheduling
-
-        return scheduling.tick(self.layout, options)
-
-    def run(self, options: RunOptions) -> Report:
-        """Run one bounded slice of the task with one agent. Source: ``longtask.md`` 10."""
-        from agent_harness.protocols.longtask.run import runner
-
-        return runner.run(self.layout, options)
-
-    def resume(self, options: RunOptions) -> Report:
-        """Print a line on stderr that explains the decision, then run one slice. Source: ``longtask.md`` 19."""
-        from agent_harness.protocols.longtask.verbs import status
-
-        status.explain(self.layout)
-        return self.run(options)
-
-    def record(self, options: RecordOptions) -> Answer:
-        """Write progress to the task's checkpoint file. Source: ``longtask.md`` 12."""
-        from agent_harness.protocols.longtask.verbs import record
-
-        return record.record(self.layout, options)
-
-    def evidence(self, options: EvidenceOptions) -> Report:
-        """Record one evidence item. Source: ``longtask.md`` 12."""
-        from agent_harness.protocols.longtask.verbs import record
-
-        return record.gather(self.layout, options)
-
-    def accept(self) -> Answer:
-        """Accept a changed ``task.json`` as a decision of the user, so that runs may start again. Source:
-        ``longtask.md`` 3.1.
-        """
-        from agent_harness.protocols.longtask.verbs import record
-
-        return record.accept(self.layout)
-
-    def choices(self) -> TaskChoices | None:
-        """Return the decisions about the task that a person can make now, or ``None`` if the task cannot be loaded."""
-        from agent_harness.protocols.longtask.verbs import person
-
-        return person.choices(self.layout)
-
-    def decide(self, word: str, text: str, *, shown: str, by: str) -> str:
-        """Carry out one of the decisions in ``choices``, and return a line that says what was recorded.
-
-        Raise ``Superseded`` if the task is no longer at the revision ``shown``. Source: ``faces.md`` F-SRV-4.
-        """
-        from agent_harness.protocols.longtask.verbs import person
-
-        return person.decide(self.layout, word, text, shown=shown, by=by)
-
-    def verify(self, options: VerifyOptions) -> Report:
-        """Check every success criterion of the task. Source: ``longtask.md`` 13."""
-        from agent_harness.protocols.longtask import criteria
-
-        return criteria.verify(self.layout, options.timeout_seconds)
-
-    def rescue(self, options: RescueOptions) -> Report:
-        """List, show or restore the snapshots of the working copy that were taken before each slice. Source:
-        ``longtask.md`` 10.2.
-        """
-        from agent_harness.protocols.longtask.run import session_folder
-
-        return session_folder.rescue(self.layout, options)
-
-    def classify(self, options: ClassifyOptions) -> Report:
-        """Classify a failure according to its output. Source: ``longtask.md`` 11."""
-        from agent_harness.protocols.longtask.run.classifier import classify_command
-
-        return classify_command(self.layout, options)
-
-    def health(self, options: HealthOptions | None = None) -> Report:
+    def health(self) -> Report:
         """Check whether the task is ready to run: files, scheduler, agents and folders. Source: ``longtask.md`` 17."""
         from agent_harness.protocols.longtask.verbs import health
 
-        return health.health(self.layout, strict=options is not None and options.strict)
-
-    def status(self) -> Answer:
-        """Return the state of the task as text. Source: ``longtask.md`` 19."""
-        from agent_harness.protocols.longtask.verbs import status
-
-        return status.status(self.layout)
-
-    def ls(self, options: ListOptions) -> Answer:
-        """List the tasks below a folder. Source: ``longtask.md`` 19."""
-        from agent_harness.protocols.longtask.verbs import status
-
-        return status.ls(self.layout, options)
-
-    def summary(self, options: EventOptions) -> Report:
-        """Return statistics about the checkpoint file and the log. Source: ``longtask.md`` 6."""
-        from agent_harness.protocols.longtask.verbs import status
-
-        return status.summary(self.layout, options)
-
-    def tail(self, options: EventOptions) -> Report:
-        """Return the last events of the log. Source: ``longtask.md`` 6."""
-        from agent_harness.protocols.longtask.verbs import status
-
-        return status.tail(self.layout, options)
-
-    def schedule(self, options: ScheduleOptions) -> Answer:
-        """Return configuration lines that make cron or systemd run slices. Source: ``scale.md`` 9."""
-        from agent_harness.protocols.longtask.verbs import schedule
-
-        return schedule.schedule(self.layout, options)
-
-    def openclaw_recipe(self, options: RecipeOptions) -> Report:
-        """Return the command that creates an OpenClaw job for slices of this task. Source: ``longtask.md`` 17."""
-        from agent_harness.protocols.longtask.verbs import recipe
-
-        return recipe.recipe(self.layout, options)
+        return health.health(self.layout)

@@ -31,19 +31,14 @@ if TYPE_CHECKING:
     from agent_harness.supervision.starts import StartCount
 
 
-VERIFIED = records.VERIFIED
 REASON = "a claim of done is not verified"
 _ACCEPT = ", then: lth accept TASK_DIR"
 
-_PROOFS = frozenset((VERIFIED, "worker output recorded", "fallback evidence recorded"))
+_PROOFS = frozenset((records.VERIFIED, "worker output recorded", "fallback evidence recorded"))
 
 
 class Seen:
-    """Trusted view of a task: its checkpoint, the scheduling decision, and whether a claim of `done` awaits
-    verification.
-    """
-
-    __slots__ = ("checkpoint", "claimed", "due")
+    """Trusted view of a task: checkpoint, scheduling decision, and whether a claim of `done` awaits verification."""
 
     def __init__(self, checkpoint: Checkpoint, due: SchedulingDecision, *, claimed: bool) -> None:
         self.checkpoint = checkpoint
@@ -54,10 +49,8 @@ class Seen:
 def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> Seen:
     """Return the trusted view of a task. Nothing is written.
 
-    A task with an unproven claim is shown as `paused`, whatever else the agent wrote. If the task has used up its
-    slices or its budget, the decision is `needs-human` instead of `run` (``longtask.md`` 4). Rate limits end at the
-    times in the shared account clock.
-    """
+    A task with an unproven claim is shown as `paused`. If a limit of the task is used up, `needs-human` replaces `run`
+    (``longtask.md`` 4). Rate limits end at the times in the shared account clock."""
     if checkpoint.status == "blocked" or checkpoint.cooldowns:
         from agent_harness.protocols.longtask.run import adapters
 
@@ -73,7 +66,7 @@ def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: da
 
 
 def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | None:
-    """Return what a person has to do before an agent can start, or ``None`` if nothing has to be done."""
+    """Return what a person has to do before an agent can start, or ``None``."""
     changed = evidence.changed_members(layout, task)
     if changed:
         return f"task.json was changed ({', '.join(changed)}); review it, then: lth accept {layout.root}"
@@ -81,9 +74,7 @@ def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | No
 
 
 def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
-    """Return a message if a limit of the task is used up, with the way to raise the limit. Otherwise, return
-    ``None``.
-    """
+    """Return which limit of the task is used up and how to raise it, or ``None``."""
     try:
         slices, cost_usd = log.slices(layout, task.id)
     except HarnessError:  # the next user of this log reports the error and starts nothing
@@ -125,10 +116,7 @@ _LOOK_BYTES = 20_000  # a shorter count is within every limit; skipping it keeps
 
 
 def is_proven(events: Iterable[LogEvent]) -> bool:
-    """Return True if `done` was verified, according to the log events, which are given newest first.
-
-    The result is also True if `lth run` never started an agent. People then decide whether the task is done.
-    """
+    """Return True if `done` was verified, or if `lth run` never started an agent. Events come newest first."""
     for event in events:
         if event.type == "worker_started" or event.reason == records.WITHDRAWN:
             return False
@@ -140,8 +128,7 @@ def is_proven(events: Iterable[LogEvent]) -> bool:
 def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
     """Return the verdict that proves `done`, or ``None`` if none is recorded, as for a task from another machine.
 
-    The verdict's ``grade`` is ``None`` if a person decided all criteria.
-    """
+    The verdict's ``grade`` is ``None`` if a person decided all criteria."""
     from agent_harness.session import ledger
 
     about = (each for each in ledger.newest_first(layout.ledger(make=False)) if each.item == task_id)
@@ -149,7 +136,7 @@ def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
 
 
 def started(layout: LongTaskLayout) -> LogEvent | None:
-    """Return the event of the last agent start on the task, or ``None`` if no agent was started."""
+    """Return the event of the last agent start on the task, or ``None``."""
     return next((event for event in log.newest_first(layout) if event.type == "worker_started"), None)
 
 
@@ -162,11 +149,10 @@ def verdict_on(
     by: ClaimVerdict | None = None,
     code: str = "not_verified",
 ) -> ClaimVerdict:
-    """Return the verdict on a claim of `done`, made from the verification report on the claim.
+    """Return the verdict on a claim of `done`, made from its verification report.
 
-    ``by`` contains the known facts about the agent. The verdict id depends only on the last agent start, so that a
-    claim that a killed run verified is reported only once. ``code`` is the reason for a rejection without a report.
-    """
+    The id depends only on the last agent start, so that a claim is reported only once even after a kill.
+    ``by`` holds the known facts about the agent, and ``code`` the reason for a rejection without a report."""
     from dataclasses import replace
 
     from agent_harness.session import ledger
@@ -192,19 +178,14 @@ def verdict_on(
 
 
 def _code(missing: list[JsonObject]) -> str:
-    """Return the rejection code for failed criteria. If a criterion has a grade, its command passed, but the grade is
-    too low.
-    """
+    """Return the rejection code. A failed criterion with a grade has passed its command, but its grade is too low."""
     if all(each.get("grade") == "unchanged" for each in missing):
         return "unchanged"
     return "only_checked" if all(each.get("grade") == "checked" for each in missing) else "criteria_unmet"
 
 
 def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
-    """Return the grade of an accepted claim and the reason for the grade.
-
-    Both values come from the first criterion that is not proven. They are ``None`` if a person decided every criterion.
-    """
+    """Return grade and reason from the first criterion that is not proven; ``None`` if a person decided every one."""
     for each in checks:
         if each.get("grade") != "proven" and each["metric"] != "manual":
             return "checked", f"{each['id']}: {each.get('basis') or 'it did not run on the base commit'}"
@@ -234,12 +215,10 @@ def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
 
 
 def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
-    """Verify a claim of `done` that an earlier run left. Return the report, or ``None`` if there is no open claim.
+    """Verify a claim of `done` that an earlier run left. Return the report, or ``None`` without an open claim.
 
-    Afterwards, the checkpoint file says `done`, with the proof in the log, or `paused`, with the unmet criteria. The
-    caller must hold the lease; the criteria commands run without any other lock. After a signal, raise ``Interrupted``;
-    the claim then stays unverified.
-    """
+    The caller holds the lease; no other lock is held while criteria commands run. After a signal, the claim stays
+    unverified, and ``Interrupted`` is raised."""
 
     def must_stop() -> bool:
         return interruption.number is not None or not lock.in_time()
@@ -272,13 +251,11 @@ def _require(lock: RunLease, interruption: Stop) -> None:
 def _finalize(change: CheckpointChange, text: str, report: JsonObject, last: bool, line: ClaimVerdict) -> None:
     """Write the result of a verification to the checkpoint file.
 
-    If the checkpoint file has changed since the verification, the next round verifies it again. In the ``last`` round,
-    the claim in a changed checkpoint file is rejected.
-    """
+    If the file has changed since, the next round verifies it again; in the ``last`` round its claim is rejected."""
     same = jsontext.line(change.checkpoint.raw) == text
     if same and report["status"] == "pass":
         change.verdict = line
-        change.event("checkpoint_written", status="done", reason=VERIFIED)
+        change.event("checkpoint_written", status="done", reason=records.VERIFIED)
     elif same or (last and change.checkpoint.status == "done"):
         from agent_harness.protocols.longtask import criteria
         from agent_harness.protocols.longtask.run import outcome

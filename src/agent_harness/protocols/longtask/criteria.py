@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.options import RecordOptions, VerifyOptions
     from agent_harness.protocols.longtask.records import Checkpoint, Contract, Criterion
     from agent_harness.verification.command import Differences
 
@@ -37,10 +38,6 @@ _STDOUT, _STDERR = "## stdout", "## stderr"
 
 
 class _Verification:
-    """Inputs of the check of one task's success criteria."""
-
-    __slots__ = ("installed", "items", "layout", "places", "stop", "task", "timeout_seconds")
-
     def __init__(
         self,
         layout: LongTaskLayout,
@@ -61,16 +58,12 @@ class _Verification:
 
     @property
     def objection(self) -> str | None:
-        """Reason why no criteria command can prove anything, which is a change of installed software; ``None`` without
-        a change.
-        """
+        """Change of installed software because of which no criteria command can prove anything; else ``None``."""
         changed = self.installed.findings if self.installed and self.installed.steering else []
         return f"{changed[0].message.rstrip('.')}; {_ALLOWED_BY}" if changed else None
 
     def file(self, path: str) -> str | None:
-        """Return the text of a file in the task or its repository. For any other or unreadable file, return
-        ``None``.
-        """
+        """Return the text of a file in the task or its repository, or ``None`` for any other or unreadable file."""
         try:
             real = os.path.realpath(forbidden.expanded(path, self.layout.root))
             if not any(os.path.commonpath([place, real]) == place for place in self.places):
@@ -80,18 +73,15 @@ class _Verification:
             return None
 
 
-def verify(layout: LongTaskLayout, timeout_seconds: int | None) -> tuple[JsonObject, int]:
-    """Return the report of ``lth verify`` and its exit code.
-
-    The exit code is 0 only if every criterion passes. ``timeout_seconds`` applies to each command; ``None`` means 300
-    seconds.
-    """
+def verify(layout: LongTaskLayout, options: VerifyOptions | RecordOptions) -> tuple[JsonObject, int]:
+    """Return the report of ``lth verify``, and exit code 0 only if every criterion passes."""
     store = LongTaskStore(layout)
     try:
         task, checkpoint = store.load()
     except HarnessError:
         return {"status": "fail", "taskId": store.task_id(), "errors": store.errors(), "checks": []}, 1
-    report = check(layout, task, checkpoint, timeout_seconds=timeout_seconds or DEFAULT_TIMEOUT_SECONDS)
+    seconds = options.verify_timeout_seconds or DEFAULT_TIMEOUT_SECONDS
+    report = check(layout, task, checkpoint, timeout_seconds=seconds)
     return report, 0 if report["status"] == "pass" else 1
 
 
@@ -103,10 +93,7 @@ def check(
     timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
     stop: Callable[[], bool] | None = None,
 ) -> JsonObject:
-    """Return the verification report on a loaded task.
-
-    ``stop`` is polled while a command runs. If ``stop`` returns True, the command is ended.
-    """
+    """Return the verification report. ``stop`` is polled while a command runs; True ends the command."""
     items, skipped = evidence.everything(layout, checkpoint)
     verification = _Verification(layout, task, items, timeout_seconds, stop)
     verification.installed = installed_since(layout, task)
@@ -122,26 +109,21 @@ def check(
 
 
 def unmet(report: JsonObject, *, besides: str | None = None) -> list[str]:
-    """Return the ids of the failed criteria in a report. Criteria with the metric ``besides`` are not included."""
+    """Return the ids of the failed criteria, without those that have the metric ``besides``."""
     return [str(each["id"]) for each in report["checks"] if each["status"] != "pass" and each["metric"] != besides]
 
 
 def asks_if_done(report: JsonObject | None) -> list[str]:
-    """Return the ids of the failed criteria if each of them fails only because its command already passed before the
-    work.
+    """Return the failed criteria if each fails only because its command already passed before the work.
 
-    A person then decides whether the task is done. If any criterion fails for another reason, the list is empty.
-    """
+    A person then decides whether the task is done. If any criterion fails for another reason, the list is empty."""
     missing = [each for each in report["checks"] if each["status"] != "pass"] if report else []
     asks = all(each.get("grade") == "unchanged" for each in missing)
     return [str(each["id"]) for each in missing] if asks else []
 
 
 def unmet_without_commands(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[str]:
-    """Return the ids of the criteria that are unmet if no command is run.
-
-    A criterion that only a command can decide counts as unmet.
-    """
+    """Return the ids of unmet criteria. A criterion that only a command can decide counts as unmet."""
     verification = _Verification(layout, task, evidence.everything(layout, checkpoint)[0], 0, None)
     return [
         each.id
@@ -182,15 +164,15 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
     bent = (each.raw["message"] for each in standing(verification.layout) if each.criterion == criterion.id)
     if said := next(bent, verification.objection):
         return _result("fail", said, **_ran(command, cwd))
-    return _run(verification, command, cwd, _seconds(target.raw.get("timeoutSeconds"), verification.timeout_seconds))
+    seconds = number_below(target.raw.get("timeoutSeconds"), 1 << 31) or verification.timeout_seconds
+    return _run(verification, command, cwd, seconds)
 
 
 def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | None:
-    """Return the changes that a slice made to the software that criteria commands use, or ``None`` if they are unknown.
+    """Return a slice's changes to the software that criteria commands use, or ``None`` if they are unknown.
 
-    Files listed in `workerPolicy.mayChange` are exempt.
-    """
-    path, places = layout.installed(), [each[1:] for each in commands(layout, task)]
+    Files listed in `workerPolicy.mayChange` are exempt."""
+    path, places = layout.outside("installed.json"), [each[1:] for each in commands(layout, task)]
     if not (path and places and os.path.isfile(path)):
         return None
     from pathlib import Path
@@ -205,7 +187,7 @@ def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | Non
 
 
 def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str]]:
-    """Return the id, command and folder of every criterion that has a command, if the folder exists."""
+    """Return the id, command and folder of every criterion whose command has an existing folder."""
     verification = _Verification(layout, task, [], 0, None)
     found = []
     for each in task.criteria:
@@ -223,10 +205,6 @@ def _ran(command: str | None, cwd: str | None) -> JsonObject:
 def _folder(verification: _Verification, target: RecordView) -> str:
     named = target.text("cwd") or verification.task.repo_path
     return forbidden.expanded(named or ".", verification.layout.root)
-
-
-def _seconds(given: object, default: int) -> float:
-    return number_below(given, 1 << 31) or default
 
 
 def _run(verification: _Verification, command: str, cwd: str, seconds: float) -> JsonObject:
@@ -309,10 +287,7 @@ def _texts_of(verification: _Verification, items: list[EvidenceItem]) -> list[st
 
 
 def _counting(text: str | None) -> list[str]:
-    """Return the parts of a file in which a criterion's expected output may occur.
-
-    In an agent's output file, these are stdout and stderr, if the agent succeeded. Any other file is one part.
-    """
+    """Return the parts of a file in which expected output counts: an agent's streams if it succeeded, else the file."""
     if text is None:
         return []
     head, marked, printed = text.partition(f"\n{_STDOUT}\n")
@@ -360,8 +335,6 @@ FILE = "sessions/guard.json"
 class Objection(RecordView):
     """Objection to a criterion, because an agent has weakened a file that the criterion depends on."""
 
-    __slots__ = ()
-
     @property
     def criterion(self) -> str:
         return str(self.raw["criterion"])
@@ -373,11 +346,10 @@ class Objection(RecordView):
     @property
     def stands(self) -> bool:
         """True while the weakened file is as the agent left it. An edit by a person ends the objection."""
-        return digest_of(content_of(self.path)) == self.raw["after"]
+        return digest_of(self.path) == self.raw["after"]
 
 
 def standing(layout: LongTaskLayout) -> list[Objection]:
-    """Return the objections to criteria that still apply."""
     return [each for each in written(layout) if each.stands]
 
 
@@ -397,16 +369,11 @@ def written(layout: LongTaskLayout) -> list[Objection]:
     ]
 
 
-def content_of(path: str) -> bytes | None:
-    """Return the content of a regular file. For any other or unreadable file, return ``None``."""
-    try:
-        return files.read_bytes(path)
-    except (HarnessError, OSError, ValueError):
-        return None
-
-
-def digest_of(content: bytes | None) -> str:
-    """Return the SHA-256 digest of the bytes, or an empty string for ``None``."""
+def digest_of(path: str) -> str:
+    """Return the SHA-256 digest of a regular file, or an empty string for any other or unreadable file."""
     from agent_harness.kernel import digest
 
-    return "" if content is None else digest.sha256(content)
+    try:
+        return digest.sha256(files.read_bytes(path))
+    except (HarnessError, OSError, ValueError):
+        return ""

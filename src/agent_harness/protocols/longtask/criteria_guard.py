@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import files
+from agent_harness.kernel import digest, files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process.sandbox import settings_from
@@ -32,12 +32,13 @@ from agent_harness.verification.judge import examine
 from agent_harness.verification.verdict import CRITICAL, FAST, Verdict
 
 Stop = Callable[[], bool]
+_KEPT = "slice.json"
 _KEPT_BYTES = 8 << 20  # limit of the copies outside the task while a slice runs
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Guarded:
-    """Command of one criterion, with the contents that the files it depends on had at the start of the slice."""
+    """Command of a criterion, with the contents that its files had at the start of the slice."""
 
     criterion: str
     command: str
@@ -45,7 +46,6 @@ class _Guarded:
     kept: KeptFiles  # paths relative to the folder
 
     def as_record(self) -> JsonObject:
-        """Return the JSON record that describes a guarded criterion command."""
         return {
             "criterion": self.criterion,
             "command": self.command,
@@ -55,7 +55,6 @@ class _Guarded:
 
     @classmethod
     def from_record(cls, record: object) -> _Guarded | None:
-        """Return the guarded criterion command that a JSON record describes, or ``None`` if the record is invalid."""
         found = record if isinstance(record, dict) else {}
         texts = [found.get(name) for name in ("criterion", "command", "folder")]
         kept = KeptFiles.from_record(found)
@@ -63,11 +62,6 @@ class _Guarded:
         if kept is None or not command:
             return None
         return cls(criterion=criterion, command=command, folder=folder, kept=kept)
-
-
-def _kept_at(layout: LongTaskLayout) -> str | None:
-    home = layout.home()
-    return os.path.join(home, "slice.json") if home else None
 
 
 class CriteriaGuard:
@@ -83,10 +77,8 @@ class CriteriaGuard:
 
     @classmethod
     def left_by(cls, layout: LongTaskLayout, task: Contract) -> CriteriaGuard | None:
-        """Return the guard with the files that a killed run recorded for its slice, or ``None`` if there is no
-        record.
-        """
-        path = _kept_at(layout)
+        """Return the guard with the files that a killed run recorded for its slice, or ``None`` without a record."""
+        path = layout.outside(_KEPT)
         if path is None or not os.path.lexists(path):
             return None
         try:
@@ -100,24 +92,20 @@ class CriteriaGuard:
     def look_around(self) -> None:
         """Record the software that is installed where criteria commands run, before an agent starts."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
-        if places and (path := self._layout.installed(make=True)):
+        if places and (path := self._layout.outside("installed.json", make=True)):
             wished = settings_from(self._task.policy.raw.get("sandbox"))
             wanted = around(places, in_place=True, settings=wished)
             InstalledRecord(path).begin(wanted.now(), project=Path(places[0][1]))
 
     def looked_around(self) -> None:
-        """Record the changes that a slice made to installed software, so that later slices still report these
-        changes.
-        """
+        """Record a slice's changes to installed software, so that later slices still report them."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
-        if places and (path := self._layout.installed()):
+        if places and (path := self._layout.outside("installed.json")):
             InstalledRecord(path).end(project=Path(places[0][1]), frees=released(self._may_change))
 
     def keep(self) -> None:
-        """Save the guarded files outside the task during the slice. If the slice is killed, the next run can still
-        compare them.
-        """
-        if path := _kept_at(self._layout):
+        """Save the guarded files outside the task, so that the next run can compare them if the slice is killed."""
+        if path := self._layout.outside(_KEPT):
             room = _KEPT_BYTES
             rows: list[JsonObject] = []
             for each in self._guarded:
@@ -129,14 +117,14 @@ class CriteriaGuard:
         """Write the objections to the criteria, after the agent has ended."""
         found = [each for guarded in self._guarded for each in self._objections(guarded)]
         oldest = {(each.criterion, each.path): each for each in [*found, *self._standing]}
-        now = [{**each.raw, "after": criteria.digest_of(criteria.content_of(each.path))} for each in oldest.values()]
+        now = [{**each.raw, "after": criteria.digest_of(each.path)} for each in oldest.values()]
         kept = [each for each in now if each["after"] != each["before"]]
         if kept or criteria.written(self._layout):
             if os.path.islink(self._layout.sessions):
                 os.unlink(self._layout.sessions)
             os.makedirs(self._layout.sessions, exist_ok=True)
             files.write_json(self._layout.inside(criteria.FILE), {"objections": kept})
-        if (path := _kept_at(self._layout)) and os.path.lexists(path):
+        if (path := self._layout.outside(_KEPT)) and os.path.lexists(path):
             os.unlink(path)
 
     def _begun(self, criterion: str, command: str, folder: str) -> _Guarded:
@@ -148,13 +136,14 @@ class CriteriaGuard:
         if tree is None:
             return []
         found = findings_since(guarded.kept, guarded.command, tree, may_change=self._may_change)
+        contents = guarded.kept.contents
         by_path = {str(each.data["path"]): _plain(each.message) for each in found if each.severity == CRITICAL}
         return [
             Objection(
                 {
                     "criterion": guarded.criterion,
                     "path": os.path.join(guarded.folder, path),
-                    "before": criteria.digest_of(guarded.kept.contents.get(path)),
+                    "before": digest.sha256(contents[path]) if path in contents else "",
                     "message": message,
                 }
             )
@@ -166,9 +155,7 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
     """Return the report on a claim after a closer check of the criteria commands that passed.
 
     In a git repository, each command runs again in a checkout: under observation, on the commit before the first slice,
-    and with changed expected values. A criterion with an objection fails; the other criteria get a ``grade`` and a
-    ``basis``. A report that has already failed is returned unchanged.
-    """
+    and with changed expected values. A report that has already failed is returned unchanged."""
     begun = evidence.begun_at(layout) if report["status"] == "pass" else {}
     for each in report["checks"] if begun else ():
         for criterion, command, folder in criteria.commands(layout, task):
@@ -200,7 +187,7 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
 
 
 def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
-    """Return the grade of a command that passed in the working copy, based on the verdict on its run in a checkout."""
+    """Return the grade of a command that passed in the working copy, from the verdict on its run in a checkout."""
     if not found.accepted:
         return Grade(CHECKED, "the command passes in the working copy, but fails in a checkout of the work")
     grade = grade_of_verdict(found, trusted=policy.trust == FAST)
@@ -208,10 +195,7 @@ def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
 
 
 def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
-    """Return the report, in which each command that proves less than the task requires now counts as failed.
-
-    A command that passes on unchanged work counts as failed too.
-    """
+    """Fail each command that proves less than the task requires, or that passes on unchanged work."""
     for each in report["checks"]:
         if each["metric"] != "command":
             continue
@@ -226,15 +210,11 @@ def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
 
 
 def _plain(message: str) -> str:
-    """Return the message with the name that this protocol uses for the setting, and only with characters allowed in
-    JSON.
-    """
+    """Return the message with this protocol's name of the setting, and only with characters allowed in JSON."""
     text = message.replace("validation.may_change", "workerPolicy.mayChange")
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _tree(layout: LongTaskLayout, root: str) -> Tree | None:
-    """Return the files below a folder, without the harness's own files, or ``None`` if there are too many files to
-    guard.
-    """
+    """Return the files below a folder without the harness's own, or ``None`` if there are too many to guard."""
     return folder_tree(root, besides=(layout.sessions, layout.runs, layout.evidence))

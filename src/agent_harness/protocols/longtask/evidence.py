@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.errors import HarnessError
 from agent_harness.kernel import files, journal
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import log, schema
@@ -30,37 +29,20 @@ if TYPE_CHECKING:
 
 
 ORDER = (
-    "type",
-    "path",
-    "criterionId",
-    "criteria",
-    "source",
-    "observedAt",
-    "command",
-    "exitCode",
-    "status",
-    "text",
-    "output",
-    "note",
-    "summary",
-    "manifestPath",
+    *("type", "path", "criterionId", "criteria", "source", "observedAt", "command", "exitCode", "status", "text"),
+    *("output", "note", "summary", "manifestPath"),
 )
 """Names of the members of an evidence item, in the order in which the members are written."""
 
 
 def in_order(item: JsonObject) -> JsonObject:
-    """Return the evidence item with its known members in order, then its other members. Members that are ``None`` are
-    dropped.
-    """
+    """Return the item with its known members in order, then its others. Members that are ``None`` are dropped."""
     known = {name: item[name] for name in ORDER if item.get(name) is not None}
     return {**known, **{name: value for name, value in item.items() if name not in ORDER and value is not None}}
 
 
 def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
-    """Return all evidence of the task, and the number of damaged archive lines.
-
-    Archived items come first, and there are no duplicates.
-    """
+    """Return all evidence, archived items first and without duplicates, and the number of damaged archive lines."""
     archived, skipped = log.archived(layout, checkpoint)
     window = checkpoint.evidence
     known = {each.identity for each in window}
@@ -68,11 +50,9 @@ def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evi
 
 
 def add(change: CheckpointChange, *items: JsonObject) -> bool:
-    """Add items to the evidence in the checkpoint file. If there are too many, move the oldest items to the archive.
+    """Add items to the checkpoint's evidence, without duplicates, and move the oldest above the limit to the archive.
 
-    Return True if an item was archived. An item that the checkpoint file already contains is skipped. Raise
-    ``OutsideTask`` if the archive would be outside the task.
-    """
+    Return True if an item was archived. Raise ``OutsideTask`` if the archive would be outside the task."""
     checkpoint, size = change.checkpoint, change.task.window
     window = list(checkpoint.items("evidence"))
     known = {each.identity for each in checkpoint.evidence}
@@ -109,11 +89,8 @@ _WORDS = "words.jsonl"
 
 
 def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
-    """Record, before an agent starts, that people have confirmed all present evidence. If there is a record, do
-    nothing.
-    """
-    home = layout.home(make=True)
-    path = home and os.path.join(home, _WORDS)
+    """Record, before the first agent starts, that people have confirmed all present evidence."""
+    path = layout.outside(_WORDS, make=True)
     if path and not os.path.lexists(path):
         items, _ = everything(layout, checkpoint)
         journal.append(path, {"items": [_digest(each.raw) for each in items]})
@@ -126,10 +103,7 @@ def note_word(layout: LongTaskLayout, item: JsonObject) -> None:
 
 
 def believed(layout: LongTaskLayout) -> frozenset[str] | None:
-    """Return the digests of the evidence items that people confirmed.
-
-    Return ``None`` if no agent has started on the task on this machine.
-    """
+    """Return the digests of items that people confirmed, or ``None`` if no agent has started on this machine."""
     path = _words(layout)
     if path is None:
         return None
@@ -137,16 +111,12 @@ def believed(layout: LongTaskLayout) -> frozenset[str] | None:
 
 
 def is_word_of(known: frozenset[str] | None, item: EvidenceItem) -> bool:
-    """Return True if a person confirmed the evidence item.
-
-    ``known`` contains the digests of confirmed items. If ``known`` is ``None``, all items are trusted.
-    """
+    """Return True if a person confirmed the item. If ``known`` is ``None``, all items are trusted."""
     return known is None or _digest(item.raw) in known
 
 
 def _words(layout: LongTaskLayout) -> str | None:
-    home = layout.home()
-    path = home and os.path.join(home, _WORDS)
+    path = layout.outside(_WORDS)
     return path if path and os.path.isfile(path) else None
 
 
@@ -156,30 +126,22 @@ _CONTRACT = "contract.json"
 def accept_contract(
     layout: LongTaskLayout, contract: JsonObject | None, begun: Mapping[str, str] | None = None
 ) -> None:
-    """Record that a person has accepted the contract (``task.json``).
+    """Record that a person has accepted the contract, and each repository's commit before the first slice.
 
-    ``None`` deletes the record, so that the next run accepts the contract on disk. ``begun`` contains, by repository
-    folder, the commit before the first slice.
-    """
-    home = layout.home(make=contract is not None)
-    if not home:
-        return
-    path = os.path.join(home, _CONTRACT)
-    if contract is not None:
+    ``None`` deletes the record, so that the next run accepts the contract on disk."""
+    path = layout.outside(_CONTRACT, make=contract is not None)
+    if path and contract is not None:
         files.write_json(path, {"task": contract, "begun": dict(begun or begun_at(layout))})
-    elif os.path.lexists(path):
+    elif path and os.path.lexists(path):
         os.unlink(path)
 
 
 def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, commit: str | None) -> None:
-    """Accept the contract if no contract is accepted yet, and record the repository's commit if none is recorded yet.
+    """Accept the contract if none is accepted yet, and record the commit of worktree ``top`` if none is recorded.
 
-    ``commit`` is checked out in ``top``, the worktree in which the agent works. If the contract has changed since it
-    was accepted, nothing is recorded.
-    """
-    home = layout.home()
-    known = begun_at(layout)
-    if home is None or not os.path.lexists(os.path.join(home, _CONTRACT)):
+    If the contract has changed since it was accepted, nothing is recorded."""
+    path, known = layout.outside(_CONTRACT), begun_at(layout)
+    if path is None or not os.path.lexists(path):
         accept_contract(layout, task.raw, {top: commit} if top and commit else {})
     elif top and commit and top not in known and not changed_members(layout, task):
         accept_contract(layout, task.raw, {**known, top: commit})
@@ -187,26 +149,17 @@ def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, comm
 
 def begun_at(layout: LongTaskLayout) -> dict[str, str]:
     """Return, by repository folder, the commit of the repository before the first slice."""
-    home = layout.home()
-    try:
-        found = files.read_json(os.path.join(home, _CONTRACT)).get("begun") if home else None
-    except (OSError, HarnessError):
-        found = None
+    path = layout.outside(_CONTRACT)
+    found = files.read_json_if_any(path).get("begun") if path else None
     return {str(top): str(commit) for top, commit in found.items()} if isinstance(found, dict) else {}
 
 
 def changed_members(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return the members of ``task.json`` that differ from the accepted contract. If no member differs, the list is
-    empty.
-    """
-    home = layout.home()
-    path = os.path.join(home, _CONTRACT) if home else ""
+    """Return the members of ``task.json`` that differ from the accepted contract."""
+    path = layout.outside(_CONTRACT) or ""
     if not os.path.isfile(path):
         return []
-    try:
-        known = files.read_json(path).get("task")
-    except (OSError, HarnessError):
-        known = None
+    known = files.read_json_if_any(path).get("task")
     if not isinstance(known, dict):
         return ["all of it"]
     missing = object()

@@ -1,4 +1,4 @@
-"""Paths of all files of a long task; no other module contains these file names.
+"""Paths of all files of a long task.
 
 TASK_DIR/
   task.json                 contract; written by `lth init` and by people
@@ -43,16 +43,12 @@ class OutsideTask(HarnessError):
 
 
 def file_stamp(timestamp: str) -> str:
-    """Return a timestamp in a form that is suitable for file names: ``2026-05-17T12-35-54-111Z``."""
+    """Return a timestamp in the form that file names use: ``2026-05-17T12-35-54-111Z``."""
     return timestamp.replace(":", "-").replace(".", "-")
 
 
 class LongTaskLayout:
-    """Absolute paths of one task's files. The paths are plain strings, so that `lth next` starts within
-    milliseconds.
-    """
-
-    __slots__ = ("root",)
+    """Absolute paths of one task's files, as plain strings, so that `lth next` starts within milliseconds."""
 
     def __init__(self, task_dir: str | os.PathLike[str]) -> None:
         self.root = os.path.abspath(task_dir)
@@ -81,15 +77,13 @@ class LongTaskLayout:
 
     @property
     def verdicts(self) -> str:
-        """Folder for the output of criteria commands during verification, in files named ``N-criterion-ID.txt``."""
+        """Folder for the output of criteria commands, in files named ``N-criterion-ID.txt``."""
         return self._at("runs", "verdicts")
 
     def ledger(self, *, make: bool = True) -> str:
-        """Return the path of the verdict ledger.
+        """Return the path of the verdict ledger, in ``runs`` if no state folder outside the task can be written.
 
-        If no state folder outside the task can be written, the ledger is in the task's folder ``runs``. ``make=False``
-        is for readers: no folder is created.
-        """
+        ``make=False`` is for readers: no folder is created."""
         from agent_harness.kernel import trusted_state
 
         home = trusted_state.existing(self.task, self.root)
@@ -113,17 +107,13 @@ class LongTaskLayout:
     def lock(self) -> str:
         return self._at(".lth.lock")
 
-    def installed(self, *, make: bool = False) -> str | None:
-        """Return the path of the record of installed software, or ``None`` if there is no state folder outside the
-        task.
-        """
+    def outside(self, name: str, *, make: bool = False) -> str | None:
+        """Return the path of a file in the state folder outside the task, or ``None`` without such a folder."""
         home = self.home(make=make)
-        return os.path.join(home, "installed.json") if home else None
+        return os.path.join(home, name) if home else None
 
     def home(self, *, make: bool = False) -> str | None:
-        """Return the task's state folder outside the task, which is not shown to agents, or ``None`` if there is
-        none.
-        """
+        """Return the state folder outside the task, which is not shown to agents, or ``None``."""
         from agent_harness.kernel import trusted_state
 
         if make:
@@ -131,7 +121,7 @@ class LongTaskLayout:
         return trusted_state.existing(self.task, self.root, writable=False)
 
     def run_log(self, date: str) -> str:
-        """Return the path of the log for one UTC date, ``YYYY-MM-DD``. A full timestamp is also accepted."""
+        """Return the path of the log for one UTC date, ``YYYY-MM-DD``, or for a full timestamp."""
         return self._at("runs", f"{date[:10]}.jsonl")
 
     @property
@@ -142,8 +132,7 @@ class LongTaskLayout:
     def inside(self, path: str, what: str = "path") -> str:
         """Return the absolute path of a file in the task. The file need not exist.
 
-        Raise ``OutsideTask`` if the path leads outside the task directory, as written or through a symbolic link.
-        """
+        Raise ``OutsideTask`` if the path leads outside the task directory, as written or through a symbolic link."""
         refusal = OutsideTask(f"{what} must stay inside the task directory: {path}")
         if "\0" in path:
             raise refusal

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 class SchedulingDecision:
     """Scheduling decision, with its reason and the number of seconds until the decision may change."""
 
-    __slots__ = ("decision", "reason", "wait_seconds")
-
     def __init__(self, decision: str, reason: str, wait_seconds: int = 0) -> None:
         self.decision = decision
         self.reason = reason
@@ -29,7 +27,7 @@ class SchedulingDecision:
 
 
 def seconds_until(until: datetime, now: datetime) -> int:
-    """Return the number of seconds from ``now`` to ``until``, rounded up, or 0 if ``until`` has passed."""
+    """Return the seconds from ``now`` to ``until``, rounded up, or 0 if ``until`` has passed."""
     from agent_harness.kernel.clock import timedelta
 
     return max(0, -((now - until) // timedelta(seconds=1)))
@@ -78,7 +76,6 @@ _OTHERWISE = ("needs-human", "checkpoint status is {status}")  # a valid checkpo
 
 
 def decide(checkpoint: Checkpoint, now: datetime) -> SchedulingDecision:
-    """Return the scheduling decision of the first row in ``ROWS`` whose condition is true."""
     found = (row[1:] for row in ROWS if row[0](checkpoint, now))
     decision, reason = next(found, _OTHERWISE)
     until = moment(checkpoint.raw.get("blockedUntil"))
@@ -87,9 +84,7 @@ def decide(checkpoint: Checkpoint, now: datetime) -> SchedulingDecision:
 
 
 def reopened(checkpoint: Checkpoint, now: datetime) -> Checkpoint:
-    """Return a copy of the checkpoint in which the status `blocked` is changed to `active`. Other statuses do not
-    change.
-    """
+    """Return a copy of the checkpoint in which `blocked` is changed to `active`."""
     raw = dict(checkpoint.raw)
     if checkpoint.status == "blocked":
         raw |= {"status": "active", "blockedUntil": None, "blocker": None}
@@ -98,12 +93,11 @@ def reopened(checkpoint: Checkpoint, now: datetime) -> Checkpoint:
 
 
 def is_cooling(checkpoint: Checkpoint, worker: str, now: datetime) -> bool:
-    """Return True if the agent's rate limit has not ended yet."""
     found = checkpoint.cooldowns.get(worker)
     until = found.until if found else None
     return until is not None and until > now
 
 
 def expired_cooldowns(checkpoint: Checkpoint, now: datetime) -> list[str]:
-    """Return the names of agents whose rate limit has ended or has no valid end, in the order of the checkpoint."""
+    """Return the agents whose rate limit has ended or has no valid end, in the order of the checkpoint."""
     return [worker for worker in checkpoint.cooldowns if not is_cooling(checkpoint, worker, now)]

@@ -12,7 +12,7 @@ import sys
 from agent_harness.errors import HarnessError, StateDamaged
 from agent_harness.kernel import files
 from agent_harness.kernel.json import dollars, jsontext, number_below, token_count
-from agent_harness.protocols.longtask import records
+from agent_harness.protocols.longtask import records, schema
 from agent_harness.protocols.longtask.layout import ARCHIVE, LongTaskLayout
 from agent_harness.protocols.longtask.records import EvidenceItem, LogEvent
 
@@ -29,10 +29,7 @@ _LISTENERS: list[Callable[[str], None]] = []
 
 
 def told_to(say: Callable[[str], None]) -> ExitStack:
-    """Pass lines that are meant for a person to ``say`` until the returned stack is closed.
-
-    This is used while a terminal shows a live view.
-    """
+    """Pass lines for a person to ``say`` until the returned stack is closed, while a terminal shows a live view."""
     from contextlib import ExitStack
 
     _LISTENERS.append(say)
@@ -53,21 +50,17 @@ def tell(line: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a warning that is meant for a person on stderr."""
     from agent_harness.kernel.terminal import one_line
 
     tell(f"lth: warning: {one_line(text)}")
 
 
 def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) -> bool:
-    """Append one event to the log of its UTC day. If the event does not fit the schema, print a warning and return
-    False.
+    """Append an event to the log of its UTC day. If it does not fit the schema, print a warning and return False.
 
-    Events about the cost of the task ``task_id``, and events that decide whether the task is done, are also saved
-    outside the task. If the clock was set back, the event is appended to the file of the newest day. The latest event
-    is therefore always the last line of the last file.
-    """
-    misfits = records.event_problems(record)
+    Events about the cost or the end of ``task_id`` are also saved outside the task. If the clock was set back, the file
+    of the newest day is used, so that the latest event is always the last line of the last file."""
+    misfits = schema.misfits(record, schema.RUN_EVENT, "event")
     at = record.get("at")
     if not misfits and (not isinstance(at, str) or records.moment(at) is None):
         misfits = [f"event.at must be a timestamp, got {at}"]
@@ -93,12 +86,9 @@ def _day_of(layout: LongTaskLayout, at: str) -> str:
 
 
 def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
-    """Raise an error if the log for the date of ``at`` cannot be written. Call this function before anything is
-    written.
+    """Raise an error if the log for the date of ``at`` cannot be written; call it before anything is written.
 
-    Raise ``OutsideTask`` if the log is outside the task, and ``StateDamaged`` if a path exists but is not a folder or a
-    regular file.
-    """
+    Raise ``OutsideTask`` for a log outside the task, ``StateDamaged`` for a path of another kind."""
     path = _day_of(layout, at)
     layout.inside(layout.relative(path), "runs")
     for place, fits in ((layout.runs, stat.S_ISDIR), (path, stat.S_ISREG)):
@@ -127,14 +117,9 @@ _SERIOUS = ("worker_failed", "needs_human")
 
 def rows(layout: LongTaskLayout) -> Iterator[JsonObject]:
     """Yield the events as rows for a log view, newest first."""
-    from agent_harness.kernel import journal
-
-    for path in reversed(days(layout)):
-        for line in journal.backwards(path):
-            record = _record(line, ("type", "at"))
-            if record is not None:
-                level = "CRITICAL" if record["type"] in _SERIOUS else "IMPORTANT"
-                yield {**record, "log": "events", "ts": record["at"], "level": level, "message": _said(record)}
+    for event in newest_first(layout):
+        level = "CRITICAL" if event.type in _SERIOUS else "IMPORTANT"
+        yield {**event.raw, "log": "events", "ts": event.at, "level": level, "message": _said(event.raw)}
 
 
 def told(line: str) -> tuple[str, str] | None:
@@ -155,18 +140,15 @@ _DECIDING = ("worker_started", *ENDS, "progress_recorded", "checkpoint_written")
 
 
 def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
-    """Save an event outside the task if it decides whether the task is done. Events are saved from the first agent
-    start on.
+    """Save an event outside the task if it decides whether the task is done, from the first agent start on.
 
-    Events that an agent itself records are ignored.
-    """
+    Events that an agent itself records are ignored."""
     from agent_harness.kernel import journal
 
     kind = record["type"]
-    home = layout.home(make=kind == "worker_started") if kind in _DECIDING else None
-    if home is None or worker_speaks(layout):
+    path = layout.outside(_COURSE, make=kind == "worker_started") if kind in _DECIDING else None
+    if path is None or worker_speaks(layout):
         return
-    path = os.path.join(home, _COURSE)
     if not any(True for _ in _course(layout, task_id)):
         if kind != "worker_started":
             return
@@ -178,27 +160,23 @@ def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
 
 def begin_anew(layout: LongTaskLayout) -> None:
     """Delete the saved events of an earlier task, because a new task replaces it."""
-    home = layout.home()
-    if home and os.path.lexists(os.path.join(home, _COURSE)):
-        os.unlink(os.path.join(home, _COURSE))
+    path = layout.outside(_COURSE)
+    if path and os.path.lexists(path):
+        os.unlink(path)
 
 
 def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
     """Yield the task's events that are saved outside the task directory, newest first."""
     from agent_harness.kernel import journal
 
-    home = layout.home()
-    path = os.path.join(home, _COURSE) if home else ""
+    path = layout.outside(_COURSE) or ""
     if os.path.isfile(path):
         found = (_record(line, ("type", "at")) for line in journal.backwards(path))
         yield from (each for each in found if each is not None and each.get("task") == task_id)
 
 
 def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
-    """Yield the events that decide whether the task is done, newest first.
-
-    These are the events saved outside the task. If there are none, the events of the log are used.
-    """
+    """Yield the events that decide whether the task is done, newest first: those outside the task, else the log's."""
     empty = True
     for record in _course(layout, task_id):
         empty = False
@@ -241,10 +219,7 @@ def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
 
 
 def slices(layout: LongTaskLayout, task_id: str) -> tuple[int, float]:
-    """Return the number of agents started on the task, and their reported cost in US dollars.
-
-    Each value is read from the log and from the records outside the task, and the higher value is returned.
-    """
+    """Return the number of agent starts and their cost in US dollars, the higher of the two records."""
     started, cost = 0, 0.0
     for path in days(layout):
         for record in filter(None, (_record(line, ("type",)) for _, line in _numbered(path))):
@@ -264,11 +239,9 @@ def _paid(record: JsonObject) -> float:
 
 
 def total_usage(events: Iterable[LogEvent]) -> JsonObject:
-    """Return the total usage of all started agents: known and unknown runs, tokens and cost.
+    """Return the usage of all started agents. An agent that has not ended is an unknown run.
 
-    An agent that has not ended counts as an unknown run. The cost is ``None`` if any known run does not report its
-    cost.
-    """
+    The cost is ``None`` if any known run does not report its cost."""
     told = [event for event in events if event.type == "worker_started" or event.type in ENDS]
     ended = [event for event in told if event.type in ENDS]
     silent = max(0, len(told) - 2 * len(ended))
@@ -301,8 +274,7 @@ def events(layout: LongTaskLayout) -> tuple[list[LogEvent], int]:
 def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
     """Return the archived evidence without duplicates, oldest first, and the number of damaged lines that were skipped.
 
-    Raise ``OutsideTask`` if the checkpoint file refers to an archive outside the task.
-    """
+    Raise ``OutsideTask`` if the checkpoint file refers to an archive outside the task."""
     named = checkpoint.section("evidenceArchive").text("path") or ARCHIVE
     read, skipped = lines(layout.inside(named, "evidenceArchive.path"), ())
     items = [EvidenceItem(line["evidence"]) for line in read if isinstance(line.get("evidence"), dict)]
@@ -315,8 +287,7 @@ def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evide
 def lines(path: str, texts: tuple[str, ...]) -> tuple[list[JsonObject], int]:
     """Return the valid records of a JSON Lines file and the number of damaged lines. Warn about each damaged line.
 
-    A valid record is an object in which the members listed in ``texts`` are strings. A missing file has no records.
-    """
+    A valid record is an object in which the members listed in ``texts`` are strings. A missing file has no records."""
     found: list[JsonObject] = []
     skipped = 0
     for number, line in _numbered(path):
@@ -352,9 +323,7 @@ def _record(line: str | bytes, texts: tuple[str, ...]) -> JsonObject | None:
 
 
 def add_to_archive(layout: LongTaskLayout, task: Contract, items: list[JsonObject], at: str) -> None:
-    """Append evidence items to the archive. Raise ``OutsideTask`` if the contract's archive path leads outside the
-    task.
-    """
+    """Append evidence items to the archive. Raise ``OutsideTask`` if its path leads outside the task."""
     from agent_harness.kernel import journal
 
     path = layout.inside(task.archive_path, "evidencePolicy.archivePath")

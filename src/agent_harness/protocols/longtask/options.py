@@ -27,40 +27,34 @@ NONE: Words = {}
 
 
 def text(words: Words, name: str) -> str | None:
-    """Return the value of an option as a string, or ``None`` if the option was not given."""
     found = words.get(name)
     return found if isinstance(found, str) else None
 
 
 def masked(words: Words, name: str) -> str | None:
-    """Return the value of an option with secrets masked, so that it can be stored. Return ``None`` if it was not
-    given.
-    """
+    """Return the value of an option with secrets masked, so that it can be stored."""
     found = text(words, name)
     return None if found is None else redact(found)
 
 
 def present(words: Words, name: str) -> str | None:
-    """Return the value of an option as a string, or ``None`` if the option was not given or is blank."""
+    """Return the value of an option, or ``None`` if it was not given or is blank."""
     found = text(words, name)
     return found if found and found.strip() else None
 
 
 def flag(words: Words, name: str) -> bool:
-    """Return True if a flag option is set."""
     return words.get(name) is True
 
 
 def texts(words: Words, name: str) -> list[str] | None:
-    """Return the trimmed, non-empty parts of a comma-separated option, or ``None`` if the option was not given."""
+    """Return the trimmed, non-empty parts of a comma-separated option, or ``None`` if it was not given."""
     found = text(words, name)
     return None if found is None else [part.strip() for part in found.split(",") if part.strip()]
 
 
 def filled(words: Words, name: str) -> str | None:
-    """Return the value of an option as a string, or ``None`` if it was not given. Raise ``UsageError`` if the value is
-    blank.
-    """
+    """Return the value of an option. Raise ``UsageError`` if it is blank."""
     found = text(words, name)
     if found is not None and not found.strip():
         raise UsageError(f"option --{name} needs a value")
@@ -68,10 +62,7 @@ def filled(words: Words, name: str) -> str | None:
 
 
 def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
-    """Return the value of an option that must be one of ``known``, or ``None`` if the option was not given.
-
-    Raise ``UsageError`` for any other value.
-    """
+    """Return the value of an option. Raise ``UsageError`` if it is not one of ``known``."""
     found = text(words, name)
     if found is None or found in known:
         return found
@@ -79,10 +70,7 @@ def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
 
 
 def positive(words: Words, name: str) -> int | None:
-    """Return the value of an option as an integer of at least 1, or ``None`` if the option was not given.
-
-    Raise ``UsageError`` for any other value.
-    """
+    """Return the value of an option as an integer. Raise ``UsageError`` unless it is at least 1."""
     found = text(words, name)
     if found is None:
         return None
@@ -92,11 +80,7 @@ def positive(words: Words, name: str) -> int | None:
 
 
 def number(words: Words, name: str) -> int | float | None:
-    """Return the value of an option as a finite number, which is an ``int`` if it is whole, or ``None`` if it was not
-    given.
-
-    Raise ``UsageError`` for any other value.
-    """
+    """Return the value of an option as a finite number, an ``int`` if it is whole. Raise ``UsageError`` otherwise."""
     found = text(words, name)
     if found is None:
         return None
@@ -110,10 +94,9 @@ def number(words: Words, name: str) -> int | float | None:
 
 
 def seconds(words: Words, name: str) -> int | float | None:
-    """Return the value of an option in seconds, from 0 to 31 days, or ``None`` if the option was not given.
+    """Return the value of an option in seconds, reduced to at most 31 days.
 
-    A longer time is reduced to 31 days. Raise ``UsageError`` if the value is negative or not a number.
-    """
+    Raise ``UsageError`` if the value is negative or not a number."""
     found = text(words, name)
     if found is not None and found.isascii() and found.isdigit() and len(found) > 12:
         return LONGEST_SECONDS
@@ -124,10 +107,7 @@ def seconds(words: Words, name: str) -> int | float | None:
 
 
 def whole(words: Words, name: str) -> int | None:
-    """Return the value of an option as an integer, or ``None`` if the option was not given.
-
-    Raise ``HarnessError`` for any other value.
-    """
+    """Return the value of an option as an integer. Raise ``HarnessError`` for any other value."""
     found = text(words, name)
     try:
         return None if found is None else int(found)
@@ -136,10 +116,7 @@ def whole(words: Words, name: str) -> int | None:
 
 
 def at_time(words: Words, name: str) -> datetime | None:
-    """Return the value of an option as a date and time, or ``None`` if the option was not given.
-
-    Raise ``UsageError`` for any other value.
-    """
+    """Return the value of an option as a time. Raise ``UsageError`` for any other value."""
     found = text(words, name)
     if found is None:
         return None
@@ -153,15 +130,6 @@ def at_time(words: Words, name: str) -> datetime | None:
 
 
 class InitOptions:
-    """Parsed options of the command ``lth init``. Source: ``longtask.md`` 5."""
-
-    __slots__ = (
-        *("command", "criterion", "criterion_command", "cwd", "every", "fallback_worker", "kimi_model", "model"),
-        *("name", "objective", "sandbox", "scheduler"),
-        *("scheduler_model", "scheduler_timeout_seconds", "template", "timeout_seconds", "worker"),
-        *("check", "force", "given", "strict"),
-    )
-
     def __init__(self, words: Words = NONE) -> None:
         self.given = frozenset(words)
         self.template = text(words, "template") or "coding"
@@ -187,26 +155,12 @@ class InitOptions:
 
 
 class TickOptions:
-    """Parsed options of the command ``lth tick``. Source: ``longtask.md`` 8."""
-
-    __slots__ = ("dry_run",)
-
     def __init__(self, words: Words = NONE) -> None:
         self.dry_run = flag(words, "dry-run")
 
 
 class RunOptions:
-    """Parsed options of the commands ``lth run`` and ``lth resume``. If ``oss`` is ``None``, the contract decides.
-
-    Source: ``longtask.md`` 9, 10.
-    """
-
-    __slots__ = (
-        *("codex_session_path", "command", "cwd", "dry_run", "fallback_worker", "forbidden_cwd_patterns"),
-        *("kimi_model", "local_provider", "lock_owner", "lock_ttl_seconds", "max_cost", "model", "no_wait", "oss"),
-        *("sandbox",),
-        *("timeout_seconds", "worker"),
-    )
+    """Options of ``lth run`` and ``lth resume``. If ``oss`` is ``None``, the contract decides."""
 
     def __init__(self, words: Words = NONE) -> None:
         self.worker = text(words, "worker")
@@ -229,13 +183,6 @@ class RunOptions:
 
 
 class RecordOptions:
-    """Parsed options of the command ``lth record``. Source: ``longtask.md`` 12."""
-
-    __slots__ = (
-        *("active_files", "blocked_until", "last_completed_step", "note", "open_questions", "reason"),
-        *("requires_human", "retry_after_seconds", "source", "status", "verify_timeout_seconds"),
-    )
-
     def __init__(self, words: Words = NONE) -> None:
         status = one_of(words, "status", STATUSES)
         if status is None:
@@ -256,12 +203,7 @@ class RecordOptions:
 
 
 class EvidenceOptions:
-    """Parsed options of ``lth evidence``. ``members`` are the members of the evidence item, as the file contains them.
-
-    Source: ``longtask.md`` 12.
-    """
-
-    __slots__ = ("manifest_path", "members", "type")
+    """Options of ``lth evidence``. ``members`` are those of the evidence item in the file."""
 
     def __init__(self, words: Words = NONE) -> None:
         kind = text(words, "type")
@@ -285,19 +227,11 @@ class EvidenceOptions:
 
 
 class VerifyOptions:
-    """Parsed options of the command ``lth verify``. Source: ``longtask.md`` 13."""
-
-    __slots__ = ("timeout_seconds",)
-
     def __init__(self, words: Words = NONE) -> None:
-        self.timeout_seconds = positive(words, "verify-timeout-seconds")
+        self.verify_timeout_seconds = positive(words, "verify-timeout-seconds")
 
 
 class RescueOptions:
-    """Parsed options of the command ``lth rescue``. Source: ``longtask.md`` 10.2."""
-
-    __slots__ = ("restore", "show")
-
     def __init__(self, words: Words = NONE) -> None:
         self.show = text(words, "show")
         self.restore = text(words, "restore")
@@ -306,10 +240,6 @@ class RescueOptions:
 
 
 class ClassifyOptions:
-    """Parsed options of the command ``lth classify``. Source: ``longtask.md`` 11."""
-
-    __slots__ = ("codex_session_path", "exit_code", "file", "record", "source", "text")
-
     def __init__(self, words: Words = NONE) -> None:
         self.text = text(words, "text")
         self.file = text(words, "file")
@@ -322,30 +252,17 @@ class ClassifyOptions:
 
 
 class HealthOptions:
-    """Parsed options of the command ``lth health``. Source: ``longtask.md`` 17."""
-
-    __slots__ = ("strict",)
-
     def __init__(self, words: Words = NONE) -> None:
         self.strict = flag(words, "strict")
 
 
 class ListOptions:
-    """Parsed options of the command ``lth ls``. Source: ``longtask.md`` 19."""
-
-    __slots__ = ("json",)
-
     def __init__(self, words: Words = NONE) -> None:
         self.json = flag(words, "json")
 
 
 class EventOptions:
-    """Parsed options of ``lth summary`` and ``lth tail``. If ``limit`` is ``None``, the command's default applies.
-
-    Source: ``longtask.md`` 6.
-    """
-
-    __slots__ = ("limit", "type")
+    """Options of ``lth summary`` and ``lth tail``. If ``limit`` is ``None``, the command's default applies."""
 
     def __init__(self, words: Words = NONE) -> None:
         self.limit = positive(words, "limit")
@@ -353,10 +270,6 @@ class EventOptions:
 
 
 class ScheduleOptions:
-    """Parsed options of the command ``lth schedule``. Source: ``scale.md`` 9."""
-
-    __slots__ = ("engine", "every", "form", "timeout_seconds", "verbs", "worker")
-
     def __init__(self, words: Words = NONE) -> None:
         self.engine = text(words, "engine")
         self.every = text(words, "every")
@@ -367,10 +280,6 @@ class ScheduleOptions:
 
 
 class RecipeOptions:
-    """Parsed options of the command ``lth openclaw-recipe``. Source: ``longtask.md`` 17."""
-
-    __slots__ = (*("every", "fallback_worker", "model", "name", "session_key", "timeout_seconds", "tools", "worker"),)
-
     def __init__(self, words: Words = NONE) -> None:
         self.every = text(words, "every")
         self.name = text(words, "name")

@@ -37,11 +37,9 @@ class LongTaskSource:
         self._id = ""
 
     def home(self) -> str | None:
-        """Return the task's state folder outside the task directory, or ``None`` if there is none."""
         return self._layout.home()
 
     def now(self) -> Sequence[Now]:
-        """Return what each running session of the task is doing."""
         return now.read(self.home())
 
     def several(self) -> str | None:
@@ -49,10 +47,7 @@ class LongTaskSource:
         return None
 
     def state_files(self) -> Sequence[str]:
-        """Return the paths of all files that determine the task's state.
-
-        The logs are included, because they show whether a claim of ``done`` is proven.
-        """
+        """Return all files that determine the state. The logs show whether a claim of ``done`` is proven."""
         return [self._layout.task, self._layout.checkpoint, self._layout.lock, *self.journals()]
 
     def state(self, read: Read) -> StatePart:
@@ -101,19 +96,14 @@ class LongTaskSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """Return the paths of the daily logs. If the log folder is outside the task or unreadable, the list is
-        empty.
-        """
+        """Return the paths of the daily logs; none if the log folder is outside the task or unreadable."""
         try:
             return log.days(self._layout)
         except (HarnessError, OSError):
             return []
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return the earlier sessions, followed by one session for each agent start in ``rows``.
-
-        A session has ended if the log contains the end of its agent.
-        """
+        """Return the earlier sessions and one for each agent start in ``rows``, ended if the log contains its end."""
         found = [*before]
         for row in rows:
             if row.get("type") == "worker_started":
@@ -123,9 +113,7 @@ class LongTaskSource:
         return tuple(found)
 
     def recordings(self) -> Sequence[str]:
-        """Return the glob pattern for recordings of the task's sessions. Only sessions of built-in agents are
-        recorded.
-        """
+        """Return the glob pattern for recordings. Only sessions of built-in agents are recorded."""
         import glob
 
         return [os.path.join(glob.escape(self._layout.sessions), "*", "recording.cassette.jsonl")]

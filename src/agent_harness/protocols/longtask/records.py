@@ -37,11 +37,9 @@ _SLUG = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 def moment(text: object) -> datetime | None:
-    """Return a timestamp string as a date and time, or ``None`` if the string has another form.
+    """Return a timestamp as a date and time, or ``None`` for another form. Source: ``longtask.md`` 2.9.
 
-    Accepted are RFC 3339, a date, or a date and a time. A date means midnight UTC, and a time without an offset is in
-    UTC. Source: ``longtask.md`` 2.9.
-    """
+    Accepted are RFC 3339, a date (midnight UTC), or a date and a time (UTC without an offset)."""
     if not isinstance(text, str) or not _has_shape(text.strip()):
         return None
     from agent_harness.kernel.clock import UTC, datetime
@@ -54,19 +52,14 @@ def moment(text: object) -> datetime | None:
 
 
 def _has_shape(text: str) -> bool:
-    """Return True for a string such as ``YYYY-MM-DD`` or ``YYYY-MM-DDTHH:MM…``, but not for week dates or digits
-    alone.
-    """
+    """Return True for ``YYYY-MM-DD`` or ``YYYY-MM-DDTHH:MM…``, but not for week dates or digits alone."""
     if not text.isascii() or len(text) < 10 or text[4] != "-" or text[7] != "-" or "," in text:
         return False
     return len(text) == 10 or (len(text) >= 16 and text[10] in "Tt " and text[13] == ":")
 
 
 def slug(text: str, otherwise: str) -> str:
-    """Return a text as an id of lower-case letters and digits, in which ``-`` replaces all other characters.
-
-    If no character is left, return ``otherwise``.
-    """
+    """Return a text as an id: lower-case letters and digits, joined by ``-``; ``otherwise`` if none is left."""
     letters = "".join(letter if letter in _SLUG else " " for letter in text.lower())
     return "-".join(letters.split()) or otherwise
 
@@ -74,10 +67,7 @@ def slug(text: str, otherwise: str) -> str:
 class RecordView:
     """Safe view of one JSON object, in which a member with a wrong type is treated as missing.
 
-    ``raw`` is the object as it was read. It is written back with all unknown members.
-    """
-
-    __slots__ = ("raw",)
+    ``raw`` is the object as it was read. It is written back with all unknown members."""
 
     def __init__(self, raw: JsonObject) -> None:
         self.raw = raw
@@ -92,12 +82,12 @@ class RecordView:
         return [each for each in self.items(name) if isinstance(each, str)]
 
     def section(self, name: str) -> RecordView:
-        """Return a view of the named object member. If the member is not an object, return a new, empty view."""
+        """Return a view of the named object member, a new and empty one if the member is not an object."""
         found = self.raw.get(name)
         return RecordView(found if isinstance(found, dict) else {})
 
     def items(self, name: str) -> list[Any]:
-        """Return the named list member. If the member is not a list, return a new, empty list."""
+        """Return the named list member, a new and empty list if the member is not a list."""
         found = self.raw.get(name)
         return found if isinstance(found, list) else []
 
@@ -107,8 +97,6 @@ class RecordView:
 
 class Criterion:
     """Success criterion. If a criterion is given as plain text, a person decides it. Source: ``longtask.md`` 3.1."""
-
-    __slots__ = ("description", "id", "metric", "target")
 
     def __init__(self, raw: str | JsonObject, number: int) -> None:
         plain = isinstance(raw, str)
@@ -120,20 +108,13 @@ class Criterion:
 
     @property
     def command(self) -> RecordView:
-        """Target of a criterion with the metric ``command``. Its members are ``command``, ``cwd`` and
-        ``timeoutSeconds``.
-        """
+        """Target of the metric ``command``, with the members ``command``, ``cwd`` and ``timeoutSeconds``."""
         found = {"command": self.target} if isinstance(self.target, str) else self.target
         return RecordView(found if isinstance(found, dict) else {})
 
 
 class Constraint:
-    """Constraint of a task. A constraint given as plain text has the type ``hard`` and the category ``scope``.
-
-    Source: ``longtask.md`` 3.1.
-    """
-
-    __slots__ = ("category", "description", "id", "patterns", "type")
+    """Constraint of a task. Plain text is ``hard`` and has the category ``scope``. Source: ``longtask.md`` 3.1."""
 
     def __init__(self, raw: str | JsonObject, number: int) -> None:
         plain = isinstance(raw, str)
@@ -146,11 +127,7 @@ class Constraint:
 
 
 class WorkerPolicy(RecordView):
-    """``workerPolicy`` of a task: the allowed agents, the fallback agent, and their limits. Names are as written in the
-    file.
-    """
-
-    __slots__ = ()
+    """``workerPolicy`` of a task. Names are as written in the file."""
 
     @property
     def preferred(self) -> str | None:
@@ -186,10 +163,7 @@ class WorkerPolicy(RecordView):
 
     @property
     def trust(self) -> str:
-        """Strictness of the test checks: ``strict``, ``normal`` or ``fast``.
-
-        The environment variable takes precedence over the contract, because the person who starts the run sets it.
-        """
+        """Strictness of the test checks: ``strict``, ``normal`` or ``fast``. The caller's environment wins."""
         found = os.environ.get("HARNESS_VERIFICATION__TRUST") or self.raw.get("trust")
         return found if found in ("strict", "fast") else "normal"
 
@@ -209,9 +183,7 @@ class WorkerPolicy(RecordView):
 
 
 class Contract(RecordView):
-    """Contract of a task, which is the content of ``task.json``."""
-
-    __slots__ = ()
+    """Content of ``task.json``."""
 
     @property
     def id(self) -> str:
@@ -252,9 +224,7 @@ class Contract(RecordView):
 
     @property
     def archive_path(self) -> str:
-        """Path of the archive for evidence that no longer fits in the checkpoint file, relative to the task
-        directory.
-        """
+        """Path, relative to the task, of the archive for evidence that no longer fits in the checkpoint file."""
         return self.section("evidencePolicy").text("archivePath") or ARCHIVE
 
     @property
@@ -275,11 +245,9 @@ class Contract(RecordView):
 class EvidenceItem(RecordView):
     """One evidence item, from the checkpoint file, the archive or an event. Source: ``longtask.md`` 3.3."""
 
-    __slots__ = ()
-
     @property
     def identity(self) -> tuple[str, ...]:
-        """Tuple of members that identifies an evidence item. Items with equal tuples are duplicates."""
+        """Members that identify an evidence item. Items with equal tuples are duplicates."""
         found = self.raw.get
         members = (
             found("type"),
@@ -293,53 +261,40 @@ class EvidenceItem(RecordView):
 
     @property
     def criterion(self) -> object:
-        """Id of the criterion that the evidence item refers to; ``None`` if it refers to none."""
         return self.raw.get("criterionId") or self.raw.get("criterion")
 
     def is_about(self, criterion: str) -> bool:
-        """Return True if the evidence item refers to the criterion."""
         named = (self.raw.get("criterionId"), self.raw.get("criterion"), self.raw.get("id"))
         return criterion in named or criterion in self.items("criteria")
 
     @property
     def says_failed(self) -> bool:
-        """True if the evidence item's status means failure."""
         status = self.raw.get("status")
         return isinstance(status, str) and status.strip().lower() in FAILING
 
     @property
     def proves(self) -> bool:
-        """True if the evidence item can prove a criterion. Failures and the output of a failed agent cannot."""
+        """True if the item can prove a criterion. Failures and the output of a failed agent cannot."""
         code = self.raw.get("exitCode")
         failed = self.raw.get("type") == "worker-output" and code is not None and code != 0
         return not failed and not self.says_failed
 
 
 class Blocker(RecordView):
-    """Reason why a task is blocked, as recorded in the checkpoint file."""
-
-    __slots__ = ()
-
     @property
     def requires_human(self) -> bool:
         return self.raw.get("requiresHuman") is True
 
 
 class Cooldown(RecordView):
-    """Rate limit of one agent, as recorded in the checkpoint file."""
-
-    __slots__ = ()
-
     @property
     def until(self) -> datetime | None:
-        """End of an agent's rate limit; ``None`` if the recorded time is invalid."""
+        """End of the rate limit; ``None`` if the recorded time is invalid."""
         return moment(self.raw.get("blockedUntil"))
 
 
 class Checkpoint(RecordView):
     """Content of a task's checkpoint file: the state from which any agent can continue."""
-
-    __slots__ = ()
 
     @property
     def status(self) -> str:
@@ -355,7 +310,6 @@ class Checkpoint(RecordView):
 
     @property
     def last_step(self) -> str | None:
-        """Last completed step of the task; ``None`` if it is not recorded."""
         return self.text("lastCompletedStep")
 
     @property
@@ -374,12 +328,11 @@ class Checkpoint(RecordView):
 
     @property
     def archived_count(self) -> object:
-        """Number of evidence items in the archive, as written in the checkpoint file. The value is not validated."""
+        """Number of evidence items in the archive, as written in the file and not validated."""
         return self.section("evidenceArchive").raw.get("archivedCount")
 
     @property
     def cooldowns(self) -> dict[str, Cooldown]:
-        """Rate limits in the checkpoint file, by agent."""
         found = self.section("workerCooldowns").raw.items()
         return {worker: Cooldown(each if isinstance(each, dict) else {}) for worker, each in found}
 
@@ -388,10 +341,6 @@ class Checkpoint(RecordView):
 
 
 class LogEvent(RecordView):
-    """One event in the task's log."""
-
-    __slots__ = ()
-
     @property
     def type(self) -> str:
         return str(self.raw["type"])
@@ -418,7 +367,7 @@ _REQUIRED_TEXTS = {
 
 
 def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = None) -> list[str]:
-    """Return every problem of a task as one line, without duplicates. If the task is valid, the list is empty."""
+    """Return every problem of a task as one line, without duplicates."""
     found = [*_task_problems(task), *_checkpoint_problems(checkpoint), *_pair_problems(task, checkpoint)]
     if layout and not os.path.isfile(layout.operating_rules):
         found.append("missing harness.md")
@@ -426,10 +375,7 @@ def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = N
 
 
 def unfilled(task: object) -> list[str]:
-    """Return one line for each field of ``task.json`` that still has the template's text.
-
-    If all fields are filled in, the list is empty.
-    """
+    """Return one line for each field of ``task.json`` that still has the template's text."""
     if not isinstance(task, dict):
         return []
     found = [("objective", task.get("objective"))]
@@ -441,16 +387,6 @@ def unfilled(task: object) -> list[str]:
         for name, text in found
         if isinstance(text, str) and text.startswith(FILL_IN)
     ]
-
-
-def event_problems(record: object) -> list[str]:
-    """Return the reasons why a record is not a valid log event. If the record is valid, the list is empty."""
-    return schema.misfits(record, schema.RUN_EVENT, "event")
-
-
-def manifest_problems(record: object) -> list[str]:
-    """Return the reasons why a record is not a valid evidence manifest. If the record is valid, the list is empty."""
-    return schema.misfits(record, schema.EVIDENCE_MANIFEST, "manifest")
 
 
 def _task_problems(task: object) -> list[str]:

@@ -29,11 +29,7 @@ _TEMPORARY = ".tmp."
 
 
 class LeftoverRow:
-    """One row of the recovery table: conditions, the step to take, and the reason. The condition ``None`` matches
-    anything.
-    """
-
-    __slots__ = ("due", "lease", "reason", "step", "unfinished")
+    """Row of the recovery table: conditions, the step to take, and the reason. ``None`` matches anything."""
 
     def __init__(self, lease: str | None, due: str | None, unfinished: bool | None, step: str, reason: str) -> None:
         self.lease = lease  # none, held, unreadable, over
@@ -60,13 +56,8 @@ ROWS: Sequence[LeftoverRow] = (
 ``start again`` and ``go on`` both run the slice that ``nextStep`` describes.
 """
 
-_ENDS = frozenset(("worker_completed", "worker_failed"))
-
 
 def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
-    """Return the first row of the recovery table that matches the lease, the decision, and whether the last agent has
-    ended.
-    """
     return next(
         row
         for row in ROWS
@@ -78,7 +69,7 @@ def is_unfinished(events: Iterable[LogEvent]) -> bool:
     """Return True if the last agent that was started has no end event. The events are given oldest first."""
     running = False
     for event in events:
-        running = event.type == "worker_started" or (running and event.type not in _ENDS)
+        running = event.type == "worker_started" or (running and event.type not in log.ENDS)
     return running
 
 

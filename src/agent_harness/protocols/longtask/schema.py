@@ -19,33 +19,17 @@ SOURCES = ("openclaw-provider", "codex-cli", "kimi-cli", "scheduler", "external-
 REASONS = ("rate_limit", "auth_error", "test_failure", "missing_context", "external", "manual", "unknown")
 METRICS = ("manual", "command", "output_contains", "llm_judge", "custom")
 CATEGORIES = ("time", "cost", "safety", "scope", "quality", "privacy", "other")
+SCHEDULERS = {"openclaw": "openclaw-cron", "none": "manual", "openclaw-cron": "openclaw-cron", "manual": "manual"}
+"""Canonical names of schedulers, by accepted name."""
 SANDBOXES = ("read-only", "workspace-write", "danger-full-access")
 EVIDENCE_TYPES = (
-    "test",
-    "screenshot",
-    "video-clip",
-    "transcript",
-    "benchmark",
-    "review-note",
-    "worker-output",
-    "codex-session",
-    "handoff",
-    "artifact",
+    *("test", "screenshot", "video-clip", "transcript", "benchmark", "review-note", "worker-output", "codex-session"),
+    *("handoff", "artifact"),
 )
 EVENT_TYPES = (
-    "tick_started",
-    "run_skipped",
-    "needs_human",
-    "worker_prompt_generated",
-    "worker_started",
-    "worker_completed",
-    "worker_failed",
-    "failure_classified",
-    "rate_limited",
-    "checkpoint_written",
-    "progress_recorded",
-    "evidence_recorded",
-    "handoff_written",
+    *("tick_started", "run_skipped", "needs_human", "worker_prompt_generated", "worker_started", "worker_completed"),
+    *("worker_failed", "failure_classified", "rate_limited", "checkpoint_written", "progress_recorded"),
+    *("evidence_recorded", "handoff_written"),
 )
 _WORKERS_AS_SOURCE = ("local-command", "openclaw-direct-model", "manual-review")  # other programs wrote them; 3.2
 
@@ -164,12 +148,7 @@ TASK = _object(
         "rateLimitPolicy": _RATE_LIMIT_POLICY,
         "createdAt": _TEXT,
     },
-    "schemaVersion",
-    "id",
-    "title",
-    "domain",
-    "objective",
-    "successCriteria",
+    *("schemaVersion", "id", "title", "domain", "objective", "successCriteria"),
 )
 
 EVIDENCE_ITEM = _object(
@@ -247,11 +226,7 @@ CHECKPOINT = _object(
         "workerCooldowns": {"type": "object", "additionalProperties": _COOLDOWN},
         "updatedAt": _FULL_TEXT,
     },
-    "schemaVersion",
-    "taskId",
-    "status",
-    "nextStep",
-    "updatedAt",
+    *("schemaVersion", "taskId", "status", "nextStep", "updatedAt"),
 )
 
 RUN_EVENT = _object(
@@ -278,10 +253,7 @@ RUN_EVENT = _object(
 
 EVIDENCE_MANIFEST = _object(
     {"schemaVersion": _VERSION, "taskId": _FULL_TEXT, "recordedAt": _FULL_TEXT, "evidence": EVIDENCE_ITEM},
-    "schemaVersion",
-    "taskId",
-    "recordedAt",
-    "evidence",
+    *("schemaVersion", "taskId", "recordedAt", "evidence"),
 )
 
 
@@ -304,7 +276,7 @@ def misfits(value: object, table: JsonObject, path: str) -> list[str]:
 
 
 def is_number(value: object) -> bool:
-    """Return True for a JSON number. Any other value gives False, including true and false."""
+    """Return True for a JSON number, which true and false are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -389,7 +361,6 @@ FILES: dict[str, tuple[str, str, JsonObject]] = {
 
 
 def documents() -> dict[str, JsonObject]:
-    """Return all JSON Schema documents, by file name."""
     draft = "https://json-schema.org/draft/2020-12/schema"
     return {
         name: {"$schema": draft, "title": title, "description": description, **table}

@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
-    from typing import Any, Self, TypeVar
+    from typing import Any, TypeVar
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.records import LogEvent
@@ -33,16 +33,11 @@ if TYPE_CHECKING:
 
 
 class UnreadableFile(HarnessError):
-    """Error that a file of the task is missing or is not valid JSON."""
-
     code = "unreadable"
 
 
 def leaves(layout: LongTaskLayout) -> bool:
-    """Return True if the checkpoint file is a symbolic link to a path outside the task, or to a missing file.
-
-    The harness does not follow such a link.
-    """
+    """Return True if the checkpoint file is a link to a path outside the task or to no file. It is not followed."""
     if not os.path.islink(layout.checkpoint):
         return False
     try:
@@ -50,17 +45,6 @@ def leaves(layout: LongTaskLayout) -> bool:
     except HarnessError:
         return True
     return not os.path.isfile(layout.checkpoint)
-
-
-def replace_link(path: str, content: bytes) -> None:
-    """Replace a symbolic link with a regular file, atomically. The target of the link stays unchanged."""
-    temporary = files.temporary_name(path)
-    files.replace(temporary, content)
-    try:
-        os.rename(temporary, path)
-    except OSError as error:
-        files.unlink(temporary)
-        raise files.refusal(path, "written", error) from None
 
 
 def read_json(path: str) -> Any:
@@ -78,9 +62,7 @@ def read_json(path: str) -> Any:
 
 
 def _loads(content: bytes) -> Any:
-    """Return the JSON value of the content. A lone surrogate, which truncated text leaves, becomes a replacement
-    character.
-    """
+    """Return the JSON value. A lone surrogate, which truncated text leaves, becomes a replacement character."""
     try:
         return jsontext.loads(content)
     except ValueError as error:
@@ -127,18 +109,13 @@ def create(path: str, content: bytes) -> bool:
 class DirectoryLock:
     """Lock that excludes every other change in a directory. This context manager must not be nested."""
 
-    __slots__ = ("_descriptor", "root", "timeout_seconds")
-
     def __init__(self, root: str, *, timeout_seconds: float = 30.0) -> None:
         self.root = root
         self.timeout_seconds = timeout_seconds
         self._descriptor = -1
 
-    def acquire(self) -> None:
-        """Take the directory lock.
-
-        Raise ``LockBusy`` after the timeout, or ``Refused`` if the directory cannot be locked.
-        """
+    def __enter__(self) -> None:
+        """Take the lock. Raise ``LockBusy`` after the timeout, or ``Refused`` if the directory cannot be locked."""
         from agent_harness.kernel.lock import await_lock  # readers need none
 
         try:
@@ -155,18 +132,8 @@ class DirectoryLock:
             raise
         self._descriptor = descriptor
 
-    def release(self) -> None:
-        """Release the directory lock. Repeated calls are safe."""
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
-            os.close(descriptor)
-
-    def __enter__(self) -> Self:
-        self.acquire()
-        return self
-
     def __exit__(self, *error: object) -> None:
-        self.release()
+        os.close(self._descriptor)
 
 
 class InvalidTask(HarnessError):
@@ -180,20 +147,14 @@ class InvalidTask(HarnessError):
 
 
 def _word_for(record: JsonObject, verdict: ClaimVerdict | None) -> JsonObject:
-    """Return the grade (proven or checked) and its reason as fields for a `done` event; return no fields for other
-    events.
-    """
+    """Return the grade (proven or checked) and its reason as fields for a `done` event, and no fields for others."""
     if verdict is None or not verdict.accepted or not verdict.grade or record.get("status") != "done":
         return {}
     return {"grade": verdict.grade, "basis": verdict.basis}
 
 
 class CheckpointChange:
-    """One change in progress: the task's state, which is edited in place, and the files and events that are written
-    with it.
-    """
-
-    __slots__ = ("archived", "checkpoint", "damaged", "dirty", "events", "kept", "layout", "now", "task", "verdict")
+    """One change in progress: the state, edited in place, and the files and events that are written with it."""
 
     def __init__(self, layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> None:
         self.layout = layout
@@ -209,7 +170,6 @@ class CheckpointChange:
 
     @property
     def at(self) -> str:
-        """Time of the change, in the format that records use."""
         return clock.timestamp(self.now, fraction=True)
 
     def touch(self) -> None:
@@ -222,16 +182,14 @@ class CheckpointChange:
         self.events.append({"type": kind, "at": self.at, **members})
 
     def free_name(self, name: str) -> str:
-        """Return a free name for a new file of the task. If the given name is taken, ``-2``, ``-3`` and so on is
-        added.
-        """
+        """Return a free name for a new file of the task, if need be with ``-2``, ``-3`` and so on."""
         for path in names(self.layout.inside(name)):
             if path not in self.kept and not os.path.lexists(path):
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Add a new file to the change, and return its free name. The file is written before the checkpoint file."""
+        """Add a new file, to be written before the checkpoint file, and return its free name."""
         free = self.free_name(name)
         self.kept[self.layout.inside(free)] = content.encode() if isinstance(content, str) else content
         return free
@@ -248,7 +206,6 @@ class LongTaskStore:
         self._now = now
 
     def now(self) -> datetime:
-        """Return the current time, or the fixed time that a test has passed."""
         return self._now or clock.now()
 
     # ---- reading; takes no lock
@@ -256,8 +213,7 @@ class LongTaskStore:
     def load(self) -> tuple[Contract, Checkpoint]:
         """Return the contract and the checkpoint of the task.
 
-        Raise ``UnreadableFile`` if a file cannot be read, or ``InvalidTask`` with every problem of the task.
-        """
+        Raise ``UnreadableFile`` if a file cannot be read, or ``InvalidTask`` with every problem of the task."""
         task = read_json(self.layout.task)
         if leaves(self.layout):
             raise UnreadableFile(
@@ -270,7 +226,7 @@ class LongTaskStore:
         return Contract(task), Checkpoint(checkpoint)
 
     def errors(self) -> list[str]:
-        """Return every problem of the task as one line. If the task can be loaded, the list is empty."""
+        """Return every problem of the task as one line, none if it can be loaded."""
         try:
             self.load()
         except InvalidTask as error:
@@ -280,16 +236,14 @@ class LongTaskStore:
         return []
 
     def unfilled(self) -> list[str]:
-        """Return one line for each field with template text in ``task.json``. If the file cannot be read, the list is
-        empty.
-        """
+        """Return one line for each field with template text; none if ``task.json`` cannot be read."""
         try:
             return records.unfilled(read_json(self.layout.task))
         except HarnessError:
             return []
 
     def task_id(self) -> str | None:
-        """Return the id in ``task.json``, even if the task is not valid, or ``None`` if there is no id."""
+        """Return the id in ``task.json``, even if the task is not valid, or ``None``."""
         try:
             found = read_json(self.layout.task)
         except HarnessError:
@@ -297,7 +251,6 @@ class LongTaskStore:
         return Contract(found).text("id") if isinstance(found, dict) else None
 
     def revision(self) -> str:
-        """Return a digest of the current contract file and checkpoint file."""
         from agent_harness.kernel import digest
 
         contents = (files.read_bytes(path) for path in (self.layout.task, self.layout.checkpoint))
@@ -307,31 +260,21 @@ class LongTaskStore:
             raise UnreadableFile(f"Cannot read the task: {error}") from None
 
     def events(self) -> tuple[list[LogEvent], int]:
-        """Return all events of the log, sorted by time, and the number of damaged lines that were skipped.
-
-        A warning is printed for each damaged line.
-        """
+        """Return all events, sorted by time, and the number of damaged lines. Warn about each damaged line."""
         return log.events(self.layout)
 
     # ---- writing
 
     def exclusive(self) -> DirectoryLock:
-        """Return the lock on the task directory, which should be held only for milliseconds. ``change`` takes this lock
-        itself.
-        """
+        """Return the lock on the task directory, to be held for milliseconds. ``change`` takes it itself."""
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def change(self, act: Callable[[CheckpointChange], T], *, fallback: Checkpoint | None = None) -> T:
         """Run ``act`` on the checkpoint under the lock, write its changes, and return the result of ``act``.
 
-        ``act`` edits ``change.checkpoint.raw`` and calls ``change.touch()``. If another program edits the file
-        meanwhile, ``act`` runs again on the new checkpoint, so ``act`` must have no other effect. If ``act`` raises an
-        error, the change is discarded. If the task or the new checkpoint is not valid, raise ``InvalidTask`` and write
-        nothing.
-
-        ``fallback`` replaces a checkpoint file that is missing or cannot be loaded. The bad file is kept as
-        ``evidence/invalid-checkpoint-STAMP.json``, and ``change.damaged`` contains this path.
-        """
+        ``act`` runs again if another program edits the file meanwhile, so it must have no other effect. After an error,
+        nothing is written. Raise ``InvalidTask`` if the task or the new checkpoint is not valid. ``fallback`` replaces
+        a bad file, which is kept as ``evidence/invalid-checkpoint-STAMP.json`` (``change.damaged``)."""
         with self.exclusive():
             return files.change(
                 self.layout.checkpoint,
@@ -358,7 +301,10 @@ class LongTaskStore:
                 unedited()
                 ledger.write(self.layout.ledger(), change.verdict)
             if content is not None:
-                self._write_checkpoint(change, content, unedited)
+                unedited()
+                if change.archived:
+                    log.add_to_archive(self.layout, change.task, change.archived, change.at)
+                files.replace(self.layout.checkpoint, content, before=unedited, follow=not leaves(self.layout))
         except files.EditedMeanwhile:
             for path in written:  # nothing refers to them
                 os.unlink(path)
@@ -386,9 +332,7 @@ class LongTaskStore:
         return change
 
     def _damage(self) -> bytes:
-        """Return the content of the damaged checkpoint file. If it is a symbolic link that leaves the task, return its
-        target.
-        """
+        """Return the content of the damaged checkpoint file, or the target of a link that leaves the task."""
         path = self.layout.checkpoint
         try:
             return os.fsencode(f"{os.readlink(path)}\n") if leaves(self.layout) else files.read_bytes(path)
@@ -396,10 +340,7 @@ class LongTaskStore:
             return b""
 
     def _checked(self, change: CheckpointChange) -> bytes:
-        """Return the new content of the checkpoint file.
-
-        Raise ``InvalidTask`` if the new content could not be loaded again. Source: ``longtask.md`` 3.5.
-        """
+        """Return the new content. Raise ``InvalidTask`` if it could not be loaded. Source: ``longtask.md`` 3.5."""
         errors = records.problems(change.task.raw, change.checkpoint.raw, self.layout)
         if errors:
             raise InvalidTask(errors)
@@ -411,26 +352,12 @@ class LongTaskStore:
             raise InvalidTask([f"checkpoint would be larger than {files.MAX_BYTES >> 20} MiB"])
         return content
 
-    def _write_checkpoint(self, change: CheckpointChange, content: bytes, unedited: Callable[[], None]) -> None:
-        unedited()
-        if change.archived:
-            log.add_to_archive(self.layout, change.task, change.archived, change.at)
-        if leaves(self.layout):
-            replace_link(self.layout.checkpoint, content)
-        else:
-            files.replace(self.layout.checkpoint, content, before=unedited)
-
     def event(self, record: JsonObject) -> bool:
-        """Append one event to the log of its day. If the event does not fit the schema, print a warning and return
-        False.
-        """
+        """Append one event to the log. If the event does not fit the schema, print a warning and return False."""
         return log.add(self.layout, record, self.task_id())
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Write a new file of the task immediately, and return its path relative to the task directory.
-
-        If the name is taken, ``-2``, ``-3`` and so on is added.
-        """
+        """Write a new file at once, with ``-2``, ``-3`` if its name is taken. Return its path relative to the task."""
         data = content.encode() if isinstance(content, str) else content
         start = self.layout.inside(name)
         make_folder(start)

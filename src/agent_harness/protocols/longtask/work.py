@@ -67,9 +67,7 @@ Still stuck: no file changed, no test ran. Record what blocks you as the next st
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimCheck:
-    """Verification reports on a slice that ended well. If there was no reason to verify the checkpoint, there are
-    none.
-    """
+    """Verification reports on a slice that ended well; none if there was no reason to verify the checkpoint."""
 
     verified: dict[str, JsonObject] = field(default_factory=dict)  # reports by the text of the checkpoint
     final: bool = True
@@ -77,7 +75,6 @@ class ClaimCheck:
 
     @property
     def accepted(self) -> bool:
-        """True if every verification report passes."""
         return all(report["status"] == "pass" for report in self.verified.values())
 
 
@@ -95,8 +92,6 @@ class _Quiet:
 
 
 class SliceWork:
-    """Work of the requested agent in one slice."""
-
     prefix = ""
     is_stand_in = False
 
@@ -119,9 +114,7 @@ class SliceWork:
         self._now = NowRecord()
 
     def walked(self) -> Answer:
-        """Run the agent to its end and record the result. No process of the agent survives, even if the harness is
-        killed.
-        """
+        """Run the agent and record the result. No process of the agent survives, even if the harness is killed."""
         slice_, plan = self.slice, self.plan
         task = slice_.prepared.task
         place = session_folder.begun(
@@ -139,13 +132,12 @@ class SliceWork:
         self._guard = CriteriaGuard(slice_.layout, task)
         self._guard.keep()
         self._guard.look_around()
-        home = slice_.layout.home()
         self._now = NowRecord(
-            os.path.join(home, "now.json") if home else None,
+            slice_.layout.outside("now.json"),
             item=task.id,
             title=task.title,
             agent=plan.worker,
-            left_usd={"session": plan.bounds.max_cost_usd},
+            left_usd={"session": plan.max_cost_usd},
         )
         agent = Startable(agent_of(plan, self._printed, self._refusal), plan, slice_.must_stop)
         self._agent = agent
@@ -154,10 +146,10 @@ class SliceWork:
             journal=_Quiet(),
             stop=slice_.interruption,
             watch=watch(_limits(plan)),
-            transcript=Path(place.transcript),
+            transcript=Path(place.path, session_folder.TRANSCRIPT),
             timeout_seconds=float(plan.timeout_seconds),
             recording=place.recording(),
-            silence_seconds=plan.bounds.response_seconds,
+            silence_seconds=plan.response_seconds,
             stop_requested=lambda: "stopped" if slice_.must_stop() else None,
             starts=claim.start_count(slice_.layout, task),
             now=self._now,
@@ -171,13 +163,11 @@ class SliceWork:
     # ---- input of the worker
 
     def brief(self, ruling: ClaimCheck | None) -> str:
-        """Return the prompt with which the agent of this slice starts."""
         return self.slice.prepared.prompt
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for the single turn of a slice."""
         plan, lock = self.plan, self.slice.lock
-        left = max(0.0, plan.bounds.max_cost_usd - so_far.used.budget_usd())
+        left = max(0.0, plan.max_cost_usd - so_far.used.budget_usd())
         found = {"LTH_TASK_DIR": self.slice.layout.root, "LTH_WORKER": plan.worker, "LTH_RUN_ID": lock.run_id}
         return TurnRequest(
             brief=Brief(
@@ -199,7 +189,7 @@ class SliceWork:
         )
 
     def _changed(self) -> ProjectFacts:
-        """Return the files that were changed in the working copy and the task, except files that the harness writes."""
+        """Return the changed files of the working copy and the task, except files that the harness writes."""
         layout = self.slice.layout
         ours = tuple(map(os.path.realpath, (layout.sessions, layout.runs, layout.lock)))
         found = [changed_in_folder(Path(each)).changed for each in (self.plan.cwd, layout.root)]
@@ -214,10 +204,7 @@ class SliceWork:
         self._used = usage.merge(self._used, outcome.usage)
 
     def _refusal(self, printed: Printed, exit_code: int | None) -> RateLimited | None:
-        """Return the provider's rate-limit refusal that the agent's output contains.
-
-        Return ``None`` if the failure is not a rate limit.
-        """
+        """Return the rate-limit refusal that the agent's output contains, or ``None`` for any other failure."""
         ran = Ran(self.plan)
         ran.exit_code = STOPPED if exit_code is None else process.exit_status(exit_code)
         ran.stdout, ran.stderr = self._streams()
@@ -234,10 +221,7 @@ class SliceWork:
         return False
 
     def closed(self) -> Answer | None:
-        """Save the agent's output and check the files of the criteria.
-
-        If the lease is lost, return the answer, otherwise ``None``.
-        """
+        """Save the agent's output and check the files of the criteria. Return the answer only if the lease is lost."""
         self.attempt = self.slice.kept(self._judged(), self.prefix)
         if self.slice.lock.lost:
             return self._lost()
@@ -254,15 +238,16 @@ class SliceWork:
         return ClaimCheck(verified={text: self.slice.verify(self.known, text)} if text else {})
 
     def accepted(self, ruling: ClaimCheck) -> Answer:
-        """Record a slice that ended well and passed its verification."""
-        return self._finalized_well(ruling)
+        try:
+            return self._answer(*self.slice.succeeded(self.known, ruling.verified, fallback=self.is_stand_in))
+        except LeaseGone:
+            return self._lost()
 
     def rejected(self, ruling: ClaimCheck, ending: Ending | None) -> Answer:
         """Record a slice that ended well, but whose claim of `done` must be withdrawn."""
-        return self._finalized_well(ruling)
+        return self.accepted(ruling)
 
     def unfinished(self, ending: Ending) -> Answer:
-        """Record a slice that was interrupted, or a slice that failed, according to its failure class."""
         try:
             return self._finalized_badly()
         except LeaseGone:
@@ -270,27 +255,22 @@ class SliceWork:
 
     @property
     def known(self) -> WorkerResult:
-        """Result of the agent that has ended, which is available after its output was saved."""
+        """Result of the agent, which is available after its output was saved."""
         if self.attempt is None:
             raise AssertionError("a worker is settled once its output is kept")
         return self.attempt
-
-    def _finalized_well(self, ruling: ClaimCheck) -> Answer:
-        try:
-            return self._answer(*self.slice.succeeded(self.known, ruling.verified, fallback=self.is_stand_in))
-        except LeaseGone:
-            return self._lost()
 
     def _finalized_badly(self) -> Answer:
         ended, slice_ = self.known, self.slice
         if ended.ran.stopped:
             return self._answer({"status": slice_.cut_short(ended)}, ended.ran.exit_code)
-        slice_.classify(ended)
+        prepared = slice_.prepared
+        ended.classify(prepared.task, slice_.options.codex_session_path, prepared.prompt, slice_.layout.root)
         self._agree_on_the_end(ended)
         if ended.known_class.told_until:
             until = spoken_end(str(ended.known_class.blocked_until), ended.known_class.told_until)
             log.tell(f"lth: {ended.worker}: rate-limited until {until}")
-        name = slice_.prepared.fallback
+        name = prepared.fallback
         if name and ended.limited and not self.is_stand_in and not slice_.interruption.number:
             return _taken_over(slice_, ended, name)
         return self._answer(slice_.failed(ended, earliest=self.is_stand_in), ended.ran.exit_code)
@@ -324,7 +304,6 @@ class SliceWork:
         return redact(claude.unwrapped(stdout) if self.plan.wrapped else stdout), redact(stderr)
 
     def _judged(self) -> Ran:
-        """Return the agent's result with its exit status, output and usage, for the records of the long task."""
         ran, outcome = self._ran, self._outcome
         if outcome is None:
             raise AssertionError("a turn has an outcome")
@@ -345,9 +324,7 @@ class SliceWork:
         return ran
 
     def _course(self) -> JsonObject:
-        """Return facts about the slice for its end event: the model, turns, interventions, and the repository's
-        commits.
-        """
+        """Return facts about the slice for its end event."""
         so_far = self._turns.so_far if self._turns else TurnSoFar()
         found: JsonObject = {"model": so_far.model or self.plan.model, "promptType": "coding", "turns": so_far.turns}
         found["interventions"] = [redact(each) for each in so_far.interventions]
@@ -358,10 +335,7 @@ class SliceWork:
         return found
 
     def _note_denials(self, ran: Ran) -> None:
-        """Mark a read-only agent as failed if a tool was denied but the agent exited with 0.
-
-        In any other case, only print a warning about the denied tool.
-        """
+        """Mark a read-only agent as failed if a tool was denied but the agent exited with 0; else only warn."""
         denied = claude.denied_tools(self._printed.stdout.text()) if self.plan.wrapped else []
         if not denied:
             return
@@ -373,7 +347,6 @@ class SliceWork:
 
 
 def _status(plan: Plan, outcome: Outcome) -> tuple[int, str | None]:
-    """Return the exit status and error message of an agent that was started."""
     code = outcome.exit_code
     if outcome.reason == "timeout":
         return TIMED_OUT, f"timed out after {plan.timeout_seconds} s; its whole process group was ended"
@@ -406,10 +379,10 @@ def _signal_name(number: int) -> str:
 
 
 def _limits(plan: Plan) -> SessionLimits:
-    window = plan.bounds.window_tokens
+    window = plan.window_tokens
     return SessionLimits(
         timeout_seconds=float(plan.timeout_seconds),
-        budgets=(BudgetLimit(name="Slice", limit_usd=plan.bounds.max_cost_usd),),
+        budgets=(BudgetLimit(name="Slice", limit_usd=plan.max_cost_usd),),
         model=plan.model,
         context=ContextWindow(window_tokens=window, wrap_up_message=WRAP_UP),
         stall=Stall(window_tokens=window, force_stop_message=STUCK),
@@ -422,10 +395,7 @@ _TAKE_OVER = "fallback_on_rate_limit"
 
 
 def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
-    """Run the fallback agent after a rate limit, and return the joint answer.
-
-    If there is no usable fallback, return the answer about the rate limit alone.
-    """
+    """Run the fallback agent after a rate limit and return the joint answer; without one, the first answer alone."""
     plan, problem = _stand_in_plan(work, name)
     if plan is None:
         members = work.failed(first)
@@ -438,9 +408,7 @@ def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
 
 
 class StandIn(SliceWork):
-    """Work of the fallback agent, which runs instead of a rate-limited agent. Its result is part of the first agent's
-    answer.
-    """
+    """Work of the fallback agent. Its result is part of the rate-limited agent's answer."""
 
     prefix = "fallback "
     is_stand_in = True

@@ -1,5 +1,4 @@
-"""Plans for starting each kind of agent. A setting comes from the command line, else from the contract, else is a
-default.
+"""Plans for starting each kind of agent. Settings come from the command line, else the contract, else a default.
 
     codex-cli (codex, openclaw-codex-cli)   `codex exec`, read-only unless the contract allows more
     kimi-cli (kimi)                         `kimi` in print mode
@@ -7,14 +6,9 @@ default.
     local-command (local)                   shell command
     KIND:TEXT                               built-in agent under the supervisor (``agents.registry``)
 
-`lth run` refuses every other name, because a person or OpenClaw itself does that work.
-
-An account's rate limit applies to all tasks and all harness processes of the user, so it is stored in one shared clock
-(``kernel/rate_limits.py``). The checkpoint file contains the end of the limit that was known at the time of the
-refusal; readers ask the clock for later changes. A shell command has no account, so only the checkpoint file contains
-the end of its limit.
-
-Source: ``longtask.md`` 9, 10.1, 10.4.
+`lth run` refuses every other name, because a person or OpenClaw itself does that work. One clock for all tasks knows
+the end of an account's rate limit (``kernel/rate_limits.py``). The checkpoint file contains the end that was known at
+the time of the refusal; a shell command has only that. Source: ``longtask.md`` 9, 10.1, 10.4.
 """
 
 from __future__ import annotations
@@ -52,14 +46,12 @@ CONFIGS = {
     "claude-code": "claudeWorker",
     "local-command": "localWorker",
 }
-"""Members of ``task.json`` that configure an agent, by agent name. Built-in agents use ``agentWorker``."""
 
 DIRECT = "openclaw-direct-model"
 DEFAULT_TIMEOUT_SECONDS = 1800
 DEFAULT_MAX_COST_USD = 10.0
 DEFAULT_WINDOW_TOKENS = 200_000
 LOCAL_PROVIDERS = ("lmstudio", "ollama")
-_AGENT_CONFIG = "agentWorker"
 _BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=@+-")
 
 
@@ -69,31 +61,11 @@ class PlanRefused(HarnessError):
     code = "worker_plan"
 
 
-class Bounds:
-    """Cost and context limits of an agent. ``response_seconds`` limits the time without output; ``None`` means no
-    limit.
-    """
-
-    __slots__ = ("max_cost_usd", "response_seconds", "window_tokens")
-
-    def __init__(self) -> None:
-        self.max_cost_usd = DEFAULT_MAX_COST_USD
-        self.window_tokens = DEFAULT_WINDOW_TOKENS
-        self.response_seconds: float | None = None
-
-
 class Plan:
     """Command, folder and limits of one agent that is ready to start.
 
-    ``run`` is a shell command, the arguments of a program, or ``None`` for a built-in agent. ``command`` is the text
-    that is shown to people. If ``reads_only`` is true, the agent cannot write the checkpoint file. If ``wrapped`` is
-    true, the agent's output is one JSON object.
-    """
-
-    __slots__ = (
-        *("bounds", "command", "cwd", "model", "reads_only", "run"),
-        *("timeout_seconds", "worker", "wrapped"),
-    )
+    ``run`` is a shell command, the words of a program, or ``None`` for a built-in agent; people see ``command``.
+    An agent that ``reads_only`` cannot write the checkpoint file; a ``wrapped`` agent prints one JSON object."""
 
     def __init__(self, worker: str, run: str | list[str] | None, cwd: str) -> None:
         self.worker = worker
@@ -102,7 +74,9 @@ class Plan:
         self.timeout_seconds = DEFAULT_TIMEOUT_SECONDS
         self.reads_only = False
         self.wrapped = False
-        self.bounds = Bounds()
+        self.max_cost_usd = DEFAULT_MAX_COST_USD
+        self.window_tokens = DEFAULT_WINDOW_TOKENS
+        self.response_seconds: float | None = None  # without output
         self.model: str | None = None
         self.command = run if isinstance(run, str) else quoted(*run) if run else quoted("agent", worker)
 
@@ -110,6 +84,11 @@ class Plan:
 def normalised(name: str) -> str:
     """Return the canonical name of an agent. An unknown name is returned unchanged, without surrounding blanks."""
     return ALIASES.get(name.strip(), name.strip())
+
+
+def config_name(worker: str) -> str:
+    """Return the member of ``task.json`` that configures the agent with this canonical name."""
+    return CONFIGS.get(worker, "agentWorker")
 
 
 def is_runnable(worker: str) -> bool:
@@ -123,10 +102,7 @@ def spends(worker: str) -> bool:
 
 
 def unfilled_for(worker: str, task: Contract) -> str | None:
-    """Return a sentence with the fields of ``task.json`` that a person must fill in before this paid agent starts.
-
-    Return ``None`` if nothing is missing or the agent is free.
-    """
+    """Return which fields a person must fill in before this paid agent starts, or ``None``."""
     named = records.unfilled(task.raw) if spends(worker) else []
     if not named:
         return None
@@ -138,7 +114,6 @@ _FREE = frozenset(("local-command", "command", "replay", "scripted"))
 
 
 def quoted(*words: str) -> str:
-    """Return the words joined for a shell. A word that is not safe is put in single quotes."""
     return " ".join(
         word if word and _BARE.issuperset(word) else "'" + word.replace("'", "'\\''") + "'" for word in words
     )
@@ -147,27 +122,24 @@ def quoted(*words: str) -> str:
 def plan(worker: str, task: Contract, layout: LongTaskLayout, options: RunOptions) -> Plan:
     """Return the plan for starting the agent with this canonical name.
 
-    Raise ``PlanRefused`` if a setting is missing or wrong. If the agent's folder is forbidden, raise
-    ``ForbiddenFolder`` before the folder is accessed.
-    """
+    Raise ``PlanRefused`` for a wrong setting, and ``ForbiddenFolder`` before a forbidden folder is accessed."""
     if not is_runnable(worker):
         raise PlanRefused(f"Unsupported worker adapter: {worker}")
-    config = task.section(CONFIGS.get(worker, _AGENT_CONFIG))
+    config = task.section(config_name(worker))
     cwd = forbidden.expanded(_folder(worker, config, task, options), layout.root)
     patterns = forbidden.patterns(task, config, options.forbidden_cwd_patterns)
     forbidden.refuse(worker, cwd, patterns, layout.root)
     made = _PLANNERS.get(worker, _agent)(worker, config, options, cwd)
     own = schema.whole(config.raw.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
     made.timeout_seconds = min(options.timeout_seconds or own, LONGEST_SECONDS)
-    made.bounds = _bounds(task.policy, options)
+    _set_bounds(made, task.policy, options)
     made.reads_only = reads_only(worker, task, options.sandbox)
     if not os.path.isdir(cwd):
         raise PlanRefused(f"The working directory of {worker} is not a directory: {cwd}")
     return made
 
 
-def _bounds(policy: RecordView, options: RunOptions) -> Bounds:
-    made = Bounds()
+def _set_bounds(made: Plan, policy: RecordView, options: RunOptions) -> None:
     given = options.max_cost
     made.max_cost_usd = _above_zero("--max-cost", given, made.max_cost_usd)
     if given is None:
@@ -176,7 +148,6 @@ def _bounds(policy: RecordView, options: RunOptions) -> Bounds:
     made.window_tokens = int(tokens)
     if "responseSeconds" in policy.raw:
         made.response_seconds = _above_zero("workerPolicy.responseSeconds", policy.raw["responseSeconds"], 0.0)
-    return made
 
 
 def _above_zero(name: str, given: object, otherwise: float) -> float:
@@ -189,7 +160,7 @@ def _above_zero(name: str, given: object, otherwise: float) -> float:
 
 def reads_only(worker: str, task: Contract, sandbox: str | None = None) -> bool:
     """Return True if this agent, as configured, cannot write any file, not even the checkpoint file."""
-    config = task.section(CONFIGS.get(worker, _AGENT_CONFIG))
+    config = task.section(config_name(worker))
     if worker == "codex-cli":
         return _sandbox(config, sandbox) == "read-only"
     may_write = config.raw.get("permissionMode") not in (None, "default", "plan") or config.texts("extraArgs")
@@ -273,7 +244,7 @@ def _folder(worker: str, config: RecordView, task: Contract, options: RunOptions
         return named
     if worker == "local-command":
         return "."
-    member = CONFIGS.get(worker, _AGENT_CONFIG)
+    member = config_name(worker)
     raise PlanRefused(f"{worker} needs a cwd: give --cwd, or set {member}.cwd or context.repoPath in task.json.")
 
 
@@ -288,36 +259,24 @@ def _one_of(what: str, given: str, allowed: tuple[str, ...]) -> str:
     return given
 
 
-_CLIENTS = {
-    "codex-cli": "agent_harness.agents.codex.command",
-    "claude-code": "agent_harness.agents.claude_code",
-    "kimi-cli": "agent_harness.agents.kimi",
-}
-"""Modules that know the account of a client, by agent name. A module is loaded only when it is needed."""
+_KINDS = {"codex-cli": "codex", "claude-code": "claude-code", "kimi-cli": "kimi"}
+"""Kinds of agents (``agents.registry``) that run the same client, and so use the same account."""
 
 
 def account_of(worker: str) -> str | None:
-    """Return the account of the agent with this canonical name, or ``None`` if the agent has no account."""
+    """Return the account of the agent with this canonical name, or ``None``."""
     if worker == "local-command":
         return None
-    if worker in _CLIENTS:
-        from importlib import import_module
-
-        name: str = import_module(_CLIENTS[worker]).account()
-        return name
     from agent_harness.agents import registry
 
     try:
-        return registry.from_spec(worker, source="--worker").account
+        return registry.from_spec(_KINDS.get(worker, worker), source="--worker").account
     except HarnessError:
         return None
 
 
 def told(task: Contract, checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint with the ends of its rate limits updated from the account clock.
-
-    A checkpoint without a rate limit is returned unchanged; otherwise, the result is a copy.
-    """
+    """Return the checkpoint, or a copy in which the ends of rate limits are those in the account clock."""
     raw, blocked = dict(checkpoint.raw), _is_rate_limited(checkpoint)
     if not blocked and not checkpoint.cooldowns:
         return checkpoint
@@ -335,19 +294,14 @@ def _is_rate_limited(checkpoint: Checkpoint) -> bool:
 
 
 def _blocking(task: Contract, checkpoint: Checkpoint) -> str:
-    """Return the agent whose rate limit blocks the task: the agent in the recorded blocker, else the preferred
-    agent.
-    """
+    """Return the agent whose rate limit blocks the task: the one in the recorded blocker, else the preferred one."""
     named = checkpoint.blocker or RecordView({})
     source = named.text("source") or ""
-    return named.text("worker") or (source if source in _CLIENTS else normalised(task.policy.preferred or ""))
+    return named.text("worker") or (source if source in _KINDS else normalised(task.policy.preferred or ""))
 
 
 def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str | None:
-    """Return the new end of the rate limit that blocks a task, or ``None`` if the recorded end still applies.
-
-    If several agents are rate-limited, this is the earliest of their ends.
-    """
+    """Return the new, earliest end of the rate limits that block a task; ``None`` if the recorded end still applies."""
     observed = checkpoint.blocker and checkpoint.blocker.raw.get("observedAt")
     workers = dict.fromkeys([_blocking(task, checkpoint), *cooling.cooldowns])
     ends = {worker: _decided_since(worker, observed, checkpoint) for worker in workers}
@@ -359,9 +313,7 @@ def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str 
 
 
 def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str | None:
-    """Return the end of the agent's rate limit if the account clock has changed since ``observed``, otherwise
-    ``None``.
-    """
+    """Return the end of the agent's rate limit if the account clock has changed since ``observed``, else ``None``."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     seen = moment(observed) or moment(checkpoint.raw.get("updatedAt"))
@@ -373,12 +325,9 @@ def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str
 def limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> list[JsonObject]:
-    """Return the active rate limits of a task: agent, account, end (also in local time), and the command that lifts the
-    limit.
+    """Return the active rate limits of a task and of ``workers``, each with the command that lifts the limit.
 
-    ``checkpoint`` must contain the current ends (see ``told``). The list includes the agents in ``workers``, the
-    contract and the checkpoint.
-    """
+    ``checkpoint`` must contain the current ends (see ``told``)."""
     from agent_harness.kernel.rate_limits import LimitClock, clearing
 
     blocked = _blocking(task, checkpoint) if _is_rate_limited(checkpoint) else ""
@@ -408,10 +357,9 @@ def limits(
 
 
 def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | None:
-    """Return the rate limit that an agent has to wait for, or ``None`` if the agent may start.
+    """Return the rate limit that an agent has to wait for, or ``None`` if it may start.
 
-    ``checkpoint`` must contain the current ends of rate limits (see ``told``).
-    """
+    ``checkpoint`` must contain the current ends of rate limits (see ``told``)."""
     if lifecycle.is_cooling(checkpoint, worker, now):
         return checkpoint.cooldowns[worker]
     from agent_harness.kernel.rate_limits import LimitClock
@@ -434,9 +382,7 @@ def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | N
 
 
 class Prepared:
-    """Result of preparing a run: the plan and prompt of its agent. If ``plan`` is not set, only ``answer`` is valid."""
-
-    __slots__ = ("answer", "before", "fallback", "plan", "prompt", "requested", "task", "waited_for")
+    """Plan and prompt of a run's agent. If ``plan`` is not set, only ``answer`` is valid."""
 
     def __init__(self, answer: JsonObject, task: Contract) -> None:
         self.answer = answer

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 class SliceSlot:
-    """Agent slot for the agent of a slice. This context manager releases the slot at the end of the block."""
-
     def __init__(self, folder: str) -> None:
         self._told = {"project": folder, "item": "lth run"}
         self._agent_slot: HostSlot | None = None
@@ -40,10 +38,7 @@ class SliceSlot:
         return None
 
     def await_one(self, worker: str, seconds: float, must_stop: Callable[[], bool]) -> str | None:
-        """Wait for an agent slot for up to ``seconds``. If no slot is free then, return the reason.
-
-        The wait also ends when ``must_stop`` returns True.
-        """
+        """Wait for a slot for up to ``seconds`` or until ``must_stop``. If no slot is free then, return the reason."""
         until = time.monotonic() + seconds
         while why := self.take(worker):
             if must_stop() or time.monotonic() > until:
@@ -64,7 +59,6 @@ class SliceSlot:
         self._said = why
 
     def release(self) -> None:
-        """Release the agent slot. Repeated calls are safe."""
         if self._agent_slot:
             self._agent_slot.release()
         self._agent_slot = None

@@ -100,11 +100,7 @@ def classify(
     fallback_wait_seconds: int = 14_400,
     now: datetime,
 ) -> Classification:
-    """Return the classification of a failure according to the end of its output.
-
-    If ``exit_code`` is 0, the result is a success, whatever the text says. ``source`` overrides the source found in the
-    text.
-    """
+    """Return the classification of a failure according to the end of its output. Exit code 0 is always a success."""
     end = text[-LONGEST_TEXT:]
     found = None if exit_code == 0 else failures.first_match(end, _ROWS)
     name = "success" if exit_code == 0 else found[0] if found else "unknown"
@@ -129,14 +125,11 @@ def of_monitor(ended_by: str, message: str, source: str | None) -> Classificatio
 
 
 def source_of(text: str) -> str:
-    """Return the source of the refusal that the text mentions, or ``manual`` if the text mentions none."""
     return next((name for name, words in _SOURCES if re.search(words, text, re.IGNORECASE)), "manual")
 
 
 def _summary(text: str, at: int | None, name: str) -> str:
-    """Return the line that determined the failure class. If there is none, return the last line, else the class
-    name.
-    """
+    """Return the line that determined the failure class, else the last line, else the class name."""
     if at is None:
         line = next((each.strip() for each in reversed(text.splitlines()) if each.strip()), "")
     else:
@@ -185,7 +178,6 @@ def _given_text(options: ClassifyOptions) -> str:
 
 
 def _record(change: CheckpointChange, found: Classification, text: str, session_path: str | None) -> None:
-    """Write a classification of a failure to the checkpoint file and the log. The next step is always replaced."""
     limited = found.source == "codex-cli" and found.limited
     base = change.layout.root
     items = outcome.session_evidence(change.task, session_path, text, base, change.at) if limited else []

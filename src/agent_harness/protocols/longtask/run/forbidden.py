@@ -31,20 +31,14 @@ class ForbiddenFolder(HarnessError):
 
 
 def expanded(path: str, base: str) -> str:
-    """Return the absolute form of a path. A leading ``~`` is the home directory; other paths are relative to
-    ``base``.
-    """
+    """Return the absolute path. A leading ``~`` is the home directory; other paths are relative to ``base``."""
     if path == "~" or path.startswith("~/"):
         path = os.path.expanduser("~") + path[1:]
     return _normal(os.path.join(base, path))
 
 
 def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> list[str]:
-    """Return every pattern of forbidden folders that applies to one agent.
-
-    The patterns are built in or come from the agent's settings, the worker policy, the constraints, and ``given``, the
-    value of ``--forbidden-cwd-patterns``.
-    """
+    """Return every pattern for one agent: built in, from its settings, the policy, constraints and ``given``."""
     found = [*ALWAYS, *config.texts("forbiddenCwdPatterns"), *task.policy.texts("forbiddenCwdPatterns")]
     for constraint in task.constraints:
         found += constraint.patterns
@@ -52,10 +46,9 @@ def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> l
 
 
 def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
-    """Return the first pattern that forbids the folder, as it is written, or ``None`` if the folder is allowed.
+    """Return the first pattern that forbids the folder, as it is written, or ``None``.
 
-    The folder and the patterns are compared both as written and with symbolic links resolved.
-    """
+    The folder and the patterns are compared both as written and with symbolic links resolved."""
     if "\0" in cwd:
         raise ForbiddenFolder(f"Not a valid folder name: {cwd!r}")
     places = {_normal(cwd), _normal(os.path.realpath(_normal(cwd)))}

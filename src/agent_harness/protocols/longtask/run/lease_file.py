@@ -48,18 +48,12 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 class Held:
     """Lease that another run holds: its known data, and the number of seconds to wait before the next check."""
 
-    __slots__ = ("info", "wait_seconds")
-
     def __init__(self, info: JsonObject, wait_seconds: int) -> None:
         self.info = info
         self.wait_seconds = wait_seconds
 
 
 class _Found:
-    """Lease file as it was found on disk: its content, file identity, data, and remaining seconds."""
-
-    __slots__ = ("content", "held", "identity", "info")
-
     def __init__(self, content: bytes | None, identity: tuple[int, int], info: JsonObject, held: int) -> None:
         self.content = content
         self.identity = identity
@@ -115,7 +109,7 @@ class RunLease:
         self._thread.start()
 
     def release(self) -> None:
-        """Release the lease if this run still owns the lease. Repeated calls are safe."""
+        """Release the lease if this run still owns it. Repeated calls are safe."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -139,10 +133,9 @@ class RunLease:
     # ---- holding
 
     def renew(self) -> bool:
-        """Extend the lease. If another run has taken the lease, return False; ``lost`` then contains the reason.
+        """Extend the lease. Return False if another run has taken it; ``lost`` then contains the reason.
 
-        If the file cannot be written but the lease has not expired yet, the result is also True.
-        """
+        If the file cannot be written but the lease has not expired yet, the result is also True."""
         try:
             with self._directory():
                 if not self.check():
@@ -155,9 +148,7 @@ class RunLease:
         return True
 
     def check(self) -> bool:
-        """Return True if this run still owns the lease. The caller holds the directory lock and makes this check before
-        any write.
-        """
+        """Return True if this run still owns the lease. Call it under the directory lock, before any write."""
         if self.in_time() and not self._is_ours():
             self.lost = "another run took the lease"
         return self.lost is None
@@ -215,9 +206,7 @@ class RunLease:
         return True
 
     def _retire(self, found: _Found) -> bool:
-        """Remove an expired lease. If the file is no longer the lease that was examined, change nothing and return
-        False.
-        """
+        """Remove an expired lease. If the file is no longer the one examined, change nothing and return False."""
         aside = self._beside("old")
         try:
             os.rename(self.layout.lock, aside)
@@ -272,10 +261,9 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
 
 
 def _read(path: str) -> tuple[bytes | None, tuple[int, int], float]:
-    """Return the content, file identity and time of change of a lease, which is a file or a folder.
+    """Return content, file identity and time of change of a lease, which is a file or a folder.
 
-    An empty folder is an empty lease. If the lease is unreadable, the content is ``None``.
-    """
+    An empty folder is an empty lease. If the lease is unreadable, the content is ``None``."""
     found = os.lstat(path)
     inner = os.path.join(path, "lock.json") if stat.S_ISDIR(found.st_mode) else path
     content: bytes | None = None

@@ -16,11 +16,7 @@ import os
 import re
 
 from agent_harness.kernel import clock
-from agent_harness.protocols.longtask import (
-    evidence,
-    records,
-    schema,
-)
+from agent_harness.protocols.longtask import evidence, records, schema
 from agent_harness.protocols.longtask.records import moment
 from agent_harness.protocols.longtask.run.forbidden import expanded
 
@@ -45,13 +41,7 @@ NEXT_STEPS: dict[str, str] = {
 """Next step to write to the checkpoint file for each failure class, if the agent did not write a next step."""
 
 _AUTHORED = (
-    "status",
-    "nextStep",
-    "currentPhase",
-    "lastCompletedStep",
-    "blocker",
-    "blockedUntil",
-    "activeFiles",
+    *("status", "nextStep", "currentPhase", "lastCompletedStep", "blocker", "blockedUntil", "activeFiles"),
     "openQuestions",
 )
 _LONGEST_NOTE = 500
@@ -60,14 +50,11 @@ NOTHING_CHANGED = "nothing was changed, and the criteria held before"
 
 
 def authored(before: Checkpoint, after: Checkpoint) -> bool:
-    """Return True if the members about progress differ between two checkpoints. Missing and empty members count as
-    equal.
-    """
+    """Return True if the members about progress differ. Missing and empty members count as equal."""
     return any((before.raw.get(name) or None) != (after.raw.get(name) or None) for name in _AUTHORED)
 
 
 def output_item(ran: Ran, path: str) -> JsonObject:
-    """Return the evidence item for an agent's output file. If the agent failed, the item contains the exit code."""
     item: JsonObject = {"type": "worker-output", "path": path, "observedAt": ran.finished_at}
     return {**item, "exitCode": ran.exit_code} if ran.exit_code else item
 
@@ -78,11 +65,9 @@ def output_item(ran: Ran, path: str) -> JsonObject:
 def finalize_success(
     change: CheckpointChange, before: Checkpoint, ran: Ran, items: list[JsonObject], *, fallback: bool = False
 ) -> bool:
-    """Update the checkpoint after an agent exited with 0. Return True if the agent wrote progress to the checkpoint
-    file.
+    """Update the checkpoint after exit 0. Return True if the agent wrote progress to the checkpoint file.
 
-    The caller has already verified any claim of `done`.
-    """
+    The caller has already verified any claim of `done`."""
     raw, worker = change.checkpoint.raw, ran.plan.worker
     kept = authored(before, change.checkpoint)
     evidence.add(change, *items)
@@ -100,11 +85,9 @@ def finalize_success(
 
 
 def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) -> None:
-    """End a task whose criteria are met, with the status `done`.
+    """End a task whose criteria are met: `done`, or `needs-human` if ``manual`` criteria are left.
 
-    If ``manual`` criteria still need a person's decision, the status is `needs-human`. The agent need not claim `done`,
-    because a further slice could add nothing, and a read-only agent cannot write the checkpoint file.
-    """
+    The agent need not claim `done`, because a read-only agent cannot write the checkpoint file."""
     raw = change.checkpoint.raw
     raw["status"] = "needs-human" if manual else "done"
     raw["blockedUntil"] = raw["blocker"] = None
@@ -121,32 +104,36 @@ def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) ->
 
 
 def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) -> None:
-    """Set the status to `needs-human` and ask whether the task is done.
-
-    The agent changed nothing, and the commands of the criteria in ``named`` already passed before the work.
-    """
+    """Ask a person whether the task is done, because the commands of ``named`` already passed before the work."""
     import shlex
 
     from agent_harness.verification.grade import ASKS_IF_DONE
 
-    raw, place = change.checkpoint.raw, shlex.quote(change.layout.root)
-    raw["status"] = "needs-human"
-    raw["blockedUntil"] = None
-    raw["blocker"] = {
-        "type": "manual",
-        "source": "manual",
-        "message": f"{', '.join(named)}: {ASKS_IF_DONE}",
-        "observedAt": change.at,
-        "retryAfterSeconds": None,
-        "requiresHuman": True,
-    }
-    raw["nextStep"] = (
+    place = shlex.quote(change.layout.root)
+    _ask(change, "manual", "manual", f"{', '.join(named)}: {ASKS_IF_DONE}")
+    change.checkpoint.raw["nextStep"] = (
         f"If it is done: lth record {place} --status done. If it is not: lth record {place} --status active "
         "--note 'what is missing'"
     )
-    change.touch()
     named_worker = {"worker": worker} if worker else {}
     change.event("checkpoint_written", status="needs-human", reason=NOTHING_CHANGED, **named_worker)
+
+
+def _ask(change: CheckpointChange, kind: str, source: str, message: str, **members: str) -> None:
+    """Set the status to `needs-human`, with a blocker that says why."""
+    raw = change.checkpoint.raw
+    raw["status"] = "needs-human"
+    raw["blockedUntil"] = None
+    raw["blocker"] = {
+        "type": kind,
+        "source": source,
+        "message": message,
+        "observedAt": change.at,
+        "retryAfterSeconds": None,
+        "requiresHuman": True,
+        **members,
+    }
+    change.touch()
 
 
 def withdraw_claim(
@@ -154,9 +141,7 @@ def withdraw_claim(
 ) -> None:
     """Withdraw an unproven claim of `done`: the task becomes `paused`, and the next step lists the unmet criteria.
 
-    ``worker`` is ``None`` if an earlier run left the claim. ``weak`` contains the reasons why passing commands prove
-    nothing.
-    """
+    ``worker`` is ``None`` if an earlier run left the claim. ``weak`` says why passing commands prove nothing."""
     raw = change.checkpoint.raw
     raw["status"] = "paused"
     raw["blocker"] = None
@@ -171,22 +156,10 @@ def withdraw_claim(
 
 
 def ask_about_damage(change: CheckpointChange, worker: str) -> None:
-    """Set the status to `needs-human` because the agent damaged the checkpoint file. The earlier version is
-    restored.
-    """
-    raw = change.checkpoint.raw
-    raw["status"] = "needs-human"
-    raw["blockedUntil"] = None
-    raw["blocker"] = {
-        "type": "unknown",
-        "source": worker if worker in schema.SOURCES else "manual",
-        "message": f"{worker} left an invalid checkpoint; it was kept as {change.damaged}",
-        "observedAt": change.at,
-        "retryAfterSeconds": None,
-        "requiresHuman": True,
-        "worker": worker,
-    }
-    change.touch()
+    """Set the status to `needs-human` because the agent damaged the checkpoint file, which was restored."""
+    source = worker if worker in schema.SOURCES else "manual"
+    message = f"{worker} left an invalid checkpoint; it was kept as {change.damaged}"
+    _ask(change, "unknown", source, message, worker=worker)
     change.event("checkpoint_written", status="needs-human", reason="worker left an invalid checkpoint", worker=worker)
 
 
@@ -212,10 +185,8 @@ def apply_class(
 ) -> None:
     """Write the status, blocker, next step and events that belong to a classified failure.
 
-    ``before`` is the checkpoint before the run. If the agent wrote a new next step during the run, that step is kept.
-    If ``before`` is ``None``, the next step is always replaced. ``until`` is an earlier end of the wait. ``next_step``
-    overrides the next step of the failure class.
-    """
+    A next step that the agent wrote since ``before`` is kept; ``None`` replaces it always. ``until`` is an earlier end
+    of the wait."""
     raw, name = change.checkpoint.raw, found.name
     status = found.status
     raw["status"] = status
@@ -244,7 +215,6 @@ def event_of_class(
     blocker: JsonObject | None,
     text: str,
 ) -> None:
-    """Add the event `rate_limited` or `failure_classified` about a classified failure."""
     limited = found.limited
     change.event(
         "rate_limited" if limited else "failure_classified",
@@ -267,7 +237,6 @@ def note_of(text: str) -> str:
 
 
 def cool_down(change: CheckpointChange, worker: str, found: Classification, items: list[JsonObject]) -> None:
-    """Record an agent's rate limit in the checkpoint file."""
     cooldowns = change.checkpoint.section("workerCooldowns").raw
     cooldown = {
         "type": "rate_limit",
@@ -284,7 +253,7 @@ def cool_down(change: CheckpointChange, worker: str, found: Classification, item
 
 
 def earliest_end(checkpoint: Checkpoint) -> str | None:
-    """Return the earliest end of the agents' rate limits as a string, or ``None`` if no agent is rate-limited."""
+    """Return the earliest end of the agents' rate limits, or ``None`` if no agent is rate-limited."""
     known = [(each.until, str(each.raw["blockedUntil"])) for each in checkpoint.cooldowns.values() if each.until]
     return min(known)[1] if known else None
 
@@ -312,10 +281,7 @@ def session_evidence(
     began: str | None = None,
     ended: str | None = None,
 ) -> list[JsonObject]:
-    """Return the evidence item about the Codex session that was rate-limited, as a list.
-
-    If no session file is found, the list is empty.
-    """
+    """Return the evidence item about the Codex session that was rate-limited; empty if no session file is found."""
     named = given or task.section("codexWorker").text("sessionPath")
     path = session_file(named, text, base, began=_seconds(began), ended=_seconds(ended))
     if path is None:
@@ -330,13 +296,6 @@ def _seconds(timestamp: str | None) -> float | None:
 
 
 class Classification:
-    """Classification of a failure: its class, its source, and the end of the wait."""
-
-    __slots__ = (
-        *("blocked_until", "confidence", "fallback_wait_seconds", "name", "retry_after_seconds", "source", "status"),
-        *("summary", "told_until"),
-    )
-
     def __init__(self, name: str, source: str, status: str, confidence: float, summary: str) -> None:
         self.name = name
         self.source = source
@@ -350,11 +309,10 @@ class Classification:
 
     @property
     def limited(self) -> bool:
-        """True if the failure is a rate limit."""
         return self.name == "rate_limit"
 
     def as_record(self) -> JsonObject:
-        """Return the answer of ``lth classify``: the members of the classification, in order."""
+        """Return the members of the classification, in the order of the answer of ``lth classify``."""
         return {
             "class": self.name,
             "source": self.source,
@@ -368,23 +326,12 @@ class Classification:
         }
 
     def told(self) -> JsonObject:
-        """Return the end of the rate limit that the provider stated, if that end is too late to wait for.
-
-        Otherwise, return an empty object.
-        """
+        """Return the end that the provider stated, if it is too late to wait for; else an empty object."""
         return {"toldUntil": self.told_until} if self.told_until else {}
 
 
 class Ran:
-    """Result of one agent. ``stopped`` means that the agent was ended together with the run.
-
-    ``ended_by`` is the name of the monitor that ended the agent.
-    """
-
-    __slots__ = (
-        *("course", "ended_by", "error", "exit_code", "finished_at", "plan", "started_at"),
-        *("stderr", "stdout", "stopped", "usage"),
-    )
+    """Result of one agent. ``stopped``: it was ended together with the run; ``ended_by``: the monitor that ended it."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -413,10 +360,8 @@ def session_file(
 ) -> str | None:
     """Return the path of a Codex session file, or ``None``.
 
-    ``named`` is returned unchecked, with ``~`` expanded. Otherwise, the result is a path that the text mentions, else
-    the newest session in Codex's own folders. ``began`` and ``ended`` (seconds since 1970) limit the time of this
-    session.
-    """
+    ``named`` is returned unchecked, with ``~`` expanded. Otherwise, it is a path in the text, else the newest session
+    in Codex's folders between ``began`` and ``ended`` (seconds since 1970)."""
     if named:
         return expanded(named, base) if named.startswith("~") else named
     for found in _REPORTED.finditer(text):

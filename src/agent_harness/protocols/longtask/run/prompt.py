@@ -38,11 +38,9 @@ _READS_ONLY = (
 
 
 def prompt(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, *, reads_only: bool | None = None) -> str:
-    """Return an agent's prompt. Empty sections are omitted, and blank lines separate the other sections.
+    """Return an agent's prompt without empty sections. ``reads_only``: it cannot write the checkpoint file.
 
-    ``reads_only`` is True for an agent that cannot write the checkpoint file. If ``reads_only`` is ``None``, the
-    preferred agent's setting is used.
-    """
+    If ``reads_only`` is ``None``, the preferred agent's setting is used."""
     if reads_only is None:
         reads_only = _preferred_reads_only(task)
     sections = [

@@ -23,8 +23,6 @@ from agent_harness.protocols.longtask.verbs import scheduling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
     from agent_harness.protocols.longtask.options import RunOptions
@@ -41,10 +39,7 @@ STOPPING = "lth: stopping within seconds: the worker's output is kept, and the c
 
 
 def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
-    """Run one slice, and return the answer of ``lth run`` and its exit status.
-
-    If the agent failed, the exit status is the agent's.
-    """
+    """Run one slice. The exit status is the agent's if it failed."""
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
     if options.dry_run:
@@ -72,8 +67,8 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
             from agent_harness.session import ledger
 
             ledger.prune_outputs(layout.verdicts)
-        home = layout.home()
-        if home and os.path.lexists(os.path.join(home, "slice.json")):
+        left = layout.outside("slice.json")
+        if left and os.path.lexists(left):
             from agent_harness.protocols.longtask.criteria_guard import CriteriaGuard
 
             if guard := CriteriaGuard.left_by(layout, task):
@@ -92,6 +87,14 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
         return SliceWork(under_way, prepared.plan).walked()
 
 
+def resume(layout: LongTaskLayout, options: RunOptions) -> Answer:
+    """Print a line on stderr that explains the decision, then run one slice. Source: ``longtask.md`` 19."""
+    from agent_harness.protocols.longtask.verbs import status
+
+    status.explain(layout)
+    return run(layout, options)
+
+
 def _warn_of_stranger(allowed: list[str], worker: str | None) -> None:
     listed = [adapters.normalised(each) for each in allowed]
     if worker and listed and adapters.normalised(worker) not in listed:
@@ -99,15 +102,8 @@ def _warn_of_stranger(allowed: list[str], worker: str | None) -> None:
 
 
 def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
-    return {
-        "decision": "wait",
-        "reason": "task lock is active",
-        "dryRun": False,
-        "status": checkpoint.status,
-        "waitSeconds": held.wait_seconds,
-        "worker": None,
-        "lock": held.info,
-    }
+    found = SchedulingDecision("wait", "task lock is active", held.wait_seconds)
+    return {**_head(found, checkpoint), "worker": None, "lock": held.info}
 
 
 # ---- before the worker starts
@@ -116,10 +112,9 @@ def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
 def _prepared(
     store: LongTaskStore, options: RunOptions, lock: RunLease, agent_slot: SliceSlot, interruption: Stop
 ) -> Prepared:
-    """Return the prepared run when its agent has a slot. If allowed, wait for a slot while keeping the lease.
+    """Return the prepared run when its agent has a slot; wait for it, if allowed, while keeping the lease.
 
-    Nothing is written during the wait. If the run must stop, return an answer that says to wait.
-    """
+    Nothing is written during the wait. If the run must stop, return an answer that says to wait."""
     from contextlib import ExitStack
 
     from agent_harness.supervision.interruption import LOOK_SECONDS
@@ -135,40 +130,32 @@ def _prepared(
                 return store.change(prepared_by)
             except NoRoom as full:
                 if not agent_slot.waits:
-                    waiting.enter_context(_shown_as_waiting(store.layout, full))
+                    from agent_harness.session import now
+
+                    waiting.enter_context(now.waiting(store.layout.outside("now.json", make=True), full, can=()))
                 agent_slot.tell(full.message)
                 time.sleep(LOOK_SECONDS)
-
-
-def _shown_as_waiting(layout: LongTaskLayout, full: NoRoom) -> AbstractContextManager[None]:
-    from agent_harness.session import now
-
-    home = layout.home(make=True)
-    return now.waiting(os.path.join(home, "now.json") if home else None, full, can=())
 
 
 def prepare(
     change: CheckpointChange, options: RunOptions, agent_slot: SliceSlot | None, *, may_wait: bool = False
 ) -> Prepared:
-    """Decide whether to run, plan the agent's start, and take its slot. After an error, this change is discarded
-    completely.
+    """Decide whether to run, plan the agent's start, and take its slot. After an error, the change is discarded.
 
-    If ``agent_slot`` is ``None``, this is a dry run, and nothing is started. Raise ``NoRoom`` if no slot is free and
-    ``may_wait`` is true.
-    """
+    Without ``agent_slot``, this is a dry run. Raise ``NoRoom`` if no slot is free and ``may_wait`` is true."""
     dry_run = agent_slot is None
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
     found, change.checkpoint = seen.due, seen.checkpoint
     scheduling.log_decision(change, found, change.checkpoint)
     if found.decision != "run":
         said = scheduling.rate_limits(change.layout, change.task, change.checkpoint, change.now)
-        return Prepared({**_head(found, change, dry_run), "worker": None, **said}, change.task)
+        return Prepared({**_head(found, change.checkpoint, dry_run), "worker": None, **said}, change.task)
     scheduling.reopen(change)
     _end_cooldowns(change)
     requested, worker, fallback, cooldown = _choose(change, options)
     if worker is None:
         return Prepared(_wait_for_cooldown(change, requested, fallback, cooldown or Cooldown({}), dry_run), change.task)
-    prepared = Prepared(_head(found, change, dry_run), change.task)
+    prepared = Prepared(_head(found, change.checkpoint, dry_run), change.task)
     prepared.requested, prepared.fallback = requested, fallback
     prepared.plan = adapters.plan(worker, change.task, change.layout, options)
     if agent_slot and (fields := adapters.unfilled_for(worker, change.task)):
@@ -193,12 +180,12 @@ def prepare(
     return prepared
 
 
-def _head(found: SchedulingDecision, change: CheckpointChange, dry_run: bool) -> JsonObject:
+def _head(found: SchedulingDecision, checkpoint: Checkpoint, dry_run: bool = False) -> JsonObject:
     return {
         "decision": found.decision,
         "reason": found.reason,
         "dryRun": dry_run,
-        "status": change.checkpoint.status,
+        "status": checkpoint.status,
         "waitSeconds": found.wait_seconds,
     }
 
@@ -220,9 +207,7 @@ def _end_cooldowns(change: CheckpointChange) -> None:
 
 
 def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | None, str | None, Cooldown | None]:
-    """Return the requested agent, the agent to run (if any), its fallback, and the rate limit of the requested
-    agent.
-    """
+    """Return the requested agent, the one to run (if any), its fallback, and the requested one's rate limit."""
     checkpoint, policy = change.checkpoint, change.task.policy
     requested = adapters.normalised(options.worker or policy.preferred or "local-command")
     named = options.fallback_worker or policy.fallback or ""
@@ -237,24 +222,16 @@ def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | N
 
 
 def _ask_to_fill_in(change: CheckpointChange, requested: str, fields: str) -> JsonObject:
-    """Log and return the answer that a paid agent does not start because the contract still contains template text."""
     found = SchedulingDecision("needs-human", f"{fields}; then run the same command again")
     change.event("needs_human", reason=found.reason, nextStep=change.checkpoint.next_step)
-    return {**_head(found, change, dry_run=False), "worker": None, "requestedWorker": requested}
+    return {**_head(found, change.checkpoint), "worker": None, "requestedWorker": requested}
 
 
 def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: str) -> JsonObject:
     """Log and return the answer that no agent slot is free. The scheduler retries the slice later."""
     change.event("run_skipped", worker=worker, reason=why, waitSeconds=SLOT_SECONDS)
-    return {
-        "decision": "wait",
-        "reason": why,
-        "dryRun": False,
-        "status": change.checkpoint.status,
-        "waitSeconds": SLOT_SECONDS,
-        "worker": None,
-        "requestedWorker": requested,
-    }
+    found = SchedulingDecision("wait", why, SLOT_SECONDS)
+    return {**_head(found, change.checkpoint), "worker": None, "requestedWorker": requested}
 
 
 def _wait_for_cooldown(
@@ -268,11 +245,7 @@ def _wait_for_cooldown(
     reason = f"{requested} is rate-limited until {cooldown.raw.get('blockedUntil')}"
     change.event("run_skipped", worker=requested, reason=reason, blockedUntil=text, waitSeconds=wait)
     return {
-        "decision": "wait",
-        "reason": reason,
-        "dryRun": dry_run,
-        "status": change.checkpoint.status,
-        "waitSeconds": wait,
+        **_head(SchedulingDecision("wait", reason, wait), change.checkpoint, dry_run),
         "worker": None,
         "requestedWorker": requested,
         "workerCooldown": cooldown.raw,

@@ -39,16 +39,9 @@ RECORDING, TRANSCRIPT = "recording.cassette.jsonl", "transcript.txt"
 
 
 class SessionFolder:
-    """Folder for the files of one agent session."""
-
     def __init__(self, path: str, point: RescuePoint | None) -> None:
         self.path = path
         self.point = point
-
-    @property
-    def transcript(self) -> str:
-        """Path of the session's transcript."""
-        return os.path.join(self.path, TRANSCRIPT)
 
     def recording(self) -> Recording:
         """Return the session's recording. If there is a rescue point, the recording includes file changes."""
@@ -59,18 +52,15 @@ class SessionFolder:
 def begun(layout: LongTaskLayout, *, task_id: str, worker: str, cwd: str, at: str, takes_point: bool) -> SessionFolder:
     """Create a session folder, save the working copy as a rescue point, and remove the oldest session folders.
 
-    Raise ``OutsideTask`` if the folder would be outside the task. If the working copy cannot be saved, print a warning
-    and continue.
-    """
-    path = made(layout, at)
+    Raise ``OutsideTask`` if the folder would be outside the task. If the working copy cannot be saved, only warn."""
+    path, point = made(layout, at), None
     _forget_oldest(layout)
-    if not takes_point:
-        return SessionFolder(path, None)
-    try:
-        return SessionFolder(path, take_point(layout, path, task_id=task_id, worker=worker, cwd=cwd, at=at))
-    except HarnessError as error:
-        log.warn(f"no rescue point before this slice: {error.message}")
-        return SessionFolder(path, None)
+    if takes_point:
+        try:
+            point = take_point(layout, path, task_id=task_id, worker=worker, cwd=cwd, at=at)
+        except HarnessError as error:
+            log.warn(f"no rescue point before this slice: {error.message}")
+    return SessionFolder(path, point)
 
 
 def made(layout: LongTaskLayout, at: str) -> str:
@@ -114,7 +104,6 @@ class RescuePoint:
     snapshot: Snapshot
 
     def as_record(self) -> JsonObject:
-        """Return the JSON record of a rescue point."""
         place = {"at": self.at, "worker": self.worker, "why": self.why, "top": os.fspath(self.git.top())}
         return {**place, "snapshot": self.snapshot.as_record()}
 
@@ -127,10 +116,7 @@ class RescuePoint:
 
 
 def repository_of(folder: str) -> Git | None:
-    """Return the git worktree that contains a folder.
-
-    Return ``None`` if the folder is not in a repository or git is not installed.
-    """
+    """Return the git worktree that contains a folder, or ``None`` outside a repository or without git."""
     try:
         git = Git(folder)
         return Git(git.top()) if git.is_repository else None
@@ -141,10 +127,9 @@ def repository_of(folder: str) -> Git | None:
 def take_point(
     layout: LongTaskLayout, folder: str, *, task_id: str, worker: str, cwd: str, at: str, why: str = "before a slice"
 ) -> RescuePoint | None:
-    """Save the worktree that contains ``cwd`` as a rescue point, and return it. Return ``None`` outside git.
+    """Save the worktree that contains ``cwd`` as a rescue point. Return ``None`` outside git.
 
-    User files do not change. Raise ``UnsafeTree`` if a git operation is in progress in the worktree.
-    """
+    User files do not change. Raise ``UnsafeTree`` if a git operation is in progress in the worktree."""
     git = repository_of(cwd)
     if git is None:
         return None
@@ -162,7 +147,7 @@ def take_point(
 
 @contextmanager
 def as_committed(layout: LongTaskLayout, git: Git, ref: str) -> Iterator[str]:
-    """Yield a commit of the current worktree without the task's own files. Afterwards, no ref points to the commit."""
+    """Yield a commit of the worktree without the task's own files. Afterwards, no ref points to the commit."""
     made = snapshot.candidate(git, ref, exclude=_own_files(layout, git), message="as it is claimed")
     try:
         yield made
@@ -211,10 +196,7 @@ def _read_point(layout: LongTaskLayout, name: str) -> RescuePoint | None:
 
 
 def _own_files(layout: LongTaskLayout, git: Git) -> tuple[str, ...]:
-    """Return the path patterns of the task's own files, relative to the worktree.
-
-    If the task is outside the worktree, the result is empty.
-    """
+    """Return the path patterns of the task's own files, relative to the worktree; none if the task is outside it."""
     top, root = os.fspath(git.top()), os.path.realpath(layout.root)
     if os.path.commonpath([top, root]) != top:
         return ()
@@ -226,9 +208,6 @@ def _own_files(layout: LongTaskLayout, git: Git) -> tuple[str, ...]:
 
 
 def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, int]:
-    """Return the answer of ``lth rescue``: a list of rescue points, or the result of showing or restoring one of
-    them.
-    """
     if options.restore:
         return restore(layout, options.restore), 0
     if options.show:
@@ -247,11 +226,9 @@ def show(layout: LongTaskLayout, name: str) -> JsonObject:
 
 
 def restore(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Restore files, index, branch and HEAD from a rescue point.
+    """Restore files, index, branch and HEAD. ``undo`` in the result is a new rescue point with the state before.
 
-    In the result, ``undo`` is the name of a new rescue point with the state before the restore. Raise ``Busy`` while a
-    run holds the lease. During a git operation, raise ``UnsafeTree`` and change nothing.
-    """
+    Raise ``Busy`` while a run holds the lease. During a git operation, raise ``UnsafeTree`` and change nothing."""
     task, _ = LongTaskStore(layout).load()
     lock = RunLease(layout, owner=None, ttl_seconds=DEFAULT_TTL_SECONDS, run_id=new_run_id())
     with lock:

@@ -75,7 +75,6 @@ class Slice:
         self._verdicts: dict[str, ClaimVerdict] = {}  # by the text of the verified checkpoint
 
     def must_stop(self) -> bool:
-        """Return True if a signal arrived or the lease has expired."""
         return self.interruption.number is not None or not self.lock.in_time()
 
     def kept(self, ran: Ran, prefix: str) -> WorkerResult:
@@ -93,17 +92,12 @@ class Slice:
             self._log({"kind": "worker_failed", "worker": ran.plan.worker, "status": "needs-human", "reason": reason})
             raise
 
-    def classify(self, attempt: WorkerResult) -> None:
-        """Classify the failure of an agent that has ended."""
-        attempt.classify(self.prepared.task, self.options.codex_session_path, self.prepared.prompt, self.layout.root)
-
     # ---- its end
 
     def change(self, act: Callable[[CheckpointChange], T], *ended: WorkerResult) -> T:
-        """Change the checkpoint file, add the events of the agents that have ended, and return the result of ``act``.
+        """Change the checkpoint file together with the events of the agents that have ended.
 
-        If the lease is lost, ``LeaseGone`` is raised and the change is discarded completely.
-        """
+        If the lease is lost, ``LeaseGone`` is raised and the change is discarded completely."""
 
         def owned(change: CheckpointChange) -> T:
             if not self.lock.check():
@@ -123,11 +117,9 @@ class Slice:
         self.store.event({"type": event.pop("kind"), "at": clock.timestamp(fraction=True), **event})
 
     def worth_verifying(self) -> str | None:
-        """Return the checkpoint as text if verification makes sense, otherwise ``None``.
+        """Return the checkpoint as text if it says `done`, or if a criterion of the open task can be decided now.
 
-        This is the case if the checkpoint says `done`. For an open task, a criterion must be decidable now: by a
-        command, an output or existing evidence. Return ``None`` also if the checkpoint file cannot be loaded.
-        """
+        Return ``None`` otherwise, and if the checkpoint file cannot be loaded."""
         try:
             task, checkpoint = self.store.load()
         except HarnessError:
@@ -141,12 +133,9 @@ class Slice:
     def succeeded(
         self, attempt: WorkerResult, verified: dict[str, JsonObject], *, fallback: bool = False
     ) -> tuple[JsonObject, int]:
-        """Record that an agent exited with 0. The checkpoint that the agent wrote is kept, but a claim of `done` only
-        if verified.
+        """Record that an agent exited with 0. Its checkpoint is kept, but a claim of `done` only if verified.
 
-        ``verified`` contains verification reports by checkpoint text. Return the members of the answer, including
-        ``status``, and the exit status.
-        """
+        ``verified`` contains reports by checkpoint text. Return the members of the answer and the exit status."""
         for left in range(_CLAIM_ROUNDS, -1, -1):
             try:
                 return self.change(
@@ -205,15 +194,13 @@ class Slice:
     def _line(
         self, attempt: WorkerResult, report: JsonObject | None, *, claimed: bool, code: str = "not_verified"
     ) -> ClaimVerdict:
-        """Return the verdict on this agent's claim, as a line for the ledger."""
         task = self.prepared.task
         return claim.verdict_on(self.layout, task, report, claimed=claimed, by=attempt.known_of_it(task.id), code=code)
 
     def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> JsonObject:
-        """Record a classified failure (status, blocker and next step), and return the members of the answer.
+        """Record a classified failure, and return the members of the answer.
 
-        If ``earliest`` is true, a rate limit lasts only until the first of the agents may run again.
-        """
+        If ``earliest`` is true, a rate limit lasts only until the first of the agents may run again."""
         git = repository_lines(self.layout, self.prepared.task) if attempt.limited else []
         earliest = earliest or self.prepared.waited_for is not None
         return self.change(lambda change: self._failed(change, attempt, git, earliest), attempt)
@@ -245,24 +232,22 @@ class Slice:
             members["handoffPath"] = write_handoff(change, names, attempt.items, git)
         return members
 
-    def _cut_short(self, change: CheckpointChange, attempt: WorkerResult) -> str:
-        """Record that a signal stopped the agent: keep its output and progress, and withdraw its claim of `done`."""
-        if change.damaged:
-            outcome.ask_about_damage(change, attempt.worker)
-        outcome.keep_output(change, attempt.worker, attempt.items)
-        if change.checkpoint.status == "done":
-            change.verdict = self._line(attempt, None, claimed=True, code="cut_short")
-            outcome.withdraw_claim(change, attempt.worker, [])
-        return change.checkpoint.status
-
     def cut_short(self, attempt: WorkerResult) -> str:
-        """Record that a signal stopped the agent, and return the task's status."""
-        return self.change(lambda change: self._cut_short(change, attempt), attempt)
+        """Record that a signal stopped the agent: keep its output and progress, and withdraw its claim of `done`."""
+
+        def stopped(change: CheckpointChange) -> str:
+            if change.damaged:
+                outcome.ask_about_damage(change, attempt.worker)
+            outcome.keep_output(change, attempt.worker, attempt.items)
+            if change.checkpoint.status == "done":
+                change.verdict = self._line(attempt, None, claimed=True, code="cut_short")
+                outcome.withdraw_claim(change, attempt.worker, [])
+            return change.checkpoint.status
+
+        return self.change(stopped, attempt)
 
     def lost(self, attempt: WorkerResult) -> Answer:
-        """Log the end of a run that lost its lease, and return its answer. Only the lease's new owner may write the
-        checkpoint file.
-        """
+        """Log the end of a run that lost its lease. Only the lease's new owner may write the checkpoint file."""
         self._log(attempt.event(reason="lease lost"))
         log.warn(f"lease lost: {self.lock.lost}; the checkpoint was not changed")
         return self.answer(self.prepared.answer["status"], attempt) | {"error": f"lease lost: {self.lock.lost}"}, 1
@@ -277,10 +262,7 @@ _MOST_PATHS = 50
 
 
 def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return lines with the last commit and the git status of the working copy.
-
-    If git fails or takes more than two seconds, the list is empty.
-    """
+    """Return the last commit and git status of the working copy; none if git fails or takes over two seconds."""
     if not task.repo_path:
         return []
     root = forbidden.expanded(task.repo_path, layout.root)
@@ -305,10 +287,9 @@ def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
 def write_handoff(
     change: CheckpointChange, workers: tuple[str, str, str | None], items: list[JsonObject], git: list[str]
 ) -> str:
-    """Add a handoff note, with its evidence and event, to a change. Return the path of the note.
+    """Add a handoff note, with its evidence and event, to a change. Return its path.
 
-    ``workers`` are the requested agent, the last agent that ran, and the fallback.
-    """
+    ``workers`` are the requested agent, the last agent that ran, and the fallback."""
     text = _handoff(change, workers, items, git)
     path = change.keep(f"evidence/handoff-{file_stamp(change.at)}.md", text)
     summary = f"Handoff after a rate limit of {workers[1]}; next step: {change.checkpoint.next_step}"

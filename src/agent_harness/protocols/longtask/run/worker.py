@@ -11,12 +11,7 @@ from collections.abc import Callable, Mapping
 
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent, Brief, Turn
-from agent_harness.agents.command import (
-    CommandLineAgent,
-    Printed,
-    Refusal,
-    no_refusal,
-)
+from agent_harness.agents.command import CommandLineAgent, Printed, Refusal, no_refusal
 from agent_harness.agents.events import Event, Finished
 from agent_harness.errors import HarnessError, ToolMissing
 from agent_harness.kernel import clock
@@ -42,11 +37,9 @@ NEVER_STARTED = (STOPPED, "stopped before it started")
 
 
 def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
-    """Return the agent that a plan describes. The output of a command line goes to ``printed``.
+    """Return the agent of a plan. The output of a command line goes to ``printed``.
 
-    ``refusal`` detects a provider's refusal in a client's output. A shell command has no account, so its output is not
-    checked.
-    """
+    A shell command has no account, so its output is not checked for a provider's ``refusal``."""
     if plan.run is None:
         return registry.from_spec(plan.worker, source="--worker")
     account = adapters.account_of(plan.worker)
@@ -72,11 +65,9 @@ class Startable(Agent):
 
     @property
     def account(self) -> str:
-        """Account of the agent that this object wraps."""
         return self._agent.account
 
     def start(self, brief: Brief) -> Turn:
-        """Start the agent and return its turn. If the start fails, return a turn that has already ended."""
         try:
             if not self._must_stop():
                 return self._agent.start(brief)
@@ -98,21 +89,17 @@ class _Failed(Turn):
 
     @property
     def ended(self) -> bool:
-        """True after the end event has been returned or dropped."""
         return self._end is None
 
     @property
     def process(self) -> Mapping[str, object] | None:
-        """Always ``None``, because no process was started."""
         return None
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the end event on the first call, and ``None`` on later calls."""
         end, self._end = self._end, None
         return end
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """Drop the end event, because there is no process to stop."""
         self._end = None
 
 
@@ -121,11 +108,7 @@ _SHORTEST_ECHO = 12
 
 
 class WorkerResult:
-    """Result of an agent that has ended. ``prefix`` is put before the reason in the agent's event: ``fallback `` or
-    empty.
-    """
-
-    __slots__ = ("classification", "items", "path", "prefix", "ran", "text")
+    """Result of an agent that has ended. ``prefix`` (``fallback `` or empty) precedes the reason in its event."""
 
     def __init__(self, ran: Ran, path: str, prefix: str) -> None:
         self.ran = ran
@@ -148,7 +131,6 @@ class WorkerResult:
 
     @property
     def limited(self) -> bool:
-        """True if the agent failed because of a rate limit."""
         return self.classification is not None and self.classification.limited
 
     def classify(self, task: Contract, session_path: str | None, prompt: str, base: str) -> None:
@@ -162,11 +144,10 @@ class WorkerResult:
 
     @property
     def next_step(self) -> str | None:
-        """Next step for the checkpoint file after a monitor ended the agent; ``None`` if no monitor ended the agent."""
+        """Next step for the checkpoint file after a monitor ended the agent, else ``None``."""
         return classifier.ENDED_BY[self.ran.ended_by][1] if self.ran.ended_by else None
 
     def event(self, reason: str | None = None) -> JsonObject:
-        """Return the log event about the agent's end."""
         done = self.ran.exit_code == 0 and reason is None
         return {
             "kind": "worker_completed" if done else "worker_failed",
@@ -212,9 +193,7 @@ class WorkerResult:
 
 
 def classified(ran: Ran, text: str, task: Contract) -> Classification:
-    """Return the classification of an agent's failure, from the monitor that ended the agent or from the agent's
-    output.
-    """
+    """Return the class of a failure, from the monitor that ended the agent or from the agent's output."""
     source = ran.plan.worker if ran.plan.worker in schema.SOURCES else None
     if ran.ended_by:
         return classifier.of_monitor(ran.ended_by, ran.error or "", source)
@@ -239,9 +218,7 @@ def output_file(ran: Ran) -> str:
 
 
 def failure_text(ran: Ran, prompt: str) -> str:
-    """Return the last part of a failed agent's stdout and stderr, and the error message. Echoed prompt text is
-    removed.
-    """
+    """Return the end of a failed agent's stdout and stderr, without echoed prompt text, and the error message."""
     parts = [_without_echo(stream, prompt)[-_CLASSIFIED:] for stream in (ran.stdout, ran.stderr)]
     return "\n".join([*parts, ran.error or ""]).strip()
 
@@ -257,10 +234,7 @@ def _without_echo(text: str, prompt: str) -> str:
 
 
 def printed_usage(worker: str, stdout: str, stderr: str) -> JsonObject | None:
-    """Return the usage that an agent's client printed.
-
-    Return ``None`` if the client prints no usage, as Kimi and shell commands do.
-    """
+    """Return the usage that a client printed, or ``None``, as for Kimi and shell commands."""
     from agent_harness.agents import claude_code as claude
     from agent_harness.agents.codex import command as codex
 

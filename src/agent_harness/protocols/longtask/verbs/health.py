@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import HarnessError
-from agent_harness.protocols.longtask import claim
+from agent_harness.protocols.longtask import claim, schema
 from agent_harness.protocols.longtask.options import RunOptions
 from agent_harness.protocols.longtask.run import adapters, forbidden
 from agent_harness.protocols.longtask.store import LongTaskStore
@@ -20,26 +20,21 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
+    from agent_harness.protocols.longtask.options import HealthOptions
     from agent_harness.protocols.longtask.records import Checkpoint, Contract
 
 
-SCHEDULERS = ("openclaw-cron", "manual")
-_SCHEDULER_ALIASES = {"openclaw": "openclaw-cron", "none": "manual"}
 _PROBE_SECONDS = 3.0
 _RANK = {"pass": 0, "warn": 1, "fail": 2}
 
 
-def health(layout: LongTaskLayout, *, strict: bool = False) -> tuple[JsonObject, int]:
-    """Return the report of ``lth health`` and its exit status.
-
-    The exit status is 1 only if ``strict`` is set and a check fails.
-    """
-    found = report(layout)
-    return found, 1 if strict and found["status"] == "fail" else 0
+def health(layout: LongTaskLayout, options: HealthOptions | None = None) -> tuple[JsonObject, int]:
+    """Return the report of ``lth health``, and exit status 1 only if a check fails and ``strict`` is set."""
+    found = _report(layout)
+    return found, 1 if options and options.strict and found["status"] == "fail" else 0
 
 
-def report(layout: LongTaskLayout) -> JsonObject:
-    """Return the health report: the result of each check, and the worst result as the overall status."""
+def _report(layout: LongTaskLayout) -> JsonObject:
     store = LongTaskStore(layout)
     errors = store.errors()
     if errors:
@@ -67,7 +62,7 @@ def report(layout: LongTaskLayout) -> JsonObject:
 def scheduler_of(task: Contract) -> str:
     """Return the canonical name of the task's scheduler. An unknown name is returned unchanged."""
     if named := task.section("scheduler").text("type"):
-        return _SCHEDULER_ALIASES.get(named.strip(), named.strip())
+        return schema.SCHEDULERS.get(named.strip(), named.strip())
     return "openclaw-cron" if adapters.normalised(task.policy.preferred or "") == adapters.DIRECT else "manual"
 
 
@@ -124,7 +119,7 @@ def _scheduler(task: Contract) -> JsonObject:
     name = scheduler_of(task)
     every = task.section("scheduler").raw.get("every")
     members = {"scheduler": name, "every": every if isinstance(every, str) else None}
-    if name in SCHEDULERS:
+    if name in schema.SCHEDULERS.values():
         return _check("scheduler-config", "pass", f"{name} starts the slices", **members)
     return _check("scheduler-config", "warn", f"unknown scheduler type: {name}", **members)
 

@@ -10,7 +10,7 @@ import shlex
 
 from agent_harness.errors import Busy, HarnessError, UsageError
 from agent_harness.kernel import clock, files, project_signs
-from agent_harness.protocols.longtask import evidence, log, records
+from agent_harness.protocols.longtask import evidence, log, records, schema
 from agent_harness.protocols.longtask.layout import file_stamp
 from agent_harness.protocols.longtask.records import FILL_IN
 from agent_harness.protocols.longtask.run import adapters, forbidden
@@ -34,9 +34,7 @@ class AlreadyThere(HarnessError):
 
 
 def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str, int]:
-    """Create a task, and return one line of text or the task's health report. A refusal comes before anything is
-    written.
-    """
+    """Create a task, and return one line or its health report. A refusal comes before anything is written."""
     template = options.template
     if template in EXAMPLES:
         content = _example(template, options)
@@ -60,25 +58,13 @@ def _choices(layout: LongTaskLayout, options: InitOptions) -> Choices:
     fallback = _worker(options.fallback_worker)
     for_itself = options.command and fallback != LOCAL  # --command implies its worker, unless the fallback takes it
     worker = _worker(options.worker) or (LOCAL if for_itself else words["worker"])
-    if options.scheduler is not None and options.scheduler not in SCHEDULERS:
+    if options.scheduler is not None and options.scheduler not in schema.SCHEDULERS:
         raise UsageError(f"Unknown scheduler: {options.scheduler}. Expected one of openclaw-cron, manual")
-    scheduler = SCHEDULERS.get(options.scheduler or "") or words["scheduler"]
+    scheduler = schema.SCHEDULERS.get(options.scheduler or "") or words["scheduler"]
     task_id = id_of(os.path.basename(layout.root))
-    choices = Choices(options.template, task_id, scheduler, worker, fallback)
+    choices = Choices(options, task_id, scheduler, worker, fallback)
     if options.command and LOCAL not in choices.workers:
         log.warn(f"--command was ignored, because the worker {worker} does not use it; use --worker {LOCAL}")
-    choices.cwd = options.cwd and forbidden.expanded(options.cwd, os.getcwd())
-    choices.command = options.command
-    choices.objective, choices.proof = options.objective, options.criterion_command
-    choices.criterion = options.criterion or (options.criterion_command and f"{options.criterion_command} ends with 0")
-    choices.sandbox = options.sandbox
-    own = dict.fromkeys((each for each in choices.workers if each != "kimi-cli"), options.model)
-    job = {scheduler: options.scheduler_model, "local-command": None}
-    choices.models = {**own, "kimi-cli": options.kimi_model, **job}
-    choices.timeout_seconds = options.timeout_seconds
-    choices.every = options.every or choices.every
-    choices.name = options.name or choices.name
-    choices.scheduler_timeout_seconds = options.scheduler_timeout_seconds or choices.scheduler_timeout_seconds
     return choices
 
 
@@ -150,7 +136,7 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
 
 
 def _forget_earlier(layout: LongTaskLayout) -> None:
-    """Move the state folder of an earlier, deleted task in this directory to another place, and print the new path."""
+    """Move the state folder of an earlier, deleted task in this directory away, and print the new path."""
     from agent_harness.kernel import trusted_state
 
     if aside := trusted_state.set_aside(layout.task, layout.root):
@@ -218,9 +204,6 @@ TEMPLATES: dict[str, dict[str, str]] = {
 EXAMPLES = ("example-coding", "example-video-analysis", "resume-demo")
 """Names of the complete example tasks that are shipped. An example is copied unchanged."""
 
-SCHEDULERS = {"openclaw": "openclaw-cron", "none": "manual", "openclaw-cron": "openclaw-cron", "manual": "manual"}
-"""Canonical names of schedulers, by accepted name."""
-
 CONSTRAINT = {
     "id": "bounded-runs",
     "description": "Each run does one bounded slice and leaves a checkpoint that another worker can resume.",
@@ -234,25 +217,27 @@ _ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.
 
 
 class Choices:
-    """Validated options for a new task. Only ``template`` and ``worker`` are always set."""
+    """Options for a new task, with the values that follow from them."""
 
-    def __init__(self, template: str, task_id: str, scheduler: str, worker: str, fallback: str | None) -> None:
-        self.template = template
+    def __init__(self, options: InitOptions, task_id: str, scheduler: str, worker: str, fallback: str | None) -> None:
+        self.template = options.template
         self.task_id = task_id
         self.scheduler = scheduler
         self.worker = worker
         self.fallback = fallback
-        self.cwd: str | None = None  # absolute
-        self.command: str | None = None
-        self.objective: str | None = None
-        self.criterion: str | None = None
-        self.proof: str | None = None  # the command that decides the criterion
-        self.sandbox: str | None = None
-        self.models: dict[str, str | None] = {}  # by worker; for the scheduler's job by its scheduler
-        self.timeout_seconds: int | None = None
-        self.every = "30m"
-        self.name = f"{task_id}-tick"
-        self.scheduler_timeout_seconds = 300
+        self.cwd = options.cwd and forbidden.expanded(options.cwd, os.getcwd())
+        self.command = options.command
+        self.objective = options.objective
+        self.proof = options.criterion_command  # decides the criterion
+        self.criterion = options.criterion or (self.proof and f"{self.proof} ends with 0")
+        self.sandbox = options.sandbox
+        own = dict.fromkeys((each for each in self.workers if each != "kimi-cli"), options.model)
+        job = {scheduler: options.scheduler_model, "local-command": None}
+        self.models = {**own, "kimi-cli": options.kimi_model, **job}  # by worker; of the job by its scheduler
+        self.timeout_seconds = options.timeout_seconds
+        self.every = options.every or "30m"
+        self.name = options.name or f"{task_id}-tick"
+        self.scheduler_timeout_seconds = options.scheduler_timeout_seconds or 300
 
     @property
     def workers(self) -> list[str]:
@@ -261,13 +246,12 @@ class Choices:
 
 
 def id_of(folder: str) -> str:
-    """Return a task id that is made from the name of the task's folder."""
     return "".join(letter if letter in _ID else "-" for letter in folder) or "task"
 
 
 def contract_of(choices: Choices, now: str) -> JsonObject:
-    """Return the contract (``task.json``) of a new task."""
     words = TEMPLATES[choices.template]
+    provider = ["openclaw-provider"] if choices.scheduler == "openclaw-cron" else []
     criterion = {
         "id": "verified-outcome",
         "description": choices.criterion or words["criterion"],
@@ -290,9 +274,11 @@ def contract_of(choices: Choices, now: str) -> JsonObject:
         "workerPolicy": _present(
             preferred=choices.worker, allowed=choices.workers, fallbackOnRateLimit=choices.fallback
         ),
-        **{_config_name(worker): _config(worker, choices) for worker in choices.workers if _config_name(worker)},
+        **{
+            adapters.config_name(each): _config(each, choices) for each in choices.workers if adapters.is_runnable(each)
+        },
         "rateLimitPolicy": {
-            "sources": _sources(choices),
+            "sources": [*provider, *(each for each in choices.workers if each in ("codex-cli", "kimi-cli"))],
             "fallbackWaitSeconds": 14_400,
             "allowHandoffOnRateLimit": True,
         },
@@ -305,7 +291,6 @@ FIRST_SLICE = "Do the first bounded slice towards the objective."
 
 
 def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
-    """Return the content of the checkpoint file for a new task, before its first run."""
     return {
         "schemaVersion": 1,
         "taskId": task_id,
@@ -323,7 +308,7 @@ def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
 
 
 def operating_rules(template: str) -> str:
-    """Return the text of ``harness.md`` that belongs to a template."""
+    """Return the text of ``harness.md``."""
     return f"""\
 # Operating rules
 
@@ -358,15 +343,6 @@ def _scheduler_section(choices: Choices) -> JsonObject:
     }
 
 
-def _config_name(worker: str) -> str:
-    """Return the member of ``task.json`` that configures an agent, or an empty string if the harness never starts the
-    agent.
-    """
-    if worker in adapters.CONFIGS:
-        return adapters.CONFIGS[worker]
-    return "agentWorker" if adapters.is_runnable(worker) else ""
-
-
 def _config(worker: str, choices: Choices) -> JsonObject:
     command = choices.command if worker == "local-command" else None
     sandbox = choices.sandbox if worker == "codex-cli" else None
@@ -377,8 +353,3 @@ def _config(worker: str, choices: Choices) -> JsonObject:
         sandbox=sandbox,
         timeoutSeconds=choices.timeout_seconds,
     )
-
-
-def _sources(choices: Choices) -> list[str]:
-    provider = ["openclaw-provider"] if choices.scheduler == "openclaw-cron" else []
-    return [*provider, *(worker for worker in choices.workers if worker in ("codex-cli", "kimi-cli"))]

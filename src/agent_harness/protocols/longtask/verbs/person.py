@@ -27,11 +27,7 @@ GO_ON = "active"
 
 
 class TaskChoices:
-    """Decisions about a task that a person can make now, each with a description. If no person is needed, there are
-    none.
-    """
-
-    __slots__ = ("criteria", "revision", "waits", "words")
+    """Decisions that a person can make now, each with a description; none if no person is needed."""
 
     def __init__(self, revision: str, words: dict[str, str], criteria: dict[str, tuple[str, str]], *, waits: bool):
         self.revision = revision
@@ -41,7 +37,7 @@ class TaskChoices:
 
 
 def choices(layout: LongTaskLayout) -> TaskChoices | None:
-    """Return the decisions that are possible for the task on disk, or ``None`` if the task cannot be loaded."""
+    """Return the decisions that are possible for the task on disk, or ``None`` if it cannot be loaded."""
     store = LongTaskStore(layout)
     try:
         revision = store.revision()
@@ -65,9 +61,8 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
 def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str) -> str:
     """Carry out a person's decision, and return the answer of the corresponding command.
 
-    Raise ``Superseded`` if the task has changed since the revision ``shown``, and ``UsageError`` if ``word`` is not a
-    possible decision. Raise ``Refused`` if an agent of the task makes the call.
-    """
+    Raise ``Superseded`` if the task is no longer at the revision ``shown``, ``UsageError`` if ``word`` is not one of
+    the possible decisions, and ``Refused`` if an agent of the task makes the call."""
     log.refuse_workers(layout, "harness serve")
     found = choices(layout)
     if found is None or found.revision != shown:

@@ -49,9 +49,7 @@ def recipe(layout: LongTaskLayout, options: RecipeOptions) -> tuple[JsonObject, 
 
 
 def _job(task: Contract, options: RecipeOptions) -> JsonObject:
-    """Return the settings of the OpenClaw job. Each comes from its option, else from ``task.scheduler``, else is the
-    default.
-    """
+    """Return the job's settings, each from its option, else from ``task.scheduler``, else the default."""
     config = task.section("scheduler")
     own = schema.whole(config.raw.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
 
@@ -74,7 +72,7 @@ def _worker(task: Contract, options: RecipeOptions) -> str | None:
 
 
 def _argv(layout: LongTaskLayout, task: Contract, options: RecipeOptions, seconds: int) -> list[str]:
-    """Return the command that the OpenClaw job runs: `lth run` if it can start the agent, otherwise `lth tick`."""
+    """Return the command that the job runs: `lth run` if it can start the agent, otherwise `lth tick`."""
     worker = _worker(task, options)
     if worker is None or not adapters.is_runnable(worker):
         return [*program(), "tick", layout.root]
@@ -84,16 +82,12 @@ def _argv(layout: LongTaskLayout, task: Contract, options: RecipeOptions, second
 
 
 def fallback_words(task: Contract, worker: str, named: str | None = None) -> list[str]:
-    """Return the command-line options that set an agent's fallback. If there is no fallback, the list is empty."""
     fallback = adapters.normalised(named or task.policy.fallback or "")
     return ["--fallback-worker", fallback] if fallback and fallback != worker else []
 
 
 def program() -> list[str]:
-    """Return the command that starts `lth`.
-
-    This is the absolute path of `lth` if it is installed, otherwise the current Python interpreter with the module.
-    """
+    """Return the command that starts `lth`: its absolute path if installed, else this Python with the module."""
     beside = os.path.join(os.path.dirname(sys.executable or ""), "lth")
     for path in (beside, shutil.which("lth")):
         if path and os.path.isfile(path) and os.access(path, os.X_OK):

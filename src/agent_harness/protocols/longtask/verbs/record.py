@@ -10,7 +10,7 @@ import os
 from agent_harness.errors import Superseded, VerificationFailed
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import jsontext
-from agent_harness.protocols.longtask import evidence, log, records
+from agent_harness.protocols.longtask import evidence, log, records, schema
 from agent_harness.protocols.longtask.layout import OutsideTask, file_stamp
 from agent_harness.protocols.longtask.store import InvalidTask, LongTaskStore
 
@@ -25,17 +25,11 @@ if TYPE_CHECKING:
 
 
 class ViewAction:
-    """Action that a person took in a view: the person who acted, and the task revision that the view showed."""
-
-    __slots__ = ("by", "shown")
+    """Action of a person in a view: who acted, and the task revision that the view showed."""
 
     def __init__(self, shown: str, by: str) -> None:
         self.shown = shown  # as ``LongTaskStore.revision``
         self.by = by  # for the event
-
-    def event(self) -> JsonObject:
-        """Return the member of an event that names the person who acted."""
-        return {"by": self.by}
 
 
 def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
@@ -45,17 +39,14 @@ def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
 
 
 def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction | None = None) -> tuple[str, int]:
-    """Write the given progress to the checkpoint file.
-
-    If the progress is a ``done`` that is not proven, raise ``VerificationFailed`` and write nothing.
-    """
+    """Write progress to the checkpoint file; for an unproven ``done``, raise ``VerificationFailed`` instead."""
     store = LongTaskStore(layout)
     line: ClaimVerdict | None = None
     if options.status == "done":  # only written when every criterion holds; verified without the lock
         from agent_harness.protocols.longtask import criteria
 
         task, _ = store.load()
-        report, code = criteria.verify(layout, options.verify_timeout_seconds)
+        report, code = criteria.verify(layout, options)
         if not log.worker_speaks(layout):  # the slice writes the verdict on a worker's claim
             line = _persons_claim(layout, task, report)
         if code:
@@ -73,7 +64,7 @@ def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction
 
 
 def _persons_claim(layout: LongTaskLayout, task: Contract, report: JsonObject) -> ClaimVerdict:
-    """Return the verdict on a person's claim that the task is done. The verdict refers to the previous verdict."""
+    """Return the verdict on a person's claim that the task is done. It refers to the previous verdict."""
     from dataclasses import replace
 
     from agent_harness.kernel.process import new_run_id
@@ -110,16 +101,13 @@ def _record(
         _end_cooldowns(change)
     change.touch()
     noted: JsonObject = {} if note is None else {"note": note}
-    noted |= action.event() if action else {}
+    noted |= {"by": action.by} if action else {}
     change.event("progress_recorded", status=status, **noted, blockedUntil=raw["blockedUntil"], blocker=raw["blocker"])
     return change.task.id
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Remove the rate limits of agents without an account, because the task continues.
-
-    All other rate limits are in the account clock.
-    """
+    """Remove the rate limits of agents without an account; all others are in the account clock."""
     if not change.checkpoint.cooldowns:
         return
     from agent_harness.protocols.longtask.run import adapters
@@ -145,10 +133,7 @@ def _blocker(change: CheckpointChange, options: RecordOptions) -> JsonObject | N
 
 
 def accept(layout: LongTaskLayout) -> tuple[str, int]:
-    """Accept the current ``task.json``, and return a line that lists the changed members.
-
-    Raise ``Refused`` if an agent of the task makes the call.
-    """
+    """Accept the current ``task.json``. Raise ``Refused`` if an agent of the task makes the call."""
     log.refuse_workers(layout, "lth accept")
     task, _ = LongTaskStore(layout).load()
     changed = evidence.changed_members(layout, task)
@@ -164,27 +149,24 @@ def gather(
 ) -> tuple[JsonObject, int]:
     """Record the evidence item that the options describe, and return its record.
 
-    If the manifest path is outside the task, raise ``OutsideTask`` and write nothing.
-    """
+    If the manifest path is outside the task, raise ``OutsideTask`` and write nothing."""
     answer = LongTaskStore(layout).change(lambda change: _gather(change, options, action))
     item = answer["evidence"]
-    manual = _manual_of(layout, item)
+    task, _ = LongTaskStore(layout).load()
+    about = records.EvidenceItem(item)
+    manual = [each.id for each in task.criteria if each.metric == "manual" and about.is_about(each.id)]
     if not log.worker_speaks(layout):
         evidence.note_word(layout, item)
         if manual:
             _say_word(layout, answer["taskId"], manual, item)
     elif manual:
         log.warn(f"the evidence was recorded, but only a person's evidence counts for: {', '.join(manual)}")
-    unknown = _unknown_of(layout, item)
+    unknown = _unknown_of(task, item)
     return ({**answer, "warnings": unknown} if unknown else answer), 0
 
 
-def _unknown_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
-    """Return one line for each criterion that the evidence item refers to but the task does not have.
-
-    The line lists the criteria that the task has.
-    """
-    task, _ = LongTaskStore(layout).load()
+def _unknown_of(task: Contract, item: JsonObject) -> list[str]:
+    """Return one line for each criterion that the item names but the task does not have."""
     known = [each.id for each in task.criteria]
     named = dict.fromkeys([item.get("criterionId"), *item.get("criteria", ())])
     return [
@@ -210,26 +192,19 @@ def _say_word(layout: LongTaskLayout, task_id: str, manual: list[str], item: Jso
     ledger.write(layout.ledger(), line)
 
 
-def _manual_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
-    """Return the ids of the manual criteria that the evidence item refers to."""
-    task, _ = LongTaskStore(layout).load()
-    about = records.EvidenceItem(item)
-    return [each.id for each in task.criteria if each.metric == "manual" and about.is_about(each.id)]
-
-
 def _gather(change: CheckpointChange, options: EvidenceOptions, action: ViewAction | None) -> JsonObject:
     _refuse_other(change.layout, action)
     given = options.members
     place = _place(change, options.type, options.manifest_path)
     item = evidence.in_order({**given, "observedAt": given["observedAt"] or change.at, "manifestPath": place})
     manifest = {"schemaVersion": 1, "taskId": change.task.id, "recordedAt": change.at, "evidence": item}
-    if misfits := records.manifest_problems(manifest):
+    if misfits := schema.misfits(manifest, schema.EVIDENCE_MANIFEST, "manifest"):
         raise InvalidTask(misfits)
     change.keep(place, jsontext.dumps(manifest))
     archived = evidence.add(change, item)
     status = change.checkpoint.status
     note = next(item[name] for name in ("summary", "note", "path", "manifestPath") if item.get(name))
-    said = action.event() if action else {}
+    said = {"by": action.by} if action else {}
     change.event("evidence_recorded", status=status, evidence=[item], note=note, **said)
     change.event("checkpoint_written", status=status, reason="evidence recorded")
     answer = {"recorded": True, "taskId": change.task.id, "evidence": item, "manifestPath": place}
@@ -237,9 +212,7 @@ def _gather(change: CheckpointChange, options: EvidenceOptions, action: ViewActi
 
 
 def _place(change: CheckpointChange, kind: str, manifest: str | None) -> str:
-    """Return a free name for the manifest. The name must be inside the task, but not be one of the harness's own
-    paths.
-    """
+    """Return a free name for the manifest, inside the task but not one of the harness's own paths."""
     if manifest is None:
         return change.free_name(f"evidence/{kind}-manifest-{file_stamp(change.at)}.json")
     path = change.layout.relative(change.layout.inside(manifest, "--manifest-path"))

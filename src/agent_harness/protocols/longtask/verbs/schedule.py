@@ -31,8 +31,7 @@ _BY_CRON = {"m": (60, "*/{n} * * * *"), "h": (24, "0 */{n} * * *"), "d": (1, "0 
 def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int]:
     """Return the cron or systemd configuration, with instructions as comments. Nothing is written.
 
-    Raise ``UsageError`` if the format or interval is unknown, or if the task has no agent that `lth run` can start.
-    """
+    Raise ``UsageError`` for an unknown format or interval, or if `lth run` can start none of the task's agents."""
     if options.verbs:
         raise UsageError(f"--{options.verbs[0]} needs --engine URL", hint=f"lth schedule {layout.root} --help")
     if options.form not in FORMS:

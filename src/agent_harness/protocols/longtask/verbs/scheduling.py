@@ -33,10 +33,9 @@ def tick(layout: LongTaskLayout, options: TickOptions) -> tuple[JsonObject, int]
 
 
 def _tick(change: CheckpointChange) -> JsonObject:
-    """Record the scheduling decision, and return the answer of ``lth tick``.
+    """Record the scheduling decision, and return the answer.
 
-    An unproven claim of `done` is not changed, because `run` verifies it. The answer shows the task as `paused`.
-    """
+    An unproven claim of `done` is shown as `paused` but not changed, because `run` verifies it."""
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
     log_decision(change, seen.due, seen.checkpoint)
     if seen.due.decision == "run":
@@ -96,9 +95,7 @@ def _answer(
 def rate_limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> JsonObject:
-    """Return the member ``rateLimits`` of the answer. If no agent of the task or in ``workers`` is rate-limited, it is
-    empty.
-    """
+    """Return the member ``rateLimits`` of the answer; empty if no agent of the task or in ``workers`` is limited."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if checkpoint.status != "blocked" and not checkpoint.cooldowns and not LimitClock().all():

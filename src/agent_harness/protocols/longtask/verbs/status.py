@@ -35,6 +35,7 @@ def status(layout: LongTaskLayout) -> tuple[str, int]:
     events, _ = store.events()
     found = claim.look(layout, task, held, store.now())
     checkpoint = found.checkpoint
+    working = lease_of(store) == "held" and recovery.is_unfinished(events)
     rows = [
         ("task", f"{task.id}: {task.title}"),
         ("status", checkpoint.status + (f" ({checkpoint.phase})" if checkpoint.phase else "")),
@@ -45,7 +46,7 @@ def status(layout: LongTaskLayout) -> tuple[str, int]:
         *_blockers(checkpoint),
         *(("rate limit", _limit(each)) for each in _rate_limits(task, checkpoint, store)),
         ("evidence", f"{len(items)} item{'' if len(items) == 1 else 's'}"),
-        ("usage", _usage(log.total_usage(events), working=_works(store, events))),
+        ("usage", _usage(log.total_usage(events), working=working)),
         ("last event", _event(events[-1]) if events else "none"),
         ("lease", _lease(store)),
         *_now(layout),
@@ -54,26 +55,22 @@ def status(layout: LongTaskLayout) -> tuple[str, int]:
 
 
 def _proof(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[tuple[str, str]]:
-    """Return the status row that shows the proof of `done`. If no proof is recorded, the list is empty."""
     found = _word(layout, task, checkpoint)
     said = f"{found['grade']}: {found['basis']}" if found.get("grade") else "a person's word"
     return [("proof", said)] if found else []
 
 
 def _word(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> JsonObject:
-    """Return the recorded grade and basis of a task that is `done`. If none is recorded, the result is empty."""
+    """Return the recorded grade and basis of a task that is `done`, else an empty object."""
     line = claim.proof_of(layout, task.id) if checkpoint.status == "done" else None
     return {"grade": line.grade, "basis": line.basis} if line else {}
 
 
 def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
     """Return the status rows about the running slice, or about a slice that ended without a record."""
-    home = layout.home()
-    if home is None:
-        return []
     from agent_harness.session import now
 
-    return [("now", each.line()) for each in now.read(home)]
+    return [("now", each.line()) for each in now.read(layout.home())]
 
 
 def explain(layout: LongTaskLayout) -> None:
@@ -124,16 +121,8 @@ def _limit(found: JsonObject) -> str:
     return f"{found['worker']} until {until}; to continue now: {found['lift']}"
 
 
-def _works(store: LongTaskStore, events: list[LogEvent]) -> bool:
-    """Return True if an agent of the task is running."""
-    return lease_of(store) == "held" and recovery.is_unfinished(events)
-
-
 def _usage(spent: JsonObject, *, working: bool) -> str:
-    """Return a text with the tokens and cost of known runs, and the number of unknown runs.
-
-    An agent that is still running is not counted.
-    """
+    """Return the tokens and cost of known runs, and the number of unknown runs without one that still works."""
     unknown = spent["unknownRuns"] - working
     if not spent["knownRuns"]:
         said = "run" if unknown == 1 else "runs"
@@ -251,9 +240,8 @@ _TITLES = ("TASK", "STATUS", "DUE", "NEXT STEP")
 def ls(layout: LongTaskLayout, options: ListOptions) -> tuple[JsonObject | str, int]:
     """Return every task below a folder, sorted by path, as a table or (with ``json``) as one object.
 
-    A task that cannot be loaded is listed with its problems. The search does not enter symbolic links, hidden folders
-    or the folders of a task. Raise ``HarnessError`` if the folder does not exist.
-    """
+    A task that cannot be loaded is listed with its problems. Links, hidden folders and tasks are not searched. Raise
+    ``HarnessError`` if the folder does not exist."""
     if not os.path.isdir(layout.root):
         raise HarnessError(f"there is no such folder: {layout.root}")
     tasks = [_task_row(layout.root, path) for path in _places(layout.root)]
