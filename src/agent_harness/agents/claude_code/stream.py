@@ -30,9 +30,7 @@ _EPOCH = re.compile(r"limit reached\|(\d{9,11})\b", re.IGNORECASE)
 
 
 def reset_of(event: Mapping[str, Any]) -> str | None:
-    """Return the time at which a rate limit ends, if a ``rate_limit_event`` reports an exhausted limit; ``None``
-    otherwise.
-    """
+    """Return the reset time if the event reports an exhausted limit; ``None`` otherwise."""
     told = event.get("rate_limit_info")
     if not isinstance(told, dict) or told.get("status") != "rejected":
         return None
@@ -40,10 +38,7 @@ def reset_of(event: Mapping[str, Any]) -> str | None:
 
 
 def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLimited | None:
-    """Return the provider's refusal in an error of the client; ``None`` if the error is not a refusal.
-
-    The refusal contains the reset time that an earlier event stated.
-    """
+    """Return the provider's refusal in an error; ``None`` for other errors. ``reset`` is from an earlier event."""
     told = _EPOCH.search(text)
     status = record.get("api_error_status")
     if told is None and status not in REFUSED and record.get("error") != "rate_limit":
@@ -58,7 +53,6 @@ def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLim
 
 
 def moment(seconds: object) -> str | None:
-    """Return a Unix timestamp as ISO text; ``None`` if the value is not a timestamp."""
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < 1e11:
         return None
     return clock.timestamp(datetime.fromtimestamp(seconds, UTC))
@@ -71,13 +65,10 @@ _NONE: _Counts = (0, 0, 0, 0)
 
 
 class ProcessTally:
-    """Token counts of one client process, including sub-agents. Each token is counted once.
-
-    The stream reports a call of the main agent completely: ``message_start`` has the input, ``message_delta`` the
-    output. A sub-agent's lines contain only the input, once per block; its output is only in the totals of ``result``.
-    Of these totals, only tokens that were not counted before are added. ``resumed``: the totals may include older
-    calls.
-    """
+    """Token counts of one client process, each token once. The stream reports a main agent's call completely:
+    ``message_start`` has the input, ``message_delta`` the output. A sub-agent's lines contain only the input, once per
+    block; its output is only in the totals of ``result``, of which only uncounted tokens are added. ``resumed``: the
+    totals may include older calls."""
 
     def __init__(self, *, resumed: bool = False) -> None:
         self._resumed = resumed
@@ -90,13 +81,12 @@ class ProcessTally:
         self._told_usd = 0.0  # by all results so far
 
     def starts(self, message: Mapping[str, Any]) -> None:
-        """Record that an answer of the main agent has started."""
         self._streams = True
         self._begun = message
         self._seen.add(str(message.get("id")))
 
     def ends(self, usage: Mapping[str, Any]) -> Usage | None:
-        """Record the end of the latest answer. Its final counts replace the counts from its start."""
+        """Record the end of the latest answer. Its final counts replace those from its start."""
         begun, self._begun = self._begun, None
         if begun is None:
             return None
@@ -107,9 +97,7 @@ class ProcessTally:
         return self._count(_model(begun), counts)
 
     def repeats(self, message: Mapping[str, Any], *, sub_agent: bool) -> Usage | None:
-        """Count the tokens of a complete message line when it first appears, unless the stream reports the call in
-        detail.
-        """
+        """Count a complete message line when it first appears, unless the stream reports the call in detail."""
         name = str(message.get("id"))
         if name in self._seen or (self._streams and not sub_agent):
             return None
@@ -132,10 +120,8 @@ class ProcessTally:
         return [usage] if usage else []
 
     def cost(self, result: Mapping[str, Any]) -> Usage | None:
-        """Return the cost that the client reports for the calls since the last result; ``None`` if it reports no cost.
-
-        ``total_cost_usd`` grows over the process, and may include older calls if a conversation was resumed.
-        """
+        """Return the cost since the last result; ``None`` if none is reported. ``total_cost_usd`` grows over the
+        process and, after a resume, may include older calls."""
         since = result.get("model_usage_since_last_result")
         each = [dollars(mapping_of(row).get("costUSD")) for row in since.values()] if isinstance(since, dict) else []
         known = [usd for usd in each if usd is not None]
@@ -152,7 +138,7 @@ class ProcessTally:
         return Usage(told_usd=told, context_tokens=self._context)
 
     def _totals(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the token totals since the last result. For an older client, return the totals of its only result."""
+        """Return the totals since the last result. An older client's only result holds them directly."""
         totals = result.get("model_usage_since_last_result")
         if isinstance(totals, dict):
             return totals
@@ -207,9 +193,7 @@ _WORKS_ON = ("agent", "workflow", "teammate")  # background tasks whose end begi
 
 
 class Stream:
-    """Output of one client process. ``result`` is the last result so far; ``heard`` counts the messages that the client
-    has read.
-    """
+    """Output of one client process. ``heard`` counts the messages that the client has read."""
 
     def __init__(self, *, resumed: bool = False) -> None:
         self.session: str | None = None
@@ -227,7 +211,6 @@ class Stream:
         return any(word in kind for kind in self.background for word in _WORKS_ON)
 
     def events(self, record: Record) -> list[Event]:
-        """Return the events of an output line; empty if the type of the line is unknown."""
         kind = record.get("type")
         read = _READERS.get(kind) if isinstance(kind, str) else None
         return read(self, record) if read else []
@@ -307,7 +290,6 @@ _READERS: Mapping[str, Callable[[Stream, Record], list[Event]]] = {
 
 
 def reason(result: Record) -> str:
-    """Return, on one line, the reason why a turn failed."""
     errors = result.get("errors")
     told = [each for each in errors if isinstance(each, str)] if isinstance(errors, list) else []
     text = result.get("result")
