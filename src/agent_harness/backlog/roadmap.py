@@ -20,12 +20,11 @@ _PLACEHOLDER = re.compile(r"\**(?:TBD|\[[^\]]*\])\**(?:\s*[-:].*)?", re.IGNORECA
 
 
 def is_roadmap(items: Iterable[BacklogItem]) -> bool:
-    """Return True if a checklist contains phases."""
     return any(_PHASE.match(each.title) for each in items)
 
 
 def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[BacklogItem]:
-    """Return the plans of a roadmap, and its phases that have no plans. Placeholders are recorded as left out."""
+    """Return the plans of a roadmap, and its phases without plans. Placeholders are recorded as left out."""
     phases: dict[str, list[BacklogItem]] = {}
     others: list[BacklogItem] = []
     whole: list[tuple[str, BacklogItem]] = []
@@ -59,7 +58,7 @@ def _of(phases: dict[str, list[BacklogItem]], wanted: Iterable[str]) -> Iterator
 
 
 def _waits(text: str) -> dict[str, list[str]]:
-    """Return, for each phase, the phases that it depends on according to the text below its heading."""
+    """Return the phases on which each phase depends, by the text below its heading."""
     found: dict[str, list[str]] = {}
     number = ""
     for line in text.splitlines():
