@@ -77,13 +77,11 @@ _HALF_WRITTEN = "src/shorty/cli.py"
 
 
 def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
-    """Run the demo in a new folder, which is kept; return 0 only if everything ended as promised.
-
-    ``path`` must be missing or empty; without ``path`` the folder is created below the system's temporary folder.
-    ``plain`` prints lines instead of a live view; this is the default if stdout is not a terminal. ``as_json`` prints
-    one object on stdout and the lines on stderr. Raises ``UsageError`` if the folder is in use, and ``ToolMissing`` if
-    git or pytest is missing and cannot be installed. After an error nothing was started and no folder is left.
-    """
+    """Run the demo in a new folder, which is kept; return 0 only if everything ended as promised. ``path`` must be
+    missing or empty; the default is a temporary folder. ``plain`` prints lines instead of a live view; this is the
+    default if stdout is not a terminal. ``as_json`` prints one object on stdout and the lines on stderr. Raise
+    ``UsageError`` if the folder is in use, and ``ToolMissing`` if git or pytest is missing and cannot be installed;
+    then no folder is left."""
     children.require_git()
     place = prepare(path)
     if not children.has_pytest():
@@ -117,7 +115,7 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
 
 @dataclass
 class Performance:
-    """The commands of one demo, run as child processes one after the other and shown in a view."""
+    """Commands of one demo, run as child processes one after the other and shown in a view."""
 
     place: DemoLayout
     view: DemoView
@@ -131,7 +129,7 @@ class Performance:
         self._half_written_at: float | None = None
 
     def play(self) -> None:
-        """Run all commands of the demo; stop at the first command that fails."""
+        """Run the commands; stop at the first that fails."""
         if self._run("init", "--spec", self.place.spec.name) != 0:
             return
         if self._run("run", "--until-done", kill=True) != -signal.SIGKILL:
@@ -169,7 +167,7 @@ class Performance:
         self.view.tick(self.story)
 
     def _titles(self) -> dict[int, str]:
-        """Return the id and description of each feature; empty until the plan exists."""
+        """Return the title of each feature; empty until the plan exists."""
         try:
             found = FeatureList(files.read_json(self.place.state.features)).features
         except (HarnessError, OSError):
@@ -177,7 +175,6 @@ class Performance:
         return {f.id: printable(f.description, 60) for f in found if f.has_id}
 
     def _listen(self) -> None:
-        """Pass the output of the current session's agent to the view."""
         now = self.story.now
         if now and (self._transcript is None or self._transcript[0] != now.number):
             self._transcript = (now.number, Follow(Path(self.place.state.transcript(now.number))))
@@ -186,9 +183,7 @@ class Performance:
                 self.view.agent(line)
 
     def _is_half_way(self) -> bool:
-        """Return True if the agent in the session to be killed has written half of its code, and some time has passed
-        since.
-        """
+        """Return True if the session to be killed has written half of its code, and some time has passed since."""
         now = self.story.now
         if not (now and now.feature_id == promises.KILLED and (self.place.project / _HALF_WRITTEN).exists()):
             return False
