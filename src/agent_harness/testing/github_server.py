@@ -35,7 +35,7 @@ _AT = "2026-01-05T09:00:00Z"
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Refusal that replaces the answer to a request; status 0 closes the connection without an answer."""
+    """Replaces the answer to a request; status 0 closes the connection without an answer."""
 
     status: int
     message: str = ""
@@ -61,7 +61,6 @@ class GitHubServer:
 
     @property
     def url(self) -> str:
-        """Base URL of the API."""
         return f"http://{ADDRESS}:{self.port}"
 
     def environment(self) -> dict[str, str]:
@@ -116,7 +115,7 @@ class GitHubServer:
             self.issues[number] = {}
 
     def transfer(self, number: int) -> None:
-        """Move an issue to another repository, where it gets the number 900; requests for the issue are redirected."""
+        """Move an issue to another repository, as number 900; requests for it are redirected."""
         with self._lock:
             self.issues[number] = {"number": 900, "away": self.issues[number]}
 
