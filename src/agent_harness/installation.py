@@ -42,7 +42,6 @@ def command_for_package(requirement: str) -> str:
 
 
 def _installer() -> str:
-    """Return ``uv tool``, ``pipx`` or ``pip``."""
     prefix = Path(sys.prefix)
     if (prefix / "uv-receipt.toml").exists():
         return "uv tool"

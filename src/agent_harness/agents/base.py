@@ -58,8 +58,6 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """Input of one turn of an agent."""
-
     prompt: str
     cwd: Path
     session: int
@@ -88,8 +86,6 @@ def sandbox_of(brief: Brief) -> Sandbox:
 
 
 class Turn(ABC):
-    """One running turn of an agent."""
-
     conversation: str | None = None
 
     @abstractmethod
@@ -126,8 +122,6 @@ class Turn(ABC):
 
 
 class Agent(ABC):
-    """One kind of coding agent."""
-
     name: str
     capabilities: Capabilities = Capabilities()
 

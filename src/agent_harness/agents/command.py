@@ -114,7 +114,6 @@ class CommandAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "CommandAgent":
-        """Return the agent for ``command:WORDS``."""
         return cls(words_of(text))
 
     @classmethod

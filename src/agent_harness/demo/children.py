@@ -83,7 +83,6 @@ _HAS_PYTEST = "import pytest, sys; sys.exit(pytest.version_tuple < (8, 4))"
 
 
 def require_git() -> None:
-    """Raise ``ToolMissing`` if git is missing."""
     if shutil.which("git") is None:
         raise ToolMissing("git is not installed", hint="install git, then: harness demo")
 
@@ -174,11 +173,9 @@ class Child:
 
     @property
     def over(self) -> bool:
-        """True if the command has ended and all of its lines were returned."""
         return self.exit_code is not None and not self._reader.is_alive() and self._lines.empty()
 
     def lines(self) -> list[str]:
-        """Return the output lines since the last call."""
         found = []
         while True:
             try:

@@ -245,7 +245,6 @@ def opening(console: Console, place: DemoLayout) -> None:
 
 
 def interrupted(console: Console, place: DemoLayout) -> None:
-    """Print a message after Ctrl-C, with the folder that is kept."""
     console.print(
         Text(f"\nStopped; every process of the demo has ended. The folder is kept: {place.root}"), soft_wrap=True
     )

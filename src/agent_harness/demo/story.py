@@ -108,7 +108,6 @@ class Story:
 
     @property
     def now(self) -> DemoSession | None:
-        """The running session, or ``None``."""
         last = self.sessions[-1] if self.sessions else None
         return last if last and last.ending == "running" else None
 

@@ -40,7 +40,6 @@ class EngineAddress:
 
     @property
     def target(self) -> str:
-        """Server address as ``HOST:PORT``."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def __str__(self) -> str:

@@ -380,7 +380,6 @@ def _order_of_saving(ref: str) -> tuple[int, bool, int]:
 
 
 def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
-    """Write a git tree of the files, and return its object id."""
     below: dict[str, dict[str, bytes]] = {}
     rows: list[bytes] = []
     for path, content in sorted(contents.items()):

@@ -28,8 +28,6 @@ _ROW = ("path", "glob", "weight", "priority", "workers", "budget", "agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """Project in the fleet, with its limits."""
-
     path: str
     kind: str
     weight: float = 1.0
@@ -41,8 +39,6 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roster:
-    """Content of fleet.yaml."""
-
     file: str
     agents: int = 8
     day_usd: float | None = None
@@ -53,7 +49,6 @@ class Roster:
 
 
 def usual_file() -> str:
-    """Return the default path of fleet.yaml."""
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return os.path.join(base, "agent-harness", FILE)
 

@@ -28,7 +28,6 @@ class SlotRequest:
 
     @property
     def count(self) -> int:
-        """Number of agents that the project can use."""
         return min(self.wants, self.most)
 
 

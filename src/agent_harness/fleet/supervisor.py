@@ -61,8 +61,6 @@ _TOLD_TO_END = (130, 143, 129)
 
 @dataclass
 class _Watched:
-    """Supervisor's view of one project."""
-
     member: Member
     state: str = "not looked at"
     why: str = ""
@@ -375,7 +373,6 @@ class FleetSupervisor:
         return True
 
     def _printed(self, each: _Watched) -> list[str]:
-        """Return the output lines of the project's last run."""
         with suppress(OSError, HarnessError):
             return files.read_bytes(self._log(each)).decode("utf-8", "replace").splitlines()
         return []

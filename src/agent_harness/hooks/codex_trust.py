@@ -210,7 +210,6 @@ class _Server:
             return message.get("result")
 
     def tell(self, method: str) -> None:
-        """Send a message that needs no answer."""
         self._send({"method": method})
 
     def end(self) -> None:

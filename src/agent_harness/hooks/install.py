@@ -67,7 +67,6 @@ def command(script: str) -> str:
 
 
 def groups(client: HookClient) -> dict[str, JsonObject]:
-    """Return the harness's hook entry for each event."""
     made: dict[str, JsonObject] = {}
     for event in client.events:
         hook = {"type": "command", "command": command(SCRIPTS[event]), "timeout": TIMEOUT_SECONDS}

@@ -58,7 +58,6 @@ def halted(state: State) -> str:
 
 
 def shell_word(text: str) -> str:
-    """Quote a text as one word of a shell command."""
     plain = text.replace("-", "").replace("_", "").replace(".", "")
     if plain.isascii() and plain.isalnum() and not text.startswith("-"):
         return text

@@ -75,7 +75,6 @@ def _waiting(state: State) -> list[str]:
 
 
 def _other_session(other: Mapping[str, Any] | None) -> list[str]:
-    """Return a line about another running session, if any."""
     if other is None:
         return []
     owner, since, ends = (_shown(other.get(name)) for name in ("owner", "started_at", "expires_at"))

@@ -152,7 +152,6 @@ class TrialResult:
 
     @property
     def good(self) -> bool:
-        """True if the trial ended as the README promises."""
         if self.problem or self.harm:
             return False
         if self.case.kind == "honest":
@@ -270,8 +269,6 @@ class Ground:
 
 
 class _Trial:
-    """One agent in its own folder."""
-
     def __init__(self, folder: Path, case: TrialAgent, against: str | None) -> None:
         self.folder, self.case, self.against = folder, case, against
         self.project = folder / "almanac"

@@ -132,7 +132,6 @@ class Dispatcher:
         return None
 
     def rest(self) -> None:
-        """Release the slot of the agent that has stopped working."""
         if self._agent_slot:
             self._agent_slot.release()
         self._agent_slot = self._found = None

@@ -84,7 +84,6 @@ class Recording:
         self._write({"at": self._at(), "event": _redacted(record)})
 
     def told(self, text: str) -> None:
-        """Record a message from the harness to the agent."""
         self._write({"at": self._at(), "told": redact(text)})
 
     def close(self, reason: str, *, ok: bool, message: str) -> None:

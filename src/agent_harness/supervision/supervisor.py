@@ -295,8 +295,6 @@ class TurnTerms:
 
 
 class Listening:
-    """Event loop of one running turn, with its state."""
-
     def __init__(self, turn: Turn, terms: TurnTerms, heard: Heard) -> None:
         self._turn = turn
         self._terms = terms

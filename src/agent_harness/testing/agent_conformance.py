@@ -84,7 +84,6 @@ def events_of(turn: Turn, *, seconds: float = WAIT_SECONDS) -> list[Event]:
 
 
 def whole_turn(agent: Agent, brief: Brief) -> list[Event]:
-    """Run one turn and return every event; stop the turn in any case."""
     turn = agent.start(brief)
     try:
         return events_of(turn)
@@ -104,7 +103,6 @@ def listen_for(turn: Turn, word: str) -> None:
 
 
 def said(events: list[Event]) -> str:
-    """Return all text of the agent in these events."""
     return "\n".join(event.text for event in events if isinstance(event, Text))
 
 

@@ -41,9 +41,7 @@ class EngineUnderTest(Protocol):
         """Return a new engine in the same environment, as another coordinator process would create it."""
         ...
 
-    def kill_worker(self) -> None:
-        """Kill the workers and start new workers."""
-        ...
+    def kill_worker(self) -> None: ...
 
     def many(self) -> int:
         """Return the number of empty jobs to use in the check of many jobs."""
@@ -51,8 +49,6 @@ class EngineUnderTest(Protocol):
 
 
 class _Bench:
-    """One open engine with its jobs and reports."""
-
     def __init__(self, under: EngineUnderTest, engine: Engine) -> None:
         self.folder = under.folder
         self.engine = engine

@@ -174,7 +174,6 @@ class FeatureListProject:
         return ran
 
     def run(self, turns: Sequence[Mapping[str, object]], *args: str) -> CommandResult:
-        """Run ``harness run`` with a scripted agent."""
         return self.harness("run", *args, agent=turns)
 
     @property
@@ -231,26 +230,21 @@ class FeatureListProject:
         return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or None
 
     def read(self, name: str) -> Any:
-        """Return the JSON value in a file of the project."""
         return json.loads((self.root / name).read_text())
 
     @property
     def features(self) -> Record:
-        """Content of ``features.json``."""
         return self.read("features.json")
 
     def passing(self) -> list[int]:
-        """Return the ids of the features that are marked as passing."""
         return [record["id"] for record in self.features["features"] if record["passes"]]
 
     @property
     def state(self) -> Record:
-        """Content of ``session_state.json``."""
         return self.read(".harness/session_state.json")
 
     @property
     def baseline(self) -> Record:
-        """Content of ``test_baseline.json``."""
         return self.read(".harness/test_baseline.json")
 
     @property
@@ -290,7 +284,6 @@ class FeatureListProject:
             time.sleep(0.02)
 
     def started(self) -> str:
-        """Return the output of all commands started with ``start``."""
         path = self.base / "started.out"
         return path.read_text(errors="replace") if path.exists() else ""
 

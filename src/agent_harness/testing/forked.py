@@ -104,7 +104,6 @@ class _ForkServer:
 
 
 def _spoken(stdin: int, streams: tuple[int, int], given: bytes, until: float) -> tuple[bytes, bytes]:
-    """Write ``given`` to stdin; return stdout and stderr."""
     found: dict[int, list[bytes]] = {each: [] for each in streams}
     with selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
         for each in streams:

@@ -100,12 +100,10 @@ class GitHubServer:
             return int(self.add(title, body, labels, login="somebody", association=association, **more)["number"])
 
     def close_by_person(self, number: int) -> None:
-        """Close an issue, as a person does in the browser."""
         with self._lock:
             self.issues[number] |= {"state": "closed", "state_reason": "not_planned"}
 
     def reopen_by_person(self, number: int) -> None:
-        """Reopen an issue, as a person does in the browser."""
         with self._lock:
             self.issues[number] |= {"state": "open", "state_reason": "reopened"}
 
@@ -131,7 +129,6 @@ class GitHubServer:
         association: str = "OWNER",
         **more: Any,
     ) -> Json:
-        """Add a new open issue; return its record."""
         number = len(self.issues) + 1
         place = f"{self.url}/repos/{self.repository}/issues/{number}"
         self.issues[number] = {
@@ -152,7 +149,6 @@ class GitHubServer:
         return self.issues[number]
 
     def answer(self, method: str, path: str, query: Mapping[str, str], value: Json) -> tuple[int, Any, dict[str, str]]:
-        """Answer one API request; return status, body and headers."""
         parts = path.strip("/").split("/")
         with self._lock:
             if [part.lower() for part in parts[:3]] != ["repos", *self.repository.lower().split("/")]:

@@ -118,7 +118,6 @@ def argv(*words: str) -> list[str]:
 def run_lth(
     *words: str, cwd: Path | None = None, given: bytes = b"", environ: Mapping[str, str] | None = None
 ) -> CommandResult:
-    """Run ``lth WORDS`` in this process."""
     return run_in_process(lth.main, "lth", *words, cwd=cwd, given=given, environ=environ)
 
 
@@ -137,7 +136,6 @@ class LongTaskProject:
 
     @classmethod
     def made(cls, root: Path, *, contract: Record | None = None, state: Record | None = None) -> Self:
-        """Create a valid task with its three files in a new folder."""
         root.mkdir(parents=True)
         return cls(root)._fill(contract or task(), state or checkpoint())
 
@@ -178,14 +176,12 @@ class LongTaskProject:
         given: bytes = b"",
         env: Mapping[str, str] | None = None,
     ) -> CommandResult:
-        """Run ``lth COMMAND TASK_DIR WORDS`` in a separate process."""
         variables = {**os.environ, **(env or {})}
         return run_process(argv(command, str(self.root), *words), cwd=cwd, given=given, environ=variables)
 
     def run(
         self, command: str, *words: str, code: int | None = 0, env: Mapping[str, str] | None = None
     ) -> CommandResult:
-        """Run ``lth run`` with one shell command as its worker."""
         return self.lth("run", "--worker", "local-command", "--command", command, *words, code=code, env=env)
 
     def start(
@@ -197,7 +193,6 @@ class LongTaskProject:
         return subprocess.Popen(line, stdout=pipe, stderr=pipe, stdin=subprocess.DEVNULL, env=environment)
 
     def loads(self) -> None:
-        """Raise ``AssertionError`` if the task is not valid."""
         self.lth("validate", code=0)
 
     # ---- files -------------------------------------------------------------------------------------------------
@@ -214,7 +209,6 @@ class LongTaskProject:
 
     @property
     def task(self) -> Record:
-        """Content of ``task.json``."""
         return json.loads((self.root / "task.json").read_text())
 
     @task.setter
@@ -225,7 +219,6 @@ class LongTaskProject:
 
     @property
     def checkpoint(self) -> Record:
-        """Content of ``checkpoint.json``."""
         return json.loads((self.root / "checkpoint.json").read_text())
 
     @checkpoint.setter
@@ -248,15 +241,12 @@ class LongTaskProject:
         return [each for each in found if kind in (None, each["type"])]
 
     def kinds(self) -> list[str]:
-        """Return the types of the events in the log, oldest first."""
         return [each["type"] for each in self.events()]
 
     def reasons(self) -> list[str]:
-        """Return the reasons of all checkpoint writes in the log, in order."""
         return [each["reason"] for each in self.events("checkpoint_written")]
 
     def outputs(self) -> list[str]:
-        """Return the contents of the worker output files, oldest first."""
         return [each.read_text() for each in sorted((self.root / "evidence").glob("worker-output-*.txt"))]
 
     def tree(self) -> dict[str, bytes | None]:

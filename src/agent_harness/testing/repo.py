@@ -103,7 +103,6 @@ class Repo:
         return {**kept, **own, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
     def config(self, key: str, value: str) -> Self:
-        """Set a git option of the repository."""
         self.git("config", "--local", key, value)
         return self
 
@@ -121,7 +120,6 @@ class Repo:
         return self
 
     def branch(self, name: str) -> Self:
-        """Create a branch and check it out."""
         self.git("checkout", "--quiet", "-b", name)
         return self
 
@@ -176,7 +174,6 @@ class Repo:
         return self
 
     def ignore(self, *patterns: str) -> Self:
-        """Add patterns to ``.gitignore``."""
         file = self.path / ".gitignore"
         text = file.read_text() if file.exists() else ""
         return self.write(".gitignore", text + "".join(f"{pattern}\n" for pattern in patterns))

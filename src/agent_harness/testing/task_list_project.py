@@ -50,7 +50,6 @@ def task(task_id: str, **members: Any) -> dict[str, Any]:
 
 
 def state_of(*tasks: Any, **members: Any) -> State:
-    """Return a state in memory."""
     return State({**planning.new_state(NOON), "tasks": [*tasks], **members})
 
 
@@ -202,7 +201,6 @@ class TaskListProject:
         return f"command:sh {script}"
 
     def prompt(self, task_id: str, number: int = 0) -> str:
-        """Return the prompt that the agent received for a task in a round."""
         return (self.root.parent / f"tools/prompt.{task_id}.{number}").read_text()
 
     # ---- the list ----------------------------------------------------------------------------------------------

@@ -41,7 +41,6 @@ class TemporalServer:
 
     @property
     def url(self) -> str:
-        """Server address as a value for ``--engine``."""
         return f"temporal://127.0.0.1:{self.port}/default"
 
     def __enter__(self) -> Self:

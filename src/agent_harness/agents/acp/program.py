@@ -25,8 +25,6 @@ _TOO_LONG = 8_000  # longest text that waits for a line end
 
 
 class Updates:
-    """Converter of one turn's ACP updates into harness events."""
-
     def __init__(self, say: Callable[[Event], None]) -> None:
         self._say = say
         self._text = ""

@@ -160,7 +160,6 @@ def _line(record: Mapping[str, Any]) -> bytes:
 
 
 def _shortened(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Cut the long texts of an event's record."""
     return {name: _shortened(value) if isinstance(value, dict) else _cut(value) for name, value in record.items()}
 
 

@@ -397,7 +397,6 @@ def with_passes(text: str, features: Iterable[int], passes: bool) -> str:
 
 
 def _features(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield index and record of each feature."""
     listed = jsontext.loads(text).get("features")
     for place, found in enumerate(listed if isinstance(listed, list) else ()):
         if isinstance(found, dict):

@@ -68,7 +68,6 @@ class LoopThread:
         return self.begin(what).result()
 
     def begin(self, what: Coroutine[Any, Any, _Value]) -> "Future[_Value]":
-        """Start a coroutine in the loop's thread."""
         return asyncio.run_coroutine_threadsafe(what, self._loop)
 
     def close(self) -> None:

@@ -58,7 +58,6 @@ class ModelServer:
         self._http.serve_forever(poll_interval=0.05)
 
     def close(self) -> None:
-        """End ``run`` and every scripted delay."""
         self._shared.closing.set()
         self._http.shutdown()
         self._http.server_close()

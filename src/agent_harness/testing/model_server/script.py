@@ -22,8 +22,6 @@ Event = tuple[str | None, Json | str]  # name and content of one server-sent eve
 
 @dataclass(frozen=True)
 class Message:
-    """One message from or to the model."""
-
     by_model: bool
     text: str = ""  # text of a person or the client; it may hold markers
     output: str = ""  # results of tools
@@ -68,8 +66,6 @@ DEFAULT, END, COMPACT = "@default", "@end", "@compact"
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One scripted answer of the model."""
-
     blocks: Sequence[Json] = ()
     usage: Mapping[str, int] = field(default_factory=dict)
     delay_seconds: float = 0.0  # before the answer begins
@@ -83,8 +79,6 @@ class Step:
 
 @dataclass(frozen=True)
 class PromptScript:
-    """Scripted answers to one prompt."""
-
     steps: Sequence[Step]
     start: re.Pattern[str] | None = None
 
@@ -94,8 +88,6 @@ Scripts = Mapping[str, PromptScript]
 
 @dataclass(frozen=True)
 class Cue:
-    """Script step to play for a request."""
-
     script: str | None
     index: int
     step: Step
