@@ -4,6 +4,7 @@ Refusals of the provider are read from structured fields, else from their text (
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -60,8 +61,6 @@ def moment(seconds: object) -> str | None:
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _TOTALS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
-_Counts = tuple[int, int, int, int]
-_NONE: _Counts = (0, 0, 0, 0)
 
 
 class ProcessTally:
@@ -74,8 +73,8 @@ class ProcessTally:
         self._resumed = resumed
         self._begun: Mapping[str, Any] | None = None  # the message that the stream is in
         self._seen: set[str] = set()
-        self._counted: dict[str, _Counts] = {}  # by model, reported so far
-        self._told: dict[str, _Counts] = {}  # by model, in the totals so far
+        self._counted: dict[str, Counter[str]] = {}  # by model, reported so far
+        self._told: dict[str, Counter[str]] = {}  # by model, in the totals so far
         self._context = 0  # of the main agent, after its latest call
         self._streams = False
         self._told_usd = 0.0  # by all results so far
@@ -93,7 +92,7 @@ class ProcessTally:
         counts = _counts(
             {**mapping_of(begun.get("usage")), **{k: v for k, v in usage.items() if v is not None}}, _COUNTS
         )
-        self._context = sum(counts)
+        self._context = counts.total()
         return self._count(_model(begun), counts)
 
     def repeats(self, message: Mapping[str, Any], *, sub_agent: bool) -> Usage | None:
@@ -104,20 +103,20 @@ class ProcessTally:
         self._seen.add(name)
         counts = _counts(mapping_of(message.get("usage")), _COUNTS)
         if not sub_agent:
-            self._context = sum(counts)
-        return self._count(_model(message), counts) if any(counts) else None
+            self._context = counts.total()
+        return self._count(_model(message), counts) if counts.total() else None
 
     def settle(self, result: Mapping[str, Any]) -> list[Usage]:
         """Return those tokens of a result's totals that were not counted before."""
         for name, record in self._totals(result).items():
             known = mapping_of(record)
             model = str(known.get("canonicalModel") or name)
-            self._told[model] = _plus(self._told.get(model, _NONE), _counts(known, _TOTALS))
+            self._told[model] = self._told.get(model, Counter()) + _counts(known, _TOTALS)
         if set(self._counted) <= set(self._told):
-            return [usage for model in self._told if (usage := self._rest(model, self._told, self._counted))]
-        told, counted = {"": _sum(self._told)}, {"": _sum(self._counted)}  # the client names a model in two ways
-        usage = self._rest("", told, counted)
-        return [usage] if usage else []
+            left = {model: told - self._counted.get(model, Counter()) for model, told in self._told.items()}
+        else:  # the client names a model in two ways
+            left = {"": sum(self._told.values(), Counter()) - sum(self._counted.values(), Counter())}
+        return [self._count(model, counts) for model, counts in left.items() if counts]
 
     def cost(self, result: Mapping[str, Any]) -> Usage | None:
         """Return the cost since the last result; ``None`` if none is reported. ``total_cost_usd`` grows over the
@@ -133,7 +132,7 @@ class ProcessTally:
         else:
             return None
         self._told_usd = whole if whole is not None else self._told_usd + told
-        if not told and not any(map(any, self._counted.values())):
+        if not told and not any(self._counted.values()):
             return None  # no call was made, or none was reported
         return Usage(told_usd=told, context_tokens=self._context)
 
@@ -144,17 +143,13 @@ class ProcessTally:
             return totals
         return {} if self._resumed or self._told else mapping_of(result.get("modelUsage"))
 
-    def _rest(self, model: str, told: Mapping[str, _Counts], counted: Mapping[str, _Counts]) -> Usage | None:
-        left = _minus(told.get(model, _NONE), counted.get(model, _NONE))
-        return self._count(model, left) if any(left) else None
-
-    def _count(self, model: str, counts: _Counts) -> Usage:
-        self._counted[model] = _plus(self._counted.get(model, _NONE), counts)
+    def _count(self, model: str, counts: Counter[str]) -> Usage:
+        self._counted[model] = self._counted.get(model, Counter()) + counts
         return Usage(
-            input_tokens=counts[0],
-            output_tokens=counts[1],
-            cached_tokens=counts[2],
-            cache_write_tokens=counts[3],
+            input_tokens=counts[_COUNTS[0]],
+            output_tokens=counts[_COUNTS[1]],
+            cached_tokens=counts[_COUNTS[2]],
+            cache_write_tokens=counts[_COUNTS[3]],
             context_tokens=self._context,
             model=model or None,
         )
@@ -164,26 +159,10 @@ def _model(message: Mapping[str, Any]) -> str:
     return str(message.get("model") or "")
 
 
-def _counts(record: Mapping[str, Any], names: tuple[str, ...]) -> _Counts:
-    found = [record.get(name) for name in names]
-    whole = [max(0, each) if isinstance(each, int) else 0 for each in found]
-    return whole[0], whole[1], whole[2], whole[3]
-
-
-def _plus(first: _Counts, second: _Counts) -> _Counts:
-    return first[0] + second[0], first[1] + second[1], first[2] + second[2], first[3] + second[3]
-
-
-def _minus(first: _Counts, second: _Counts) -> _Counts:
-    left = [max(0, one - other) for one, other in zip(first, second, strict=True)]
-    return left[0], left[1], left[2], left[3]
-
-
-def _sum(by_model: Mapping[str, _Counts]) -> _Counts:
-    total = _NONE
-    for counts in by_model.values():
-        total = _plus(total, counts)
-    return total
+def _counts(record: Mapping[str, Any], names: tuple[str, ...]) -> Counter[str]:
+    """Return the positive counts of a record under the names of ``_COUNTS``; ``names`` are those in the record."""
+    found = [(name, record.get(theirs)) for name, theirs in zip(_COUNTS, names, strict=True)]
+    return Counter({name: count for name, count in found if isinstance(count, int) and count > 0})
 
 
 DELTA = b'{"type":"stream_event","event":{"type":"content_block_'
