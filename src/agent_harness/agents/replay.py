@@ -146,7 +146,6 @@ def _seconds(value: object) -> float:
 FILE_LIMIT_BYTES = 1_000_000
 TURN_LIMIT_BYTES = 8_000_000
 _FILE, _PROGRAM, _LINK = "100644", "100755", "120000"
-_MODES = (_FILE, _PROGRAM, _LINK)
 
 
 def steps(git: Git, before: str, after: str, head_before: str | None, head_after: str | None) -> list[dict[str, Any]]:
@@ -227,7 +226,7 @@ def _file(objects: Objects, before: TreeEntry, entry: TreeEntry, path: bytes, ro
     record: dict[str, Any] = {"path": os.fsdecode(path), **was}
     if entry == ABSENT:
         return {**record, "gone": True}
-    if entry.mode not in _MODES:
+    if entry.mode not in (_FILE, _PROGRAM, _LINK):
         return {**record, "left_out": "a repository of its own"}
     if not room.holds(objects.size(entry.oid) or 0):
         return {**record, "mode": entry.mode, "left_out": "too large"}

@@ -66,7 +66,8 @@ class TurnModel:
             try:
                 return await self._asked(messages)
             except errors.AgentRunError as error:
-                if attempt == self._tries or not _worth_another_try(error):
+                silent = isinstance(error, errors.ModelConnectionError | errors.ModelRequestTimeout)
+                if attempt == self._tries or not (silent or _undecodable(error)):  # a refusal: the harness waits first
                     raise Gone(self._told(error)) from error
         raise AssertionError("a last try answers or raises")
 
@@ -157,12 +158,6 @@ def _settings(provider: str) -> ModelSettings:
     """The library makes no retries, and a silent connection times out."""
     common = ModelSettings(max_retries=0, timeout=clock.scaled(SILENCE_SECONDS), framing_announcement="never")
     return cast("ModelSettings", {**common, **(CACHED if provider == "anthropic" else {})})
-
-
-def _worth_another_try(error: errors.AgentRunError) -> bool:
-    """Return False after a refusal by the provider, because the harness waits before the next try."""
-    silent = isinstance(error, errors.ModelConnectionError | errors.ModelRequestTimeout)
-    return silent or _undecodable(error)
 
 
 def _undecodable(error: errors.AgentRunError) -> bool:

@@ -397,9 +397,6 @@ class Approvals:
         ours = kind == "mcp_tool_call" and params.get("serverName") in self._rules.mcp_servers
         return {"action": "accept" if ours else "decline", "content": {} if ours else None}, None
 
-    def _permissions(self, params: Mapping[str, Any]) -> Answer:
-        return {"permissions": {}, "scope": "turn"}, "no further permissions are granted"
-
     def _refusal(self, tool: str, given: Mapping[str, object]) -> str | None:
         return toolcheck.refusal(tool, given, self._root, self._rules)
 
@@ -421,7 +418,10 @@ def _decided(why: str | None) -> Answer:
 _ANSWERS: Mapping[str, Any] = {
     "item/commandExecution/requestApproval": Approvals._command,
     "item/fileChange/requestApproval": Approvals._change,
-    "item/permissions/requestApproval": Approvals._permissions,
+    "item/permissions/requestApproval": lambda *_: (
+        {"permissions": {}, "scope": "turn"},
+        "no further permissions are granted",
+    ),
     "mcpServer/elicitation/request": Approvals._elicitation,
     "item/tool/requestUserInput": lambda *_: ({"answers": {}}, None),
     "item/tool/call": lambda *_: ({"contentItems": [], "success": False}, None),

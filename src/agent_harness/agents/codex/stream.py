@@ -18,8 +18,9 @@ _TOTALS = ("inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteInputT
 class TurnTally:
     """The server reports totals of each thread, including sub-agents; an event reports one call."""
 
-    def __init__(self, thread: str | None = None, model: str | None = None) -> None:
-        self.thread, self.model = thread, model
+    def __init__(self) -> None:
+        self.thread: str | None = None
+        self.model: str | None = None
         self.turn: str | None = None  # set at the start of the turn
         self._totals: dict[str, tuple[int, ...]] = {}
         self._context = 0
@@ -34,10 +35,8 @@ class TurnTally:
         used = last if before is None else tuple(max(0, one - other) for one, other in zip(total, before, strict=True))
         if thread == self.thread:
             self._context = last[0] + last[1]
-        return self._usage(used) if any(used) and not self._is_earlier(thread, params.get("turnId")) else None
-
-    def _is_earlier(self, thread: str, turn: object) -> bool:
-        return self.turn is None or (thread == self.thread and turn is not None and turn != self.turn)
+        earlier = self.turn is None or (thread == self.thread and params.get("turnId") not in (None, self.turn))
+        return self._usage(used) if any(used) and not earlier else None
 
     def _usage(self, used: tuple[int, ...]) -> Usage:
         given, made, cached, written = used
@@ -174,10 +173,6 @@ def _mcp_result(item: Item) -> Event:
     return _result(item, str(message) if message else "\n".join(texts), item.get("status") == "completed" and not error)
 
 
-def _mcp_call(item: Item) -> dict[str, Any]:
-    return {"name": f"mcp__{item.get('server')}__{item.get('tool')}", "input": item.get("arguments")}
-
-
 def _change_call(item: Item) -> dict[str, Any]:
     paths = changed_paths(item)
     return {"name": "apply_patch", "input": {"path": paths[0], "paths": paths} if paths else {}}
@@ -186,7 +181,10 @@ def _change_call(item: Item) -> dict[str, Any]:
 _STARTED: Mapping[str, Callable[[Item], dict[str, Any]]] = {
     "commandExecution": lambda item: {"name": "shell", "input": {"command": script_of(item.get("command"))}},
     "fileChange": _change_call,
-    "mcpToolCall": _mcp_call,
+    "mcpToolCall": lambda item: {
+        "name": f"mcp__{item.get('server')}__{item.get('tool')}",
+        "input": item.get("arguments"),
+    },
     "dynamicToolCall": lambda item: {"name": str(item.get("tool")), "input": item.get("arguments")},
     "collabAgentToolCall": lambda item: {"name": str(item.get("tool")), "input": {"prompt": item.get("prompt")}},
     "webSearch": lambda item: {"name": "web_search", "input": {"query": item.get("query")}},

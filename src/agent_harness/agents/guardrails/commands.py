@@ -65,7 +65,8 @@ def _patterns(entry: str) -> list[Form]:
 
 
 def _fits(pattern: Form, form: Form) -> bool:
-    if any(not any(_same_redirect(wanted, each) for each in form.redirects) for wanted in pattern.redirects):
+    given = [("<" in sign, path) for sign, path in form.redirects]
+    if any(("<" in sign, path) not in given for sign, path in pattern.redirects):
         return False
     if not pattern.words:
         return True
@@ -83,10 +84,6 @@ def _fits(pattern: Form, form: Form) -> bool:
 
 def _cluster(word: str) -> bool:
     return word.startswith("-") and not word.startswith("--") and 1 < len(word) <= _LONGEST_CLUSTER
-
-
-def _same_redirect(wanted: tuple[str, str], given: tuple[str, str]) -> bool:
-    return ("<" in wanted[0]) == ("<" in given[0]) and wanted[1] == given[1]
 
 
 DENIED_PROGRAMS = ("sudo", "su", "doas")
