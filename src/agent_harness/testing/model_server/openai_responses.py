@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from agent_harness.testing.model_server.openai_chat import error
 from agent_harness.testing.model_server.script import (
     Event,
     Json,
@@ -54,11 +55,6 @@ def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
         "error": None,
     }
     return ModelAnswer(whole, list(_events(whole)))
-
-
-def error(status: int, kind: str, message: str, reset: Json) -> Json:
-    """Return the body of an error, with ``resets_at`` and ``resets_in_seconds`` if the reset time is known."""
-    return {"error": {"type": kind, "code": kind, "message": message, "param": None, **reset}}
 
 
 def _item(block: Json) -> Json:
