@@ -6,7 +6,7 @@ A plan belongs to the phase with its number (``02-01``, ``02.1-01``). A phase wi
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 
@@ -44,17 +44,16 @@ def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[Backlo
         else:
             phases[number] = [each]
     first = _waits(text)
+    before = {
+        number: [each.id for wanted in first.get(number, ()) for each in phases.get(wanted, ())] for number in phases
+    }
     kept = [
-        replace(each, needs=tuple(dict.fromkeys((*each.needs, *_of(phases, first.get(number, ()))))))
+        replace(each, needs=tuple(dict.fromkeys((*each.needs, *before[number]))))
         for number, found in phases.items()
         for each in found
     ]
     place = {each.id: at for at, each in enumerate(items)}
     return sorted(chain(kept, others), key=lambda each: place[each.id])
-
-
-def _of(phases: dict[str, list[BacklogItem]], wanted: Iterable[str]) -> Iterator[str]:
-    return (each.id for number in wanted for each in phases.get(number, ()))
 
 
 def _waits(text: str) -> dict[str, list[str]]:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.live import Live
 from rich.padding import Padding
 from rich.panel import Panel
@@ -286,7 +286,8 @@ def _claims(sessions: list[DemoSession], width: int) -> RenderableType:
         return Group(*lines, *(line for session in sessions for line in _block(session)))
     table = Table(title="Claims and verdicts", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("Session", "Prompt", "Feature", "The agent", "The harness", "Time", "Cost"):
-        table.add_column(name, no_wrap=name != "The harness", overflow="fold", justify=_justify(name))
+        justify: JustifyMethod = "right" if name in ("Session", "Time", "Cost") else "left"
+        table.add_column(name, no_wrap=name != "The harness", overflow="fold", justify=justify)
     for session in sessions:
         for row in _rows(session):
             table.add_row(*row)
@@ -326,10 +327,6 @@ def _where_to_look(ending: DemoEnding) -> Iterator[tuple[str, str]]:
     yield "the script", str(ending.place.script)
     yield "a real agent", with_a_real_agent(ending.place)
     yield "", "in an empty folder; YOUR-AGENT is any program that reads its task on stdin and edits the files there"
-
-
-def _justify(name: str) -> Any:
-    return "right" if name in ("Session", "Time", "Cost") else "left"
 
 
 def _rows(session: DemoSession) -> Iterator[tuple[Text, ...]]:

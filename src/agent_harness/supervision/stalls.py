@@ -160,7 +160,10 @@ class Stall(Monitor[StallState]):
         )  # a row of costs alone says nothing about the context
         if due:
             return self._check(replace(state, half_checked=state.half_checked or half), facts)
-        return self._half_check(state, facts) if half else (state, ())
+        if not half:
+            return state, ()
+        idle = not state.moved and facts.changed == state.seen and state.whole.nothing and not state.stuck_checks
+        return replace(state, half_checked=True), (self._warning(),) if idle else ()
 
     def _loop(
         self, state: StallState, event: ToolCall | ToolResult, facts: ProjectFacts
@@ -194,10 +197,6 @@ class Stall(Monitor[StallState]):
             text = self.force_stop_message
             return after, (Intervention(kind="wrap_up", reason="stuck", message=text, final=True),)
         return after, (self._warning(),) if row == 1 else ()
-
-    def _half_check(self, state: StallState, facts: ProjectFacts) -> tuple[StallState, tuple[Intervention, ...]]:
-        idle = not state.moved and facts.changed == state.seen and state.whole.nothing and not state.stuck_checks
-        return replace(state, half_checked=True), (self._warning(),) if idle else ()
 
     def _warning(self) -> Intervention:
         return Intervention(kind="steer", reason="stuck", message=self.warning_message)

@@ -395,7 +395,7 @@ class JobTry:
         told = {"remote": bundles.remote, "refs": bundles.refs, "own": [*job.own]}
         files.write_json(os.path.join(root, "remote.json"), told)
         if self._try > 1 and (saved := bundles.saved(job.id)):
-            job = _continued(git, job, saved)
+            job = replace(job, inputs={"told": {}, **job.inputs, "seed": git.tree_of(saved)})  # SC-52
         os.makedirs(os.path.dirname(job.workspace), mode=0o700, exist_ok=True)
         files.write_json(os.path.join(folder, JOB), job.as_record())
         self._job = job
@@ -407,7 +407,8 @@ class JobTry:
         if not os.path.exists(os.path.join(folder, RESULT)):
             self._save_left()
             raise HarnessError(f"the processes of {job.id} left no result", hint="harness queue")
-        if self.is_leaving and not _is_proven(folder):
+        status = files.read_json_if_any(os.path.join(folder, RESULT)).get("status")
+        if self.is_leaving and status not in ("accepted", "rejected", "parked"):
             self._save_left()
             raise HarnessError(f"{socket.gethostname()} {self._why}", hint="harness queue")
         head = self._pushed(lambda: bundles.answer(job, self._try, folder, self._began))
@@ -541,17 +542,6 @@ def _spent(job: Job, folder: str) -> float:
 def _free(folder: str) -> int:
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize
-
-
-def _is_proven(folder: str) -> bool:
-    return files.read_json_if_any(os.path.join(folder, RESULT)).get("status") in ("accepted", "rejected", "parked")
-
-
-def _continued(git: Git, job: Job, saved: str) -> Job:
-    """Let the job start from the work that the previous try saved (SC-52)."""
-    nothing: JsonObject = {}
-    inputs = {"told": nothing, **job.inputs, "seed": git.tree_of(saved)}
-    return replace(job, inputs=inputs)
 
 
 def _stand_in(folder: str) -> Git:
