@@ -202,19 +202,8 @@ def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]
 
 def _asked(program: str, words: tuple[str, ...]) -> bool | None:
     """Ask the program whether the user is signed in; ``None`` if the report cannot be understood."""
-    said: list[bytes] = []
-    try:
-        process.run(
-            [program, *words],
-            cwd="/",
-            env=process.scrubbed_environment(keep_agent_credentials=True),
-            timeout_seconds=VERSION_SECONDS,
-            on_output=said.append,
-            grace_seconds=1.0,
-        )
-    except HarnessError:
-        return None
-    text = b"".join(said).decode("utf-8", "replace")
+    environment = process.scrubbed_environment(keep_agent_credentials=True)
+    _, text = _printed([program, *words], environment, VERSION_SECONDS)
     for answer, words_of_it in SAID.items():
         if any(re.search(pattern, text, re.IGNORECASE | re.MULTILINE) for pattern in words_of_it):
             return answer
@@ -233,19 +222,18 @@ line.
 def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:
     """Return the first line of ``--version`` with a number that is not a warning; ``None`` after a failure or
     timeout."""
-    lines: list[bytes] = []
-    take: Callable[[bytes], object] = lines.append
-    try:
-        done = process.run(
-            [program, "--version"],
-            cwd="/",
-            env=process.scrubbed_environment(),
-            timeout_seconds=timeout_seconds,
-            on_output=take,
-            grace_seconds=1.0,
-        )
-    except HarnessError:
-        return None
-    said = [line.strip() for line in b"".join(lines).decode("utf-8", "replace").strip().split("\n")]
+    code, text = _printed([program, "--version"], process.scrubbed_environment(), timeout_seconds)
+    said = [line.strip() for line in text.strip().split("\n")]
     first = next((line for line in said if _VERSION.search(line) and not line.lower().startswith("warning")), said[0])
-    return "".join(c for c in first if c.isprintable())[:80] or None if done.exit_code == 0 else None
+    return "".join(c for c in first if c.isprintable())[:80] or None if code == 0 else None
+
+
+def _printed(words: list[str], environment: Mapping[str, str], seconds: float) -> tuple[int | None, str]:
+    """Return exit status and output of a program; no status if it cannot be run or takes too long."""
+    output: list[bytes] = []
+    take: Callable[[bytes], object] = output.append
+    try:
+        done = process.run(words, cwd="/", env=environment, timeout_seconds=seconds, on_output=take, grace_seconds=1.0)
+    except HarnessError:
+        return None, ""
+    return done.exit_code, b"".join(output).decode("utf-8", "replace")

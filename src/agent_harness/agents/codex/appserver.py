@@ -354,8 +354,7 @@ class Approvals:
 
     def note_raw(self, params: Mapping[str, Any]) -> None:
         """Record the model's own call, which precedes its approval request."""
-        item = params.get("item")
-        raw: Mapping[str, Any] = item if isinstance(item, dict) else {}
+        raw = mapping_of(params.get("item"))
         self._shown.add(str(params.get("threadId")))
         if raw.get("call_id") and not _leaves_the_sandbox(raw.get("arguments")):
             self._inside.add(str(raw["call_id"]))
