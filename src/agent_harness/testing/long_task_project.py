@@ -168,16 +168,8 @@ class LongTaskProject:
         assert code is None or ran.code == code, ran
         return ran
 
-    def lth_process(
-        self,
-        command: str,
-        *words: str,
-        cwd: Path | None = None,
-        given: bytes = b"",
-        env: Mapping[str, str] | None = None,
-    ) -> CommandResult:
-        variables = {**os.environ, **(env or {})}
-        return run_process(argv(command, str(self.root), *words), cwd=cwd, given=given, environ=variables)
+    def lth_process(self, command: str, *words: str, env: Mapping[str, str] | None = None) -> CommandResult:
+        return run_process(argv(command, str(self.root), *words), environ={**os.environ, **(env or {})})
 
     def run(
         self, command: str, *words: str, code: int | None = 0, env: Mapping[str, str] | None = None

@@ -33,7 +33,6 @@ class Repo:
         self,
         path: str | os.PathLike[str],
         *,
-        branch: str = "main",
         user_settings: bool = False,
         environ: Mapping[str, str] | None = None,
         init: bool = True,
@@ -45,7 +44,7 @@ class Repo:
         if init:
             self.path.mkdir(parents=True, exist_ok=True)
         if init and not (self.path / ".git").exists():
-            self.git("init", "--quiet", f"--initial-branch={branch}")
+            self.git("init", "--quiet", "--initial-branch=main")
 
     @classmethod
     def with_files(
@@ -123,11 +122,11 @@ class Repo:
         self.git("checkout", "--quiet", "-b", name)
         return self
 
-    def remote(self, path: str | os.PathLike[str], name: str = "origin") -> Self:
-        """Create a bare repository as a remote, and push the checked-out branch to it."""
+    def remote(self, path: str | os.PathLike[str]) -> Self:
+        """Create a bare repository as the remote ``origin``, and push the checked-out branch to it."""
         subprocess.run(["git", "init", "--quiet", "--bare", os.fspath(path)], env=self._environment(), check=True)
-        self.git("remote", "add", name, os.fspath(path))
-        self.git("push", "--quiet", "--set-upstream", name, "HEAD")
+        self.git("remote", "add", "origin", os.fspath(path))
+        self.git("push", "--quiet", "--set-upstream", "origin", "HEAD")
         return self
 
     @property
