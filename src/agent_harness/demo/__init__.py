@@ -19,7 +19,7 @@ from agent_harness.demo.children import Child, DemoLayout, bundled_script, git, 
 from agent_harness.demo.report import DemoView, Picture, Plain, console_for
 from agent_harness.demo.story import Follow, Story, printable, spoken
 from agent_harness.errors import HarnessError, Interrupted, UsageError
-from agent_harness.kernel import files, terminal
+from agent_harness.kernel import files, journal, terminal
 from agent_harness.protocols.features.api import FeatureList
 from agent_harness.supervision.interruption import handled
 
@@ -123,7 +123,7 @@ class Performance:
     killed_exit_code: int | None = None
 
     def __post_init__(self) -> None:
-        self._events = Follow(Path(self.place.state.log("events.jsonl")))
+        self._events = journal.Follower(self.place.state.log("events.jsonl"))
         self._transcript: tuple[int, Follow] | None = None
         self._deadline = time.monotonic() + _LIMIT_SECONDS
         self._half_written_at: float | None = None
@@ -158,7 +158,7 @@ class Performance:
         return child.exit_code
 
     def _watch(self, child: Child) -> None:
-        for event in self._events.records():
+        for event in self._events.news().records:
             self.story.hear(event)
             self.story.titles = self.story.titles or self._titles()
         for line in child.lines():

@@ -1,6 +1,5 @@
-"""Sessions and features of a project, read from its events journal alone; and a reader of growing files."""
+"""Sessions and features of a project, read from its events journal alone; and a reader of the growing transcript."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,18 +31,6 @@ class Follow:
         whole = found[: found.rfind(b"\n") + 1]
         self._offset += len(whole)
         return whole.decode("utf-8", "replace").splitlines()
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return the new lines that are JSON objects; skip all others."""
-        return [record for record in map(_record, self.lines()) if record is not None]
-
-
-def _record(line: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 _SHOWN_AS = (
