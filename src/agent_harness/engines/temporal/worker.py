@@ -407,8 +407,8 @@ class JobTry:
         if not os.path.exists(os.path.join(folder, RESULT)):
             self._save_left()
             raise HarnessError(f"the processes of {job.id} left no result", hint="harness queue")
-        status = files.read_json_if_any(os.path.join(folder, RESULT)).get("status")
-        if self.is_leaving and status not in ("accepted", "rejected", "parked"):
+        proven = ("accepted", "rejected", "parked")
+        if self.is_leaving and files.read_json_if_any(os.path.join(folder, RESULT)).get("status") not in proven:
             self._save_left()
             raise HarnessError(f"{socket.gethostname()} {self._why}", hint="harness queue")
         head = self._pushed(lambda: bundles.answer(job, self._try, folder, self._began))
