@@ -19,10 +19,8 @@ DISTRIBUTION = "proven-harness"
 
 
 def command_for_extra(extra: str) -> str:
-    """Return the shell command that installs an optional part of this package into the current Python environment.
-
-    A command that recreates the environment also lists the extras already installed, because they would be lost.
-    """
+    """Return the shell command that installs an extra into this environment. A command that recreates the environment
+    also lists the installed extras, because they would be lost."""
     match _installer():
         case "uv tool":
             return f"uv tool install --force {_requirement(extra, *_installed_extras())}"
@@ -33,7 +31,7 @@ def command_for_extra(extra: str) -> str:
 
 
 def command_for_package(requirement: str) -> str:
-    """Return the shell command that installs another package into the current Python environment."""
+    """Return the shell command that installs another package into this environment."""
     match _installer():
         case "uv tool":
             return f"uv tool install --with {shlex.quote(requirement)} {_requirement(*_installed_extras())}"
@@ -44,7 +42,6 @@ def command_for_package(requirement: str) -> str:
 
 
 def _installer() -> str:
-    """Return the name of the tool that manages this environment: ``uv tool``, ``pipx`` or ``pip``."""
     prefix = Path(sys.prefix)
     if (prefix / "uv-receipt.toml").exists():
         return "uv tool"
@@ -52,7 +49,7 @@ def _installer() -> str:
 
 
 def _pip_install() -> str:
-    """Return the ``pip install`` command for this environment, or that of ``uv`` if the environment has no pip."""
+    """Return the ``pip install`` command, or that of ``uv`` if the environment has no pip."""
     python = shlex.quote(sys.executable or "python3")
     return f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
 

@@ -36,11 +36,11 @@ MOST_ROWS = 200
 
 
 class CallFailed(Exception):
-    """Error of a failed tool call; its text is one JSON object."""
+    """A failed tool call; the text is one JSON object."""
 
 
 class McpTool:
-    """An MCP tool: its description for the model, and the JSON schema of each argument."""
+    """A tool: its description for the model, and the JSON schema of each argument."""
 
     def __init__(self, description: str, *required: str, **arguments: Mapping[str, Any]) -> None:
         self.description = description
@@ -48,16 +48,13 @@ class McpTool:
         self.arguments = arguments
 
     def as_json(self, name: str) -> dict[str, Any]:
-        """Return the tool's entry in the answer to ``tools/list``."""
         schema: dict[str, Any] = {"type": "object", "properties": self.arguments}
         if self.required:
             schema["required"] = list(self.required)
         return {"name": name, "description": self.description, "inputSchema": schema}
 
     def checked(self, given: object) -> dict[str, Any]:
-        """Return the validated arguments of a tool call, without those that are ``null``. Raise ``UsageError`` if an
-        argument is wrong.
-        """
+        """Return the arguments that are not ``null``. Raise ``UsageError`` if one is wrong."""
         if not isinstance(given, dict):
             raise UsageError("the arguments of a tool are one JSON object")
         named = {name: value for name, value in given.items() if value is not None}
@@ -126,9 +123,7 @@ TOOLS: Mapping[str, McpTool] = {
 
 
 class ClientTools:
-    """The MCP tools of one client. The object stores the token of each claimed task, so the model need not pass
-    tokens.
-    """
+    """Tools of one client. It stores the token of each claimed task, so the model need not pass tokens."""
 
     def __init__(self, folder: str | None = None) -> None:
         self._folder = folder
@@ -136,7 +131,7 @@ class ClientTools:
         self._one_at_a_time = threading.Lock()
 
     def call(self, name: str, arguments: object) -> str:
-        """Call the named tool and return its answer as JSON. Raise only ``CallFailed``."""
+        """Return the tool's answer as JSON. Raise only ``CallFailed``."""
         try:
             given = TOOLS[name].checked(arguments)
             return str(getattr(self, name)(**given))
@@ -151,7 +146,6 @@ class ClientTools:
     # -- looking -------------------------------------------------------------------------------------------------------
 
     def status(self) -> str:
-        """Return the status of the task list or feature project as JSON."""
         return self._answer(lambda: self._list().status() if self._kind() == "tasklist" else self._features())
 
     def next(self) -> str:
@@ -168,7 +162,7 @@ class ClientTools:
     # -- working on a task ---------------------------------------------------------------------------------------------
 
     def claim(self, task_id: str | None = None) -> str:
-        """Claim the task with this id, or the next task if no id is given, and store the claim's token."""
+        """Claim the task with this id, or the next one, and store the claim's token."""
 
         def act() -> JsonObject:
             answer = self._list().claim(task_id)
@@ -186,11 +180,10 @@ class ClientTools:
         return self._answer(lambda: self._list(task_id).validate(task_id), is_good=lambda a: a["result"] == "PASS")
 
     def complete(self, task_id: str, message: str | None = None) -> str:
-        """Verify the task, commit its work and mark the task as completed."""
         return self._answer(lambda: self._list(task_id).complete(task_id, message=message))
 
     def fail(self, task_id: str, category: str, message: str) -> str:
-        """End this attempt at the task as failed; the changes are kept in a rescue ref."""
+        """End this attempt as failed; the changes are kept in a rescue ref."""
         return self._answer(lambda: self._list(task_id).fail(task_id, category=category, message=message))
 
     def release(self, task_id: str, why: str) -> str:
@@ -274,10 +267,8 @@ class RequestRefused(Exception):
 
 
 def serve(folder: str | None) -> None:
-    """Serve one MCP client on stdin and stdout until the client closes its input and all running calls have ended.
-
-    All other output is redirected to stderr, because a stray line on stdout would break the protocol.
-    """
+    """Serve one client on stdin and stdout until it closes its input and all running calls have ended. All other output
+    goes to stderr, because a stray line on stdout would break the protocol."""
     sys.stdout.flush()
     with os.fdopen(os.dup(1), "wb") as output:
         os.dup2(2, 1)
@@ -285,7 +276,7 @@ def serve(folder: str | None) -> None:
 
 
 class StdioServer:
-    """MCP server for one client. Calls run in threads, so the server can answer a ``ping`` during a call."""
+    """Server for one client. Calls run in threads, so a ``ping`` is answered during a call."""
 
     def __init__(self, tools: ClientTools, requests: BinaryIO, answers: BinaryIO) -> None:
         self._tools, self._requests, self._answers = tools, requests, answers

@@ -19,29 +19,25 @@ from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings, of_agent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """One MCP server that the agent may use, started over stdio."""
+    """MCP server that the agent may use, started over stdio."""
 
     command: tuple[str, ...]  # may hold secrets, as may the variables: neither belongs on a command line of a client
     env: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, object]:
-        """Return the server's program, arguments and variables in the common JSON format of agent clients."""
+        """Return the server in the common JSON format of agent clients."""
         env = dict(self.env)
         return {"command": self.command[0], "args": list(self.command[1:]), **({"env": env} if env else {})}
 
 
 def servers_json(servers: Mapping[str, McpServer]) -> str:
-    """Return the MCP servers in the file format of agent clients, ``{"mcpServers": {NAME: {"command", "args",
-    "env"}}}``.
-    """
+    """Return ``{"mcpServers": {NAME: {"command", "args", "env"}}}``, the file format of agent clients."""
     return json.dumps({"mcpServers": {name: server.as_json() for name, server in servers.items()}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRules:
-    """Tool permissions of an agent from the ``tools:`` section: a guard rail, not a sandbox (features.md UAH-206..216,
-    C32).
-    """
+    """Permissions from the ``tools:`` section: a guard rail, not a sandbox (features.md UAH-206..216, C32)."""
 
     filesystem_enabled: bool = True
     allowed_paths: tuple[str, ...] = (".",)  # relative to the project
@@ -54,8 +50,6 @@ class ToolRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """Capabilities of a running agent of one kind."""
-
     steer: bool = False  # a message reaches the running turn
     interrupt: bool = False  # the turn can be ended without ending the conversation
     resume: bool = False  # a later turn can go on in the same conversation
@@ -64,8 +58,6 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """Input of one turn of an agent."""
-
     prompt: str
     cwd: Path
     session: int
@@ -85,9 +77,7 @@ class Brief:
 
 
 def sandbox_of(brief: Brief) -> Sandbox:
-    """Return the sandbox of the agent's processes. Raise ``Refused`` if a sandbox is required and no kind of sandbox
-    works.
-    """
+    """Return the sandbox of a turn. Raise ``Refused`` if one is required and no kind of sandbox works."""
     repository = locate(brief.cwd)
     own = [brief.cwd, *(repository.folders if repository else ()), *brief.places]
     project = folders_of_project()
@@ -96,8 +86,6 @@ def sandbox_of(brief: Brief) -> Sandbox:
 
 
 class Turn(ABC):
-    """One running turn of an agent."""
-
     conversation: str | None = None
 
     @abstractmethod
@@ -111,9 +99,7 @@ class Turn(ABC):
 
     @abstractmethod
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the agent and every process that the agent started. Return when all have exited. Repeated calls are
-        harmless.
-        """
+        """End the agent and every process that it started. Return when all have exited. May be called again."""
 
     def steer(self, text: str) -> bool:
         """Send a message to the running agent; return False if this agent cannot be steered."""
@@ -125,22 +111,17 @@ class Turn(ABC):
 
     @property
     def over_limit(self) -> str:
-        """Resource limit because of which the agent was ended, worded as the end of a sentence; empty if there is
-        none.
-        """
+        """Resource limit that ended the agent, worded as the end of a sentence; empty if there is none."""
         return ""
 
     @property
     def process(self) -> Mapping[str, object] | None:
-        """Identity of the agent's process (pid, start time, boot id, run id), used after a crash; ``None`` for an
-        in-process agent.
-        """
+        """Identity of the process (pid, start time, boot id, run id) for use after a crash; ``None`` for an in-process
+        agent."""
         return None
 
 
 class Agent(ABC):
-    """One kind of coding agent."""
-
     name: str
     capabilities: Capabilities = Capabilities()
 
@@ -150,9 +131,7 @@ class Agent(ABC):
 
     @property
     def account(self) -> str:
-        """Account for the agent's rate limits. Agents with the same account wait for the same reset. The name is not a
-        secret.
-        """
+        """Account for the rate limits; not a secret. Agents with the same account wait for the same reset."""
         return self.name
 
     def problem(self) -> str | None:
@@ -160,7 +139,5 @@ class Agent(ABC):
         return None
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return an error if this agent would only damage the files in a folder, or ``None``. Nothing is started or
-        changed.
-        """
+        """Return an error if this agent would only damage the files in a folder. Nothing is started or changed."""
         return None

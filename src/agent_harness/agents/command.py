@@ -34,16 +34,13 @@ ERROR_LINES = 8  # of the end of a failed program's output, searched for a rate 
 
 
 def line_of(data: bytes) -> str:
-    """Return a line of output as plain text; bytes that are not UTF-8 are replaced."""
+    """Bytes that are not UTF-8 are replaced."""
     return plain(data.decode("utf-8", "replace").strip("\r\n"))
 
 
 def servers_file(brief: Brief) -> Path | None:
-    """Write the MCP servers of a turn to a new private file outside the project. Return its path; ``None`` without
-    servers.
-
-    The servers' variables must not be on a command line. The caller removes the file at the end of the turn.
-    """
+    """Write the MCP servers to a private file outside the project, because variables must not be on a command line. The
+    caller removes the file. Return ``None`` without servers."""
     if not brief.tools.mcp_servers:
         return None
     handle, name = tempfile.mkstemp(prefix=_prefix(brief.run_id), suffix=".json")
@@ -65,7 +62,7 @@ def _prefix(run_id: str | None) -> str:
 
 
 def environment_of(brief: Brief) -> dict[str, str]:
-    """Return the documented ``HARNESS_*`` variables of a turn, and the additional variables that ``brief`` contains."""
+    """Return the documented ``HARNESS_*`` variables, and those that ``brief`` adds."""
     told = {
         "HARNESS_PROJECT_DIR": str(brief.cwd),
         "HARNESS_SESSION": str(brief.session),
@@ -83,7 +80,6 @@ def environment_of(brief: Brief) -> dict[str, str]:
 
 @contextmanager
 def removed_on_error(servers: Path | None) -> Iterator[None]:
-    """Remove the ``servers_file`` of a turn if the turn cannot be started."""
     try:
         yield
     except BaseException:
@@ -93,17 +89,14 @@ def removed_on_error(servers: Path | None) -> Iterator[None]:
 
 
 def program_problem(program: str) -> str | None:
-    """Return the reason why a program cannot be started, or ``None``. A relative path is not checked."""
+    """A relative path is not checked."""
     if ("/" in program and not program.startswith("/")) or shutil.which(program):
         return None
     return f"the agent's program {program!r} is not installed"
 
 
 def found_program(program: str, brief: Brief, hint: str) -> str:
-    """Return the path of a program. A name with a slash is relative to the project.
-
-    Raise ``ToolMissing`` if the program is not found.
-    """
+    """A name with a slash is relative to the project. Raise ``ToolMissing`` if the program is not found."""
     found = shutil.which(os.path.join(brief.cwd, program) if "/" in program else program)  # noqa: PTH118
     if found is None:
         raise ToolMissing(f"the agent's program {program!r} is not installed or not executable", hint=hint)
@@ -111,9 +104,7 @@ def found_program(program: str, brief: Brief, hint: str) -> str:
 
 
 class CommandAgent(Agent):
-    """Agent that runs the command ``words`` once for each turn. After a failed check, the program is started with a new
-    prompt.
-    """
+    """Agent that starts the command ``words`` anew for each turn."""
 
     name = "command"
     capabilities = Capabilities(usage=True)
@@ -123,7 +114,6 @@ class CommandAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "CommandAgent":
-        """Return the agent for ``command:WORDS``."""
         return cls(words_of(text))
 
     @classmethod
@@ -141,18 +131,15 @@ class CommandAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account for the agent's rate limits: the program's name and a digest of the command. Other commands do not
-        share it.
-        """
+        """Program name and a digest of the command. Other commands do not share this account."""
         words = "\0".join(self.words).encode("utf-8", "replace")
         return f"{self.name}:{os.path.basename(self.words[0])}-{digest.sha256(words)[:8]}"  # noqa: PTH119
 
     def problem(self) -> str | None:
-        """Return the reason why the program cannot be started, or ``None``."""
         return program_problem(self.words[0])
 
     def start(self, brief: Brief) -> Turn:
-        """Start the program in the project with the prompt on its stdin."""
+        """The prompt is sent on stdin."""
         found = found_program(
             self.words[0], brief, "Check the command of --agent, HARNESS_AGENT or `agent:` in .harness.yaml"
         )
@@ -173,10 +160,8 @@ class CommandAgent(Agent):
 
 
 class CommandTurn(Turn):
-    """One run of a command agent's program."""
-
     def __init__(self, running: process.Running, servers: Path | None = None) -> None:
-        """Set up the turn. ``servers`` is the turn's ``servers_file``, which is removed at the end of the turn."""
+        """``servers`` is the turn's ``servers_file``, which is removed at the end of the turn."""
         self._running = running
         self._servers = servers
         self._ready: deque[Event] = deque()
@@ -187,11 +172,10 @@ class CommandTurn(Turn):
 
     @property
     def ended(self) -> bool:
-        """True after ``next_event`` has returned the turn's ``Finished`` event."""
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event, or ``None`` after the timeout. All lines of text that are waiting become one event."""
+        """All lines of text that are waiting become one event."""
         until = time.monotonic() + timeout_seconds
         while not self._ready and not self._ended:
             left = min(until, self._lingers_until) - time.monotonic()
@@ -207,7 +191,6 @@ class CommandTurn(Turn):
         return self._hand_out()
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the program and every process that it started."""
         self._running.stop(grace_seconds)
         self._forget_servers()
 
@@ -217,18 +200,14 @@ class CommandTurn(Turn):
 
     @property
     def over_limit(self) -> str:
-        """Resource limit because of which the program was ended, worded as the end of a sentence; empty if there is
-        none.
-        """
         return self._running.over_limit
 
     @property
     def process(self) -> Mapping[str, object]:
-        """Record of the agent's process, as ``process.end_orphans`` needs it."""
+        """Record as ``process.end_orphans`` needs it."""
         return self._running.record
 
     def _event(self, line: bytes) -> Event:
-        """Return the event that one line of standard output represents."""
         return event_from_line(line_of(line))
 
     def _take(self, line: bytes) -> None:
@@ -267,9 +246,7 @@ class CommandTurn(Turn):
         self._ready.append(Finished(ok=ok, message=message, exit_code=code))
 
     def _take_errors(self) -> None:
-        """Report the last part of standard error as text before the turn ends. Standard error is not part of the event
-        stream.
-        """
+        """Report the last part of standard error as text. Standard error is not part of the event stream."""
         lines = [line_of(line) for line in self._running.stderr_tail.rstrip(b"\n").split(b"\n")]
         if any(lines):
             self._ready.append(Text("\n".join(["[standard error]", *lines])))
@@ -302,11 +279,8 @@ _LONGEST = 2000  # characters of a line that are searched
 
 
 def refusal_from_text(text: str) -> RateLimited | None:
-    """Return the provider's refusal in the last matching line of a failed client's output, or ``None``.
-
-    The wait and the reset time are set if the line states them with a unit or a time zone. A time of day without a zone
-    is ignored.
-    """
+    """Return the refusal in the last matching line, or ``None``. Wait and reset time need a unit or a time zone in the
+    line; a time of day without a zone is ignored."""
     now = clock.now()
     below = ""
     for line in reversed([each[:_LONGEST] for each in text.split("\n")]):
@@ -338,22 +312,18 @@ observed.
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """Output that a program has printed so far."""
-
     stdout: HeadTail = field(default_factory=HeadTail)
     stderr: HeadTail = field(default_factory=HeadTail)
 
 
 def refusal_in_last_lines(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """Return the provider's refusal at the end of standard error, else at the end of standard output; ``None`` if
-    neither has one.
-    """
+    """Prefer the end of standard error to that of standard output."""
     ends = ("\n".join(each.text()[-8192:].splitlines()[-8:]) for each in (printed.stderr, printed.stdout))
     return next((found for end in ends if (found := refusal_from_text(end))), None)
 
 
 def no_refusal(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """Return ``None``, because a program without a provider reports no refusal."""
+    """A program without a provider reports no refusal."""
     return None
 
 
@@ -366,10 +336,8 @@ def begin(
     refusal: Refusal = refusal_in_last_lines,
     servers: Path | None = None,
 ) -> "CommandLineTurn":
-    """Start a turn that runs a program with arguments, or shell text. Raise ``ToolMissing`` or ``Refused``.
-
-    ``servers`` is the ``servers_file`` of the turn, which is removed at the end of the turn.
-    """
+    """Start a turn of a program with arguments, or of shell text. Raise ``ToolMissing`` or ``Refused``. ``servers`` is
+    the turn's ``servers_file``, which is removed at its end."""
     kept = printed or Printed()
     with removed_on_error(servers):
         running = process.start(
@@ -388,8 +356,6 @@ def begin(
 
 
 class CommandLineTurn(CommandTurn):
-    """One run of a command-line agent's program."""
-
     def __init__(
         self, running: process.Running, printed: Printed, refusal: Refusal, servers: Path | None = None
     ) -> None:
@@ -411,7 +377,7 @@ class CommandLineTurn(CommandTurn):
 
 
 class CommandLineAgent(Agent):
-    """Agent with one command line for every turn. It runs in the environment of the program that called the harness."""
+    """Agent with one command line for every turn, in the environment of the program that called the harness."""
 
     def __init__(
         self,
@@ -430,10 +396,9 @@ class CommandLineAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account for the program's rate limits; the agent's name if the account is unknown."""
+        """The agent's name if the account is unknown."""
         return self._account or self.name
 
     def start(self, brief: Brief) -> Turn:
-        """Start the program in the working folder of the turn."""
         environment = callers_environment(brief.environment)
         return begin(self._run, brief, environment=environment, printed=self._printed, refusal=self._refusal)

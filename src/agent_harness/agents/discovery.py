@@ -92,24 +92,22 @@ class FoundAgent:
 
     @property
     def too_old(self) -> bool | None:
-        """True if the version is older than the oldest version known to work; ``None`` if either version is unknown."""
+        """``None`` if either version is unknown."""
         numbers = _numbers(self.version or "")
         return numbers < _numbers(self.oldest) if self.oldest and numbers else None
 
     @property
     def signing_in(self) -> str:
-        """Login state of the agent, as text for the user."""
         words = {True: "signed in", False: "not signed in", None: "sign-in unknown"}
         return f"{words[self.signed_in]} ({self.login})"
 
     @property
     def sign_in(self) -> str | None:
-        """Command with which the user signs in, if the agent is not signed in; ``None`` otherwise."""
+        """Command with which the user signs in; ``None`` if signed in."""
         known = LOGINS.get(Path(self.program).name) if self.program and self.signed_in is False else None
         return known.sign_in or None if known else None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the agent's facts as a JSON object."""
         return {**asdict(self), "can": list(self.can), "too_old": self.too_old}
 
 
@@ -129,9 +127,7 @@ def agents(environ: Mapping[str, str]) -> list[FoundAgent]:
 
 
 def extras() -> list[dict[str, Any]]:
-    """Return the optional extras of this package. Each has ``name``, ``serves``, ``installed`` and the ``install``
-    command.
-    """
+    """Return each extra of this package with ``name``, ``serves``, ``installed`` and the ``install`` command."""
     return [
         {
             "name": name,
@@ -144,15 +140,13 @@ def extras() -> list[dict[str, Any]]:
 
 
 def keys(environ: Mapping[str, str]) -> list[str]:
-    """Return the names of the environment variables that contain an API key. The values are never returned."""
+    """Return the names of set API key variables, never their values."""
     return [name for name in KEYS if environ.get(name)]
 
 
 def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, root: Path | None) -> dict[str, Any]:
-    """Return the agent that a run without ``--agent`` uses, and the source of the choice.
-
-    ``problem`` is set if the agent cannot be started.
-    """
+    """Return the agent of a run without ``--agent``, and the source of the choice. ``problem``: it cannot be
+    started."""
     sources = [("HARNESS_AGENT", environ.get("HARNESS_AGENT")), ("agent: in .harness.yaml", configured)]
     source = next((name for name, told in sources if told), "the first client on PATH")
     try:
@@ -163,9 +157,7 @@ def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, roo
 
 
 def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
-    """Return the facts about an agent. ``name`` is the agent's program; it is empty if the agent needs only an API
-    key.
-    """
+    """``name`` is the agent's program; empty if the agent needs only an API key."""
     path = shutil.which(name, path=environ.get("PATH", "")) if name else None
     agent = registry.from_spec(spec)
     problem = agent.problem() if path or not name else f"{name} is not on PATH"
@@ -188,9 +180,7 @@ def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
 
 
 def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]) -> tuple[bool | None, str]:
-    """Return the login state of a program, and the sign that shows it: a key, the program's own report, or one of its
-    files.
-    """
+    """Return the login state, and the sign that shows it: a key, the program's own report, or one of its files."""
     known = LOGINS.get(name)
     if known is None:
         return None, "not seen"
@@ -211,20 +201,9 @@ def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]
 
 
 def _asked(program: str, words: tuple[str, ...]) -> bool | None:
-    """Return whether a program reports that the user is signed in; ``None`` if the report cannot be understood."""
-    said: list[bytes] = []
-    try:
-        process.run(
-            [program, *words],
-            cwd="/",
-            env=process.scrubbed_environment(keep_agent_credentials=True),
-            timeout_seconds=VERSION_SECONDS,
-            on_output=said.append,
-            grace_seconds=1.0,
-        )
-    except HarnessError:
-        return None
-    text = b"".join(said).decode("utf-8", "replace")
+    """Ask the program whether the user is signed in; ``None`` if the report cannot be understood."""
+    environment = process.scrubbed_environment(keep_agent_credentials=True)
+    _, text = _printed([program, *words], environment, VERSION_SECONDS)
     for answer, words_of_it in SAID.items():
         if any(re.search(pattern, text, re.IGNORECASE | re.MULTILINE) for pattern in words_of_it):
             return answer
@@ -241,23 +220,20 @@ line.
 
 
 def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:
-    """Return the first line of ``--version`` output that contains a number and is not a warning.
-
-    Return ``None`` if the program fails, prints nothing, or takes too long.
-    """
-    lines: list[bytes] = []
-    take: Callable[[bytes], object] = lines.append
-    try:
-        done = process.run(
-            [program, "--version"],
-            cwd="/",
-            env=process.scrubbed_environment(),
-            timeout_seconds=timeout_seconds,
-            on_output=take,
-            grace_seconds=1.0,
-        )
-    except HarnessError:
-        return None
-    said = [line.strip() for line in b"".join(lines).decode("utf-8", "replace").strip().split("\n")]
+    """Return the first line of ``--version`` with a number that is not a warning; ``None`` after a failure or
+    timeout."""
+    code, text = _printed([program, "--version"], process.scrubbed_environment(), timeout_seconds)
+    said = [line.strip() for line in text.strip().split("\n")]
     first = next((line for line in said if _VERSION.search(line) and not line.lower().startswith("warning")), said[0])
-    return "".join(c for c in first if c.isprintable())[:80] or None if done.exit_code == 0 else None
+    return "".join(c for c in first if c.isprintable())[:80] or None if code == 0 else None
+
+
+def _printed(words: list[str], environment: Mapping[str, str], seconds: float) -> tuple[int | None, str]:
+    """Return exit status and output of a program; no status if it cannot be run or takes too long."""
+    output: list[bytes] = []
+    take: Callable[[bytes], object] = output.append
+    try:
+        done = process.run(words, cwd="/", env=environment, timeout_seconds=seconds, on_output=take, grace_seconds=1.0)
+    except HarnessError:
+        return None, ""
+    return done.exit_code, b"".join(output).decode("utf-8", "replace")

@@ -24,8 +24,6 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """Tool call of the agent. ``name`` and ``input`` are those that the client reports."""
-
     name: str
     input: Mapping[str, object] = field(default_factory=dict)
     id: str | None = None
@@ -33,7 +31,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """Result of a tool call. The adapter may have cut ``output``."""
+    """``output`` may have been cut by the adapter."""
 
     output: str = ""
     id: str | None = None
@@ -42,13 +40,10 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one model call, never a running total.
-
-    ``input_tokens`` counts uncached tokens, ``cached_tokens`` cache reads, ``cache_write_tokens`` cache writes. Their
-    sum with ``output_tokens`` is the used part of the context window, unless ``context_tokens`` is set. ``model`` is
-    the model that answered, if reported. With ``told_usd``, the event is not a call: the client reports the cost of all
-    calls since its last cost report.
-    """
+    """Tokens of one model call, never a running total. ``input_tokens`` counts uncached tokens. The sum of the four
+    counts is the used context window, unless ``context_tokens`` is set. ``model`` is the model that answered, if
+    reported. With ``told_usd``, the event is not a call: the client reports the cost of all calls since its last cost
+    report."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -69,7 +64,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimited:
-    """Temporary refusal by the provider. If known, it contains the seconds to wait or the ISO time of the reset."""
+    """Temporary refusal by the provider. The wait or the ISO time of the reset is set if known."""
 
     message: str = ""
     retry_after_seconds: float | None = None
@@ -94,33 +89,27 @@ Event = Text | ToolCall | ToolResult | Usage | RateLimited | Finished
 
 
 def event_from(record: Mapping[str, object]) -> Event | None:
-    """Return the event for a JSON object of the command interface; ``None`` if its ``type`` is unknown.
-
-    Invalid values never raise: an invalid token count becomes 0, an invalid text becomes "". The result can always be
-    displayed, and written as UTF-8 and as JSON: texts are made ``plain``, deep nesting is cut.
-    """
+    """Return ``None`` for an unknown ``type``. Invalid values never raise: an invalid token count becomes 0, an invalid
+    text "". The result can be displayed and written as UTF-8 and JSON: texts are made ``plain``, deep nesting is
+    cut."""
     kind = record.get("type")
     make = _MAKERS.get(kind) if isinstance(kind, str) else None
     return make(record) if make else None
 
 
 def record_of(event: Event) -> dict[str, Any]:
-    """Return the JSON object that represents an event in the command interface. This is the inverse of
-    ``event_from``.
-    """
+    """Inverse of ``event_from``."""
     return {"type": _KINDS[type(event)], **{name: value for name, value in asdict(event).items() if value is not None}}
 
 
 def event_from_line(line: str) -> Event:
-    """Return the event for one line of stdout. A line that is not a JSON object with a known ``type`` is a text
-    event.
-    """
+    """A line that is not a JSON object with a known ``type`` becomes a text event."""
     record = object_of_line(line) if line.lstrip(" \t").startswith("{") else None
     return (event_from(record) if record is not None else None) or Text(line)
 
 
 def object_of_line(line: str | bytes) -> dict[str, Any] | None:
-    """Return the JSON object in a line; ``None`` if the line contains anything else."""
+    """Return ``None`` if the line contains anything else."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -138,10 +127,8 @@ def _count(value: object) -> int:
 
 
 def plain(text: str) -> str:
-    """Return a text without terminal codes, control characters and lone surrogates, which UTF-8 cannot encode.
-
-    A carriage return inside the text becomes a line end.
-    """
+    """Remove terminal codes, control characters and lone surrogates (not UTF-8). Inner carriage returns become line
+    ends."""
     if "\x1b" in text:
         text = _TERMINAL.sub("", text)
     if text.isprintable():

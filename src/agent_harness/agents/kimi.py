@@ -16,30 +16,24 @@ PROGRAM = "kimi"
 
 
 def print_words(cwd: str, model: str | None, more: Iterable[str] = (), *, program: str = PROGRAM) -> list[str]:
-    """Return the command line of Kimi's print mode, which approves every tool call. The prompt is sent on standard
-    input.
-    """
+    """Print mode approves every tool call. The prompt is sent on standard input."""
     words = [program, "--work-dir", cwd, "--print", "--input-format", "text", "--output-format", "text"]
     return [*words, "--final-message-only", *(["--model", model] if model else []), *more]
 
 
 def account() -> str:
-    """Return the account for the client's rate limits: the account of a key, or else of the client's login."""
+    """Account of a key, or else of the client's login."""
     key = os.environ.get("KIMI_API_KEY")
     return options.account("kimi", key=key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KimiSettings(ClientSettings):
-    """Settings of a ``kimi`` agent in the ``agent:`` section."""
-
     kind = "kimi"
     program: str = PROGRAM
 
 
 class KimiAgent(ClientAgent[KimiSettings]):
-    """Agent that runs the ``kimi`` command line."""
-
     name = "kimi"
     capabilities = Capabilities()
     settings_class = KimiSettings
@@ -47,11 +41,9 @@ class KimiAgent(ClientAgent[KimiSettings]):
 
     @property
     def account(self) -> str:
-        """Account of the key or login that the client would use."""
         return account()
 
     def start(self, brief: Brief) -> Turn:
-        """Start the client in the project and send the prompt."""
         self.demand()
         model = options.model(self.settings.model, brief, wins=self.settings.model_wins)
         servers = command.servers_file(brief)

@@ -38,7 +38,7 @@ _PATH_KEYS = ("path", "file_path", "filename", "file")
 
 
 def row_of_line(line: str) -> Row | None:
-    """Return the action row for a line with a prefix; ``None`` if the line has no prefix or its data is unusable."""
+    """Return ``None`` if the line has no prefix or its data is unusable."""
     if "[" not in line:
         return None
     match = _LINE.match(line)
@@ -46,14 +46,12 @@ def row_of_line(line: str) -> Row | None:
 
 
 def is_pytest_result(line: str) -> bool:
-    """Return True for a pytest result line such as ``== 4 passed in 0.12s ==``, with or without the ``=`` signs."""
+    """Return True for a line such as ``== 4 passed in 0.12s ==``, with or without the ``=`` signs."""
     return pytest_result(line) is not None
 
 
 def pytest_result(line: str) -> str | None:
-    """Return the pytest result in a line, without the ``=`` signs and quote marks around it; ``None`` for other
-    lines.
-    """
+    """Return the result without the ``=`` signs and quote marks around it; ``None`` for other lines."""
     if " in " not in line:
         return None
     line = line.strip(" \t>|`*\u2502")[:400]
@@ -61,7 +59,7 @@ def pytest_result(line: str) -> str | None:
 
 
 def run_result(line: str) -> str | None:
-    """Return the test result in a line, from pytest or another test runner; ``None`` for other lines."""
+    """Return a result of pytest or another test runner; ``None`` for other lines."""
     if (found := pytest_result(line)) is not None:
         return found
     line = line.strip(" \t>|`*\u2502\r")[:400]
@@ -69,7 +67,7 @@ def run_result(line: str) -> str | None:
 
 
 def shell_command(call: ToolCall) -> str | None:
-    """Return the command line of a shell tool call, or "" if it is unknown; ``None`` for any other tool."""
+    """Return "" if the command line is unknown; ``None`` for any other tool."""
     shell = call.name.lower() in _SHELLS
     if not shell and _path(call) is not None:  # an editor whose verbs are called commands
         return None
@@ -83,9 +81,7 @@ def shell_command(call: ToolCall) -> str | None:
 
 
 def row_of_call(call: ToolCall) -> Row | None:
-    """Return the action row for a tool call that runs a command, or reads or writes a file; ``None`` for other calls.
-    UAH-428..429.
-    """
+    """Return a row for a call that runs a command, or reads or writes a file; ``None`` for others (UAH-428..429)."""
     command = shell_command(call)
     if command is not None:
         return {"type": "cmd_run", "cmd": command[:LIMIT]}
@@ -100,23 +96,19 @@ def _path(call: ToolCall) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """Prefixes seen so far. With them, a tool call does not add a second row for an action that a prefix has
-    reported.
-    """
+    """Prefixes seen so far. A tool call does not add a second row for an action that a prefix has reported."""
 
     prefixed: frozenset[str] = field(default_factory=frozenset)
     given: int = 0  # rows so far
 
     @property
     def structured(self) -> bool:
-        """True if a prefix was seen; False means "Agent output not fully structured, using fallback"."""
+        """False means "Agent output not fully structured, using fallback"."""
         return bool(self.prefixed)
 
     def after(self, event: Event) -> tuple["Actions", tuple[Row, ...]]:
-        """Return the state after the event, and the rows that the event adds, each with its ``source``.
-
-        After ``MOST_ROWS`` rows, one last row of type ``rows_left_out`` is added, and no more rows follow.
-        """
+        """Return the next state and the rows to add, each with its ``source``. After ``MOST_ROWS`` rows, one last row
+        of type ``rows_left_out`` is added."""
         known, rows = self._rows(event)
         if not rows:
             return known, ()

@@ -17,7 +17,7 @@ from agent_harness.errors import ConfigurationError, ToolMissing
 
 
 def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Mapping[str, Any]:
-    """Return the settings unchanged. Raise ``ConfigurationError`` if a setting's name is unknown."""
+    """Raise ``ConfigurationError`` for an unknown name; return the settings unchanged."""
     names = tuple(known)
     unknown = sorted(set(settings) - set(names))
     if unknown:
@@ -28,10 +28,7 @@ def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Map
 
 
 def text(settings: Mapping[str, Any], name: str) -> str | None:
-    """Return the value of a text setting, or ``None`` if the setting is missing.
-
-    Raise ``ConfigurationError`` if the value is empty or not text.
-    """
+    """Return ``None`` without the setting. Raise ``ConfigurationError`` if the value is empty or not text."""
     found = settings.get(name)
     if found is None:
         return None
@@ -41,9 +38,7 @@ def text(settings: Mapping[str, Any], name: str) -> str | None:
 
 
 def one_of(settings: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str) -> str:
-    """Return the value of a setting that must be one of the allowed words. Raise ``ConfigurationError`` for any other
-    value.
-    """
+    """Raise ``ConfigurationError`` for any other value."""
     found = text(settings, name) or default
     if found not in allowed:
         raise ConfigurationError(f"agent.{name} is {found!r}; it must be one of {', '.join(allowed)}")
@@ -51,10 +46,7 @@ def one_of(settings: Mapping[str, Any], name: str, allowed: tuple[str, ...], def
 
 
 def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return the value of a setting that is a list of strings; empty if the setting is missing.
-
-    Raise ``ConfigurationError`` if the value is invalid.
-    """
+    """Return an empty tuple without the setting. Raise ``ConfigurationError`` if it is not a list of strings."""
     found = settings.get(name, [])
     if not isinstance(found, list) or not all(isinstance(word, str) and word for word in found):
         raise ConfigurationError(f"agent.{name} must be a list of strings")
@@ -62,27 +54,22 @@ def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def account(provider: str, *, key: str | None = None, place: str | None = None) -> str:
-    """Return a name for an account with a provider, based on the key, else the login folder, else only the provider's
-    name.
-
-    Equal keys give equal names, and the key cannot be recovered from the name.
-    """
+    """Name an account by its key, else its login folder, else its provider. Equal keys give equal names; the key cannot
+    be recovered."""
     if key:
         return f"{provider}:key-{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()[:12]}"
     return f"{provider}:{place}" if place else provider
 
 
 def model(own: str | None, brief: Brief, *, wins: bool) -> str | None:
-    """Return the model of a turn: the agent's own if it ``wins``, else the model in the settings, else the agent's
-    own.
-    """
+    """Return the agent's own model if it ``wins``, else that of the settings, else the agent's own."""
     if wins and own:
         return own
     return brief.model if brief.model_chosen and brief.model else own
 
 
 def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    """Return the value of a setting that must be true or false. Raise ``ConfigurationError`` for any other value."""
+    """Raise ``ConfigurationError`` for any value but true and false."""
     found = settings.get(name, default)
     if not isinstance(found, bool):
         raise ConfigurationError(f"agent.{name} must be true or false")
@@ -91,7 +78,7 @@ def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings(ABC):
-    """Settings that every client has: its program and its model. ``own`` reads the settings of one client kind."""
+    """Program and model, which every client has. ``own`` reads the settings of one client kind."""
 
     kind: ClassVar[str]
     program: str = ""
@@ -100,14 +87,13 @@ class ClientSettings(ABC):
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the client settings that a mapping contains. Raise ``ConfigurationError`` if a setting is invalid."""
+        """Raise ``ConfigurationError`` if a setting is invalid."""
         known = checked(cls.kind, settings, (each.name for each in fields(cls) if each.name != "model_wins"))
         program = text(known, "program") or cls().program
         return cls(program=program, model=text(known, "model"), **cls.own(known))
 
     @classmethod
     def own(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the settings that only this client kind has."""
         return {}
 
 
@@ -115,7 +101,7 @@ Chosen = TypeVar("Chosen", bound=ClientSettings)
 
 
 class ClientAgent(Agent, Generic[Chosen]):
-    """Agent that runs a third-party client. Most of these clients accept messages while they work."""
+    """Agent that runs a third-party client. Most clients accept messages while they work."""
 
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
     settings_class: type[Chosen]
@@ -131,11 +117,10 @@ class ClientAgent(Agent, Generic[Chosen]):
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> Self:
-        """Return the agent for ``agent: {kind: KIND, ...}``; ``settings_class`` defines the setting names."""
+        """``settings_class`` defines the setting names."""
         return cls(cls.settings_class.read(settings))
 
     def problem(self) -> str | None:
-        """Return the reason why the client cannot be started, or ``None``."""
         if shutil.which(self.settings.program) is None:
             return f"the agent's program {self.settings.program!r} is not installed or not executable"
         return None

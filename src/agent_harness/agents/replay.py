@@ -53,9 +53,7 @@ NAME = "session-{session}.cassette.jsonl"
 
 @dataclass(slots=True)
 class TreeStep:
-    """One step of a turn's file changes: the files with their new content. With a message, the step is also a
-    commit.
-    """
+    """Files with their new content. With a message, the step is also a commit."""
 
     files: list[dict[str, Any]]
     message: str | None = None
@@ -63,8 +61,6 @@ class TreeStep:
 
 @dataclass(slots=True)
 class Recorded:
-    """One turn in a recording of an agent."""
-
     events: list[tuple[float, Event]] = field(default_factory=list)
     changes: list[TreeStep] = field(default_factory=list)
     ended: str | None = None  # reason of the turn's end; None if the recording was cut off
@@ -73,10 +69,7 @@ class Recorded:
 
 
 def find(path: Path, session: int) -> Path:
-    """Return the cassette at ``path``. If ``path`` is a folder, return this session's cassette in the folder.
-
-    Raise ``ConfigurationError`` if the cassette does not exist.
-    """
+    """In a folder, return this session's cassette. Raise ``ConfigurationError`` if it does not exist."""
     found = path / NAME.format(session=session) if path.is_dir() else path
     if not found.is_file():
         kept = sorted(one.name for one in path.glob("*.cassette.jsonl"))[:5] if path.is_dir() else []
@@ -86,10 +79,7 @@ def find(path: Path, session: int) -> Path:
 
 
 def read(path: Path) -> list[Recorded]:
-    """Return the turns of a cassette in order.
-
-    Raise ``ConfigurationError`` if the file is not a cassette, or if a later version wrote it.
-    """
+    """Raise ``ConfigurationError`` if the file is not a cassette, or if a later version wrote it."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             return _turns(filter(None, map(object_of_line, lines)), path)  # without lines torn by a crash
@@ -156,15 +146,11 @@ def _seconds(value: object) -> float:
 FILE_LIMIT_BYTES = 1_000_000
 TURN_LIMIT_BYTES = 8_000_000
 _FILE, _PROGRAM, _LINK = "100644", "100755", "120000"
-_MODES = (_FILE, _PROGRAM, _LINK)
 
 
 def steps(git: Git, before: str, after: str, head_before: str | None, head_after: str | None) -> list[dict[str, Any]]:
-    """Return records of the changes between two trees, commit by commit if the agent only added commits.
-
-    ``before`` and ``after`` are commits or trees of the work tree. The last record contains the uncommitted changes.
-    Files that exceed the size limits are listed without content.
-    """
+    """Record the changes between two commits or trees, commit by commit if the agent only added commits. The last
+    record has the uncommitted changes. Files over the size limits are listed without content."""
     room = _Room(TURN_LIMIT_BYTES)
     found: list[dict[str, Any]] = []
     base = before
@@ -178,11 +164,8 @@ def steps(git: Git, before: str, after: str, head_before: str | None, head_after
 
 
 def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> list[str]:
-    """Apply the file changes of a recorded step. If the step has a message, commit the changes.
-
-    Return the paths without recorded content. Raise ``UnsafeTree`` for a path outside the project, in git's own folder
-    or behind a symbolic link.
-    """
+    """Apply a step, and commit it if it has a message. Return the paths without recorded content. Raise ``UnsafeTree``
+    for a path outside the project, in git's own folder or behind a symbolic link."""
     known = [one for one in files if isinstance(one.get("path"), str)]
     paths = [_checked(git, str(one["path"])) for one in known]
     missing = []
@@ -200,9 +183,7 @@ def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> 
 
 
 def foreign(git: Git, turn: Recorded) -> list[str]:
-    """Return the files that the first turn changes and that have other content now than at the start of the
-    recording.
-    """
+    """Return the files of the first turn that differ from those at the start of the recording."""
     before: dict[str, object] = {}
     for step in turn.changes:
         for one in step.files:
@@ -228,7 +209,7 @@ class _Room:
 
 
 def _own_commits(git: Git, before: str | None, after: str | None) -> list[tuple[str, str]]:
-    """Return the commits that were added since ``before``, oldest first. If the history was rewritten, return none."""
+    """Return the commits since ``before``, oldest first; none if the history was rewritten."""
     if after is None or after == before or (before and not git.ancestor(before, after)):
         return []
     words = ("rev-list", "--first-parent", "--reverse", after, *([f"^{before}"] if before else []))
@@ -245,7 +226,7 @@ def _file(objects: Objects, before: TreeEntry, entry: TreeEntry, path: bytes, ro
     record: dict[str, Any] = {"path": os.fsdecode(path), **was}
     if entry == ABSENT:
         return {**record, "gone": True}
-    if entry.mode not in _MODES:
+    if entry.mode not in (_FILE, _PROGRAM, _LINK):
         return {**record, "left_out": "a repository of its own"}
     if not room.holds(objects.size(entry.oid) or 0):
         return {**record, "mode": entry.mode, "left_out": "too large"}
@@ -318,9 +299,7 @@ _NO_WAIT_SECONDS = 0.001
 
 
 class ReplayAgent(Agent):
-    """Agent that replays the cassette at ``path``. If ``path`` is a folder, the agent replays the session's
-    cassette.
-    """
+    """Agent that replays the cassette at ``path``, or the session's cassette in a folder."""
 
     name = "replay"
     capabilities = Capabilities(usage=True)
@@ -331,7 +310,7 @@ class ReplayAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "ReplayAgent":
-        """Return the agent for ``replay:FILE``, relative to the current folder."""
+        """The path is relative to the current folder."""
         return cls(Path(text).absolute())
 
     @classmethod
@@ -346,18 +325,15 @@ class ReplayAgent(Agent):
         return cls((root or Path.cwd()) / file, pace)
 
     def problem(self) -> str | None:
-        """Return a message if the recording is missing, or ``None``."""
         return None if self.path.exists() else f"there is no recording at {self.path}"
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return an error if the folder's files differ from those at the start of the recording, or ``None``."""
+        """Return an error if the folder's files differ from those at the start of the recording."""
         return _other_base(place, read(self.path)) if self.path.is_file() else None
 
     def start(self, brief: Brief) -> Turn:
-        """Replay the recorded turn of this round. Raise ``ConfigurationError`` if it does not exist.
-
-        Raise ``UnsafeTree`` if the session would start with files that differ from the recording.
-        """
+        """Raise ``ConfigurationError`` if this round was not recorded, ``UnsafeTree`` if a session's files differ at
+        its start."""
         turns = read(find(self.path, brief.session))
         if brief.round == 0 and (refusal := _other_base(brief.cwd, turns)):
             raise refusal
@@ -382,7 +358,7 @@ def _other_base(place: Path, turns: Sequence[Recorded]) -> HarnessError | None:
 
 
 class ReplayTurn(Turn):
-    """One replayed turn, which runs inside this process. Files change before the turn's last event."""
+    """One replayed turn, in this process. Files change before the turn's last event."""
 
     def __init__(self, brief: Brief, recorded: Recorded, *, recorded_pace: bool) -> None:
         self._brief = brief
@@ -394,13 +370,10 @@ class ReplayTurn(Turn):
 
     @property
     def ended(self) -> bool:
-        """True once the turn's ``Finished`` event was returned."""
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next recorded event, immediately or at its recorded time; ``None`` after the timeout or at the
-        end.
-        """
+        """Return the next event, immediately or at its recorded time; ``None`` after the timeout or at the end."""
         if self._ended or not self._due(timeout_seconds):
             return None
         event = (
@@ -419,7 +392,7 @@ class ReplayTurn(Turn):
         return event
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the turn without making its remaining file changes."""
+        """End the turn without its remaining file changes."""
         if not self._ended:
             self._changes.clear()
             self._events = deque([(0.0, Finished(ok=False, message="stopped"))])
@@ -433,7 +406,7 @@ class ReplayTurn(Turn):
         return wait <= timeout_seconds
 
     def _change_files(self) -> tuple[str, bool] | None:
-        """Apply the turn's file changes. Return the first problem, and True if this problem makes the turn fail."""
+        """Return the first problem, and True if this problem makes the turn fail."""
         git = Git(self._brief.cwd)
         while self._changes:
             step = self._changes.popleft()

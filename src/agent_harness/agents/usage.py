@@ -24,7 +24,6 @@ class Price:
     output_usd: float
 
     def of(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the cost of these tokens in US dollars."""
         return (input_tokens * self.input_usd + output_tokens * self.output_usd) / _MILLION
 
 
@@ -85,11 +84,8 @@ more.
 
 
 def price(model: str | None, usage: Usage) -> float | None:
-    """Return the cost of a model call in US dollars; ``None`` if the cost is unknown.
-
-    The agent's own number is preferred, then the fixed price, then the price list. ``model`` is the requested model; if
-    the agent reports the model that answered, the price of that model is used.
-    """
+    """Return ``None`` if the cost is unknown. The agent's own number is preferred, then the fixed price, then the price
+    list. A reported model takes precedence over the requested ``model``."""
     if usage.cost_usd is not None:
         return usage.cost_usd
     name = usage.model or model or ""
@@ -101,14 +97,12 @@ def price(model: str | None, usage: Usage) -> float | None:
 
 
 def is_assumed(model: str) -> bool:
-    """Return True if ``ASSUMED`` gives the price of this model's calls when the client does not report their cost."""
+    """Return True if ``ASSUMED`` gives the price when the client does not report a cost."""
     return model not in PRICES and _family(model) is not None and _listed(model, Usage()) is None
 
 
 def _family(model: str) -> Price | None:
-    """Return the price of a model's family. In the model's name, a provider at the start and a date at the end are
-    ignored.
-    """
+    """Ignore a provider at the start of the model's name and a date at its end."""
     for begin in sorted(ASSUMED, key=len, reverse=True):
         rest = model.partition(begin)[2] if begin in model else None
         if rest is not None and rest[:1] in ("", "-", "@", ":", "["):
@@ -117,9 +111,7 @@ def _family(model: str) -> Price | None:
 
 
 def _assumed(model: str, usage: Usage) -> float | None:
-    """Return the cost of a call by ``ASSUMED``, at the family's most expensive terms; ``None`` if the model is
-    unknown.
-    """
+    """Return the cost by ``ASSUMED``, at the family's most expensive terms; ``None`` if the model is unknown."""
     known = _family(model)
     if known is None:
         return None
@@ -131,10 +123,8 @@ def _assumed(model: str, usage: Usage) -> float | None:
 
 
 def _listed(model: str, usage: Usage) -> float | None:
-    """Return the cost of a call by the genai-prices list, in which input tokens include cache reads and writes.
-
-    ``PROVIDER/MODEL`` and ``PROVIDER:MODEL`` also select the provider. Return ``None`` if the list has no price.
-    """
+    """Return the cost by the genai-prices list, in which input tokens include cache reads and writes.
+    ``PROVIDER/MODEL`` and ``PROVIDER:MODEL`` also select the provider."""
     try:
         import genai_prices
     except ImportError:  # the extra is not installed
@@ -155,8 +145,6 @@ def _listed(model: str, usage: Usage) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Sum of the model calls of a turn, a session or a feature."""
-
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
@@ -179,18 +167,16 @@ class Totals:
 
     @property
     def cost_usd(self) -> float | None:
-        """Cost in US dollars; ``None`` if a call has no known price; 0.0 if no call was reported."""
+        """``None`` if a call has no known price; 0.0 if no call was reported."""
         return None if self.unpriced_calls else self.priced_usd
 
     def budget_usd(self) -> float:
-        """Return the cost in US dollars that is compared with a budget. Calls without a known price cost
-        ``SAMPLE_PRICE``.
-        """
+        """Cost that is compared with a budget. Calls without a known price cost ``SAMPLE_PRICE``."""
         return self.priced_usd + SAMPLE_PRICE.of(self.unpriced_input_tokens, self.unpriced_output_tokens)
 
 
 def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
-    """Return the totals after adding one more model call, or the cost that the agent reports for its last calls."""
+    """Add one more model call, or the cost that the agent reports for its last calls."""
     if usage.told_usd is not None:
         return _settled(totals, usage.told_usd)
     cost = price(model, usage)
@@ -211,9 +197,7 @@ def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
 
 
 def _settled(totals: Totals, told_usd: float) -> Totals:
-    """Return the totals after a cost report of the agent. The report replaces the cost that was computed since the last
-    report.
-    """
+    """Replace the cost that was computed since the last report by the reported cost."""
     cost = totals.settled_usd + told_usd
     return replace(
         totals,
@@ -226,19 +210,17 @@ def _settled(totals: Totals, told_usd: float) -> Totals:
 
 
 def merge(first: Totals, second: Totals) -> Totals:
-    """Return the sum of the totals of two turns, of which the second follows the first."""
+    """``second`` follows ``first``."""
     context = second.context_tokens if second.calls else first.context_tokens
     summed = {name: getattr(first, name) + getattr(second, name) for name in Totals.__slots__}
     return replace(Totals(**summed), context_tokens=context)
 
 
 def estimate(*, left: int, proven: Sequence[float | None], spent_usd: float, tried: bool) -> JsonObject:
-    """Return the expected cost of ``left`` open items, based on the costs of the project's ``proven`` items.
-
-    ``per_item_usd`` and ``total_usd`` are the quartiles: half of the proven items lie between them. All other cost in
-    ``spent_usd`` (rejected work, plans, cleanups) is distributed over the proven items. Without a basis, both are
-    ``None`` and ``unknown`` contains the reason. A cost of zero is treated as not reported.
-    """
+    """Return the expected cost of ``left`` open items, from the costs of the ``proven`` items. ``per_item_usd`` and
+    ``total_usd`` are the quartiles. All other cost in ``spent_usd`` (rejected work, plans, cleanups) is distributed
+    over the proven items. Without a basis, both are ``None`` and ``unknown`` contains the reason. A cost of zero counts
+    as not reported."""
     known = sorted(cost for cost in proven if cost)
     answer: JsonObject = {"items_left": left, "items_known": len(known), "items_unknown": len(proven) - len(known)}
     if not known:
@@ -251,7 +233,7 @@ def estimate(*, left: int, proven: Sequence[float | None], spent_usd: float, tri
 
 
 def estimate_line(found: JsonObject, noun: str) -> str:
-    """Return a cost estimate as one line of text; ``noun`` is the word for one item."""
+    """Return one line of text; ``noun`` is the word for one item."""
     left = found["items_left"]
     begin = f"Estimate for {left} open {noun}{'' if left == 1 else 's'}: "
     if found["unknown"]:
@@ -271,9 +253,7 @@ def _quantile(ordered: Sequence[float], part: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedUsage:
-    """Token usage that a client prints in print mode. Members that it does not report are ``None``. Input excludes
-    cached tokens.
-    """
+    """Usage in print mode. Members that the client does not report are ``None``. Input excludes cached tokens."""
 
     total_tokens: int  # input and output
     input_tokens: int | None = None
@@ -285,7 +265,7 @@ class PrintedUsage:
 def printed_usage(
     input_tokens: object, output_tokens: object, cached_tokens: object, cost_usd: object
 ) -> PrintedUsage | None:
-    """Return a usage with these counts; ``None`` if the input count or the output count is invalid."""
+    """Return ``None`` if the input count or the output count is invalid."""
     given, out = token_count(input_tokens), token_count(output_tokens)
     if given is None or out is None:
         return None
@@ -299,7 +279,7 @@ def printed_usage(
 
 
 def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
-    """Yield the JSON objects on those lines of ``text`` that contain ``mark``. The last line comes first."""
+    """Yield the JSON objects on the lines that contain ``mark``, the last line first."""
     end = len(text)
     while (at := text.rfind(mark, 0, end)) >= 0:
         begin, stop = text.rfind("\n", 0, at) + 1, text.find("\n", at)
@@ -310,10 +290,7 @@ def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
 
 
 def object_on(line: str) -> JsonObject | None:
-    """Return the JSON object on a line; ``None`` if there is none.
-
-    If the line is a list, as ``--verbose`` prints it, return the last object in the list.
-    """
+    """Of a list, as ``--verbose`` prints it, return the last object; ``None`` without an object."""
     if not line.lstrip().startswith(("{", "[")):
         return None
     try:

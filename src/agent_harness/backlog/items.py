@@ -16,7 +16,7 @@ MOST_TITLE_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """Part of a list that the import leaves out, with the reason why it is left out."""
+    """Part of a list that the import leaves out, and why."""
 
     what: str
     why: str
@@ -43,7 +43,7 @@ class BacklogItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """Imported list of work items. Item ids are unique within ``scope``, such as a tag or a repository."""
+    """Imported list. Item ids are unique within ``scope``, such as a tag or a repository."""
 
     format: str
     scope: str
@@ -55,7 +55,7 @@ class Backlog:
         return f"{self.format}:{self.scope}#{item_id}"
 
     def as_json(self) -> JsonObject:
-        """Return what the import found in the list, as members of a JSON answer."""
+        """Return the findings of the import as members of a JSON answer."""
         return {
             "format": self.format,
             "scope": self.scope,
@@ -64,15 +64,13 @@ class Backlog:
 
 
 def one_line(text: object, most: int = MOST_TITLE_CHARACTERS) -> str:
-    """Return the text on one line, truncated at a word boundary if it is too long."""
+    """Truncate at a word boundary if the text is too long."""
     line = " ".join(str(text).split())
     return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + "…"
 
 
 def proof_for(item: BacklogItem, command: str | None) -> str | None:
-    """Return the command that proves an item: the item's own, or else the common ``command`` with ``{id}`` replaced by
-    the id.
-    """
+    """Return the item's own command, or else the common ``command`` with ``{id}`` replaced."""
     if item.proof or not command:
         return item.proof
     return command.replace("{id}", re.sub(r"[^\w.-]+", "_", item.id).lstrip(".-") or "_")
@@ -80,17 +78,14 @@ def proof_for(item: BacklogItem, command: str | None) -> str | None:
 
 @dataclass(slots=True)
 class Sorter:
-    """Sorter for the items of one list. It also collects the parts of the list that are left out."""
+    """Sorter for the items of one list, which also collects the parts that are left out."""
 
     left_out: list[LeftOut] = field(default_factory=list)
 
     def sorted(self, found: Sequence[BacklogItem], *, with_done: bool) -> list[BacklogItem]:
-        """Return the open items in order, without unknown dependencies and cycles. With ``with_done``, return all
-        items.
-
-        Each item depends on its parts, and the parts get the item's dependencies. A dependency on a done item is met.
-        The time is linear in items and dependencies.
-        """
+        """Return the open items, or ``with_done`` all, in order and without unknown dependencies and cycles. Each item
+        depends on its parts, which get the item's dependencies. A dependency on a done item is met. The time is linear
+        in items and dependencies."""
         items = self._unique(found)
         gone = {each.what.partition(" ")[0] for each in self.left_out}
         known = {each.id: each for each in items}

@@ -6,7 +6,7 @@ A plan belongs to the phase with its number (``02-01``, ``02.1-01``). A phase wi
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 
@@ -20,12 +20,11 @@ _PLACEHOLDER = re.compile(r"\**(?:TBD|\[[^\]]*\])\**(?:\s*[-:].*)?", re.IGNORECA
 
 
 def is_roadmap(items: Iterable[BacklogItem]) -> bool:
-    """Return True if a checklist contains phases."""
     return any(_PHASE.match(each.title) for each in items)
 
 
 def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[BacklogItem]:
-    """Return the plans of a roadmap, and its phases that have no plans. Placeholders are recorded as left out."""
+    """Return the plans of a roadmap, and its phases without plans. Placeholders are recorded as left out."""
     phases: dict[str, list[BacklogItem]] = {}
     others: list[BacklogItem] = []
     whole: list[tuple[str, BacklogItem]] = []
@@ -45,8 +44,11 @@ def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[Backlo
         else:
             phases[number] = [each]
     first = _waits(text)
+    before = {
+        number: [each.id for wanted in first.get(number, ()) for each in phases.get(wanted, ())] for number in phases
+    }
     kept = [
-        replace(each, needs=tuple(dict.fromkeys((*each.needs, *_of(phases, first.get(number, ()))))))
+        replace(each, needs=tuple(dict.fromkeys((*each.needs, *before[number]))))
         for number, found in phases.items()
         for each in found
     ]
@@ -54,12 +56,8 @@ def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[Backlo
     return sorted(chain(kept, others), key=lambda each: place[each.id])
 
 
-def _of(phases: dict[str, list[BacklogItem]], wanted: Iterable[str]) -> Iterator[str]:
-    return (each.id for number in wanted for each in phases.get(number, ()))
-
-
 def _waits(text: str) -> dict[str, list[str]]:
-    """Return, for each phase, the phases that it depends on according to the text below its heading."""
+    """Return the phases on which each phase depends, by the text below its heading."""
     found: dict[str, list[str]] = {}
     number = ""
     for line in text.splitlines():

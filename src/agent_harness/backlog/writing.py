@@ -22,7 +22,7 @@ _RANKS = {0: "high", 1: "medium", 2: "low"}
 
 
 def write(form: str, name: str, items: Sequence[BacklogItem]) -> str:
-    """Return the text of a task list in this format. ``name`` is the name of the project."""
+    """``name`` is the name of the project."""
     return WRITERS[form](name, items)
 
 
@@ -59,7 +59,7 @@ def _has_lines(command: str) -> bool:
 
 
 def _as_prose(line: str) -> str:
-    """Escape a line of text so that it is not read as an item, heading, fence or proof."""
+    """Escape a line so that it is not read as an item, heading, fence or proof."""
     return _MARKS.sub(r"\\\g<0>", _PROOF_MARK.sub(r"\g<1>\\`", line))
 
 
@@ -69,7 +69,7 @@ def _without_order(title: str) -> str:
 
 
 def _taskmaster(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a Task Master list, which has its own task numbers. The metadata contains the original ids."""
+    """Return a Task Master list with its own task numbers. The metadata contains the original ids."""
     number = {each.id: place for place, each in enumerate(items, 1)}
     tasks = [
         {
@@ -133,7 +133,7 @@ def _prd(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _speckit(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a spec-kit list with ids T001, T002 and so on. Each task depends only on the tasks that its text lists."""
+    """Return a list with ids T001, T002 and so on. Each task depends only on those that its text lists."""
     number = {each.id: f"T{place:03d}" for place, each in enumerate(items, 1)}
     lines = [f"# Tasks: {name}", ""]
     for each in items:
@@ -161,9 +161,7 @@ def _tasklist(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _features(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a feature list. A feature is proven by its test file. An item without a test file gets a new file name and
-    is open.
-    """
+    """Return a feature list. Test files prove its features; an item without one gets a new file name and is open."""
     named = all(each.id.isdecimal() for each in items) and len({int(each.id) for each in items}) == len(items)
     number = {each.id: int(each.id) if named else place for place, each in enumerate(items, 1)}
     known: list[JsonObject] = [{"test_file": each.test_file} for each in items if each.test_file]
@@ -186,9 +184,7 @@ def _features(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _longtask(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a long task with one criterion for each item. The item's command decides the criterion, or else the user
-    decides.
-    """
+    """Return a long task with a criterion for each item, decided by its command or else by the user."""
     criteria: list[JsonObject] = []
     for each in items:
         said = "\n".join([each.title, each.text, *(f"- {step}" for step in each.steps)])

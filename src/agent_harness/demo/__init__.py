@@ -19,7 +19,7 @@ from agent_harness.demo.children import Child, DemoLayout, bundled_script, git, 
 from agent_harness.demo.report import DemoView, Picture, Plain, console_for
 from agent_harness.demo.story import Follow, Story, printable, spoken
 from agent_harness.errors import HarnessError, Interrupted, UsageError
-from agent_harness.kernel import files, terminal
+from agent_harness.kernel import files, journal, terminal
 from agent_harness.protocols.features.api import FeatureList
 from agent_harness.supervision.interruption import handled
 
@@ -77,13 +77,11 @@ _HALF_WRITTEN = "src/shorty/cli.py"
 
 
 def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
-    """Run the demo in a new folder, which is kept; return 0 only if everything ended as promised.
-
-    ``path`` must be missing or empty; without ``path`` the folder is created below the system's temporary folder.
-    ``plain`` prints lines instead of a live view; this is the default if stdout is not a terminal. ``as_json`` prints
-    one object on stdout and the lines on stderr. Raises ``UsageError`` if the folder is in use, and ``ToolMissing`` if
-    git or pytest is missing and cannot be installed. After an error nothing was started and no folder is left.
-    """
+    """Run the demo in a new folder, which is kept; return 0 only if everything ended as promised. ``path`` must be
+    missing or empty; the default is a temporary folder. ``plain`` prints lines instead of a live view; this is the
+    default if stdout is not a terminal. ``as_json`` prints one object on stdout and the lines on stderr. Raise
+    ``UsageError`` if the folder is in use, and ``ToolMissing`` if git or pytest is missing and cannot be installed;
+    then no folder is left."""
     children.require_git()
     place = prepare(path)
     if not children.has_pytest():
@@ -117,7 +115,7 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
 
 @dataclass
 class Performance:
-    """The commands of one demo, run as child processes one after the other and shown in a view."""
+    """Commands of one demo, run as child processes one after the other and shown in a view."""
 
     place: DemoLayout
     view: DemoView
@@ -125,13 +123,13 @@ class Performance:
     killed_exit_code: int | None = None
 
     def __post_init__(self) -> None:
-        self._events = Follow(Path(self.place.state.log("events.jsonl")))
+        self._events = journal.Follower(self.place.state.log("events.jsonl"))
         self._transcript: tuple[int, Follow] | None = None
         self._deadline = time.monotonic() + _LIMIT_SECONDS
         self._half_written_at: float | None = None
 
     def play(self) -> None:
-        """Run all commands of the demo; stop at the first command that fails."""
+        """Run the commands; stop at the first that fails."""
         if self._run("init", "--spec", self.place.spec.name) != 0:
             return
         if self._run("run", "--until-done", kill=True) != -signal.SIGKILL:
@@ -160,7 +158,7 @@ class Performance:
         return child.exit_code
 
     def _watch(self, child: Child) -> None:
-        for event in self._events.records():
+        for event in self._events.news().records:
             self.story.hear(event)
             self.story.titles = self.story.titles or self._titles()
         for line in child.lines():
@@ -169,7 +167,7 @@ class Performance:
         self.view.tick(self.story)
 
     def _titles(self) -> dict[int, str]:
-        """Return the id and description of each feature; empty until the plan exists."""
+        """Return the title of each feature; empty until the plan exists."""
         try:
             found = FeatureList(files.read_json(self.place.state.features)).features
         except (HarnessError, OSError):
@@ -177,7 +175,6 @@ class Performance:
         return {f.id: printable(f.description, 60) for f in found if f.has_id}
 
     def _listen(self) -> None:
-        """Pass the output of the current session's agent to the view."""
         now = self.story.now
         if now and (self._transcript is None or self._transcript[0] != now.number):
             self._transcript = (now.number, Follow(Path(self.place.state.transcript(now.number))))
@@ -186,9 +183,7 @@ class Performance:
                 self.view.agent(line)
 
     def _is_half_way(self) -> bool:
-        """Return True if the agent in the session to be killed has written half of its code, and some time has passed
-        since.
-        """
+        """Return True if the session to be killed has written half of its code, and some time has passed since."""
         now = self.story.now
         if not (now and now.feature_id == promises.KILLED and (self.place.project / _HALF_WRITTEN).exists()):
             return False

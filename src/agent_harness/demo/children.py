@@ -34,8 +34,6 @@ NAME = "shorty"
 
 @dataclass(frozen=True)
 class DemoLayout:
-    """Paths of the files and folders of one demo."""
-
     root: Path
 
     @property
@@ -60,12 +58,11 @@ class DemoLayout:
 
     @property
     def python(self) -> Path:
-        """Folder of the virtual environment that the demo creates if this Python has no pytest."""
+        """Virtual environment that the demo creates if this Python has no pytest."""
         return self.root / "python"
 
     @property
     def state(self) -> FeatureLayout:
-        """Layout of the harness's files in the demo project."""
         return FeatureLayout(self.project)
 
 
@@ -75,7 +72,7 @@ def sample() -> Traversable:
 
 
 def bundled_script() -> str:
-    """Return the scripted agent's whole script: one YAML list, joined from one file for each feature."""
+    """Return one YAML list, joined from one file for each feature."""
     parts = sorted((p for p in (sample() / "script").iterdir() if p.name.endswith(".yaml")), key=lambda p: p.name)
     return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 
@@ -86,24 +83,20 @@ _HAS_PYTEST = "import pytest, sys; sys.exit(pytest.version_tuple < (8, 4))"
 
 
 def require_git() -> None:
-    """Raise ``ToolMissing`` if git is missing."""
     if shutil.which("git") is None:
         raise ToolMissing("git is not installed", hint="install git, then: harness demo")
 
 
 def has_pytest() -> bool:
-    """Return True if the ``python3`` that the demo project will use has pytest 8.4 or newer."""
+    """Return True if the demo project's ``python3`` has pytest 8.4 or newer."""
     env = environment()
     python = shutil.which("python3", path=env["PATH"]) or sys.executable
     return subprocess.run([python, "-c", _HAS_PYTEST], capture_output=True, env=env, check=False).returncode == 0
 
 
 def add_python(place: DemoLayout) -> None:
-    """Create a virtual environment with pytest in the demo's folder; the demo's child processes find it first on PATH.
-
-    pytest is fetched with uv if uv is on PATH, else with pip. If that fails, the folder is removed and ``ToolMissing``
-    is raised.
-    """
+    """Create a virtual environment with pytest in the demo's folder; child processes find it first on PATH. pytest is
+    fetched with uv if uv is on PATH, else with pip. If that fails, remove the folder and raise ``ToolMissing``."""
     python = str(place.python / "bin" / "python")
     if uv := shutil.which("uv"):
         steps = [
@@ -129,9 +122,7 @@ def add_python(place: DemoLayout) -> None:
 
 
 def environment(place: DemoLayout | None = None) -> dict[str, str]:
-    """Return the environment variables of every child process: no harness settings, and a Python with pytest first on
-    PATH.
-    """
+    """Return a child's environment: no harness settings, and a Python with pytest first on PATH."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "GIT_", "PYTEST_"))}
     own = [str(place.python / "bin")] if place is not None and place.python.exists() else []
     kept["PATH"] = os.pathsep.join([*own, str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
@@ -142,7 +133,7 @@ def environment(place: DemoLayout | None = None) -> dict[str, str]:
 
 
 def git(folder: Path, *words: str) -> str:
-    """Return the output of a ``git`` command in ``folder``; raise ``HarnessError`` if the command fails."""
+    """Return the output; raise ``HarnessError`` if the command fails."""
     done = subprocess.run(
         ["git", *words], cwd=folder, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
@@ -153,7 +144,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 class Child:
-    """One running ``harness`` command; its stdout and stderr are read together, line by line, without blocking."""
+    """Running ``harness`` command; stdout and stderr are read together, line by line, without blocking."""
 
     def __init__(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], log: Path) -> None:
         self.arguments = tuple(arguments)
@@ -177,16 +168,14 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code of the command; ``None`` while the command runs, and negative if a signal ended it."""
+        """``None`` while the command runs, and negative if a signal ended it."""
         return self._process.poll()
 
     @property
     def over(self) -> bool:
-        """True if the command has ended and all of its output lines were returned."""
         return self.exit_code is not None and not self._reader.is_alive() and self._lines.empty()
 
     def lines(self) -> list[str]:
-        """Return the output lines since the last call."""
         found = []
         while True:
             try:
@@ -195,12 +184,12 @@ class Child:
                 return found
 
     def kill(self) -> None:
-        """Send SIGKILL to the harness process alone, as the kernel or a user would; do not signal its children."""
+        """Send SIGKILL to the harness process alone, as the kernel or a user would."""
         os.kill(self.pid, signal.SIGKILL)
         self._process.wait()
 
     def end(self) -> None:
-        """End the command with SIGINT, then with stronger signals; the command has exited when this returns."""
+        """Send SIGINT, then stronger signals; the command has exited when this returns."""
         for way, patience in ((signal.SIGINT, _GRACE_SECONDS), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
             if self.exit_code is not None:
                 return

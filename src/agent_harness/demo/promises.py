@@ -24,7 +24,7 @@ _LIMIT_SECONDS = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """One promise of the demo: its text, whether it was kept, and what was observed."""
+    """A promise of the demo, whether it was kept, and what was observed."""
 
     name: str
     kept: bool
@@ -33,7 +33,7 @@ class Promise:
 
 @dataclass(frozen=True, kw_only=True)
 class KilledRun:
-    """A finished demo project, and the exit code of the harness that was killed."""
+    """Finished demo project, and the exit code of the harness that was killed."""
 
     place: DemoLayout
     story: Story
@@ -41,7 +41,7 @@ class KilledRun:
 
 
 def examine(place: DemoLayout, killed_exit_code: int | None) -> list[Promise]:
-    """Return every promise, checked on disk; a promise that cannot be checked counts as not kept."""
+    """Check every promise on disk; one that cannot be checked counts as not kept."""
     story = told(journal.read(place.state.log("events.jsonl")))
     ending = KilledRun(place=place, story=story, killed_exit_code=killed_exit_code)
     return [_judged(name, look, ending) for name, look in _PROMISES]
@@ -131,7 +131,7 @@ def _nothing_runs(ending: KilledRun) -> tuple[bool, str]:
 
 
 def _continued(sessions: list[DemoSession]) -> bool:
-    """Return True if the second session continued the work of the first session and proved it."""
+    """Return True if the second session continued the work of the first one and proved it."""
     return [s.prompt_type for s in sessions[1:]] == ["continuation"] and sessions[1].ending == "proven"
 
 

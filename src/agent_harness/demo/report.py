@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.live import Live
 from rich.padding import Padding
 from rich.panel import Panel
@@ -64,7 +64,6 @@ class DemoView(ABC):
         """Show one line of the agent's output."""
 
     def tick(self, story: Story) -> None:
-        """Update the view after new events."""
         return
 
     def __enter__(self) -> Self:
@@ -77,7 +76,7 @@ class DemoView(ABC):
 
 
 class Plain(DemoView):
-    """View with one line for each event: seconds since the start, source, text."""
+    """One line for each event: seconds since the start, source, text."""
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out
@@ -100,10 +99,8 @@ class Plain(DemoView):
 
 
 class Picture(DemoView):
-    """Live view: the features with their states, the agent's text in the current session, and the harness's decisions.
-
-    The view is as high as the terminal allows. Long lines are cut, and the oldest lines disappear first.
-    """
+    """Live view of the features, the agent's text in the current session, and the harness's decisions, as high as the
+    terminal. Long lines are cut; the oldest lines disappear first."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -137,7 +134,6 @@ class Picture(DemoView):
         self._story = story
 
     def render(self) -> RenderableType:
-        """Return the current content of the live view."""
         features = len(self._story.titles) or 1
         left = self._console.height - features - 8  # the head, six lines of frames, and the cursor's line
         said = max(1, min(left // 3, 7))
@@ -210,8 +206,6 @@ _VERDICTS = {"verified": "true", "rejected": "FALSE", "regression": "BROKE OLDER
 
 @dataclass(frozen=True, kw_only=True)
 class DemoEnding:
-    """Result of one demo: the sessions, the promises, the duration and the costs."""
-
     place: DemoLayout
     story: Story
     promises: list[Promise]
@@ -220,17 +214,14 @@ class DemoEnding:
 
     @classmethod
     def of(cls, place: DemoLayout, promises: list[Promise], seconds: float) -> "DemoEnding":
-        """Return the result of the project in ``place``, with the checked promises."""
         story = told(journal.read(place.state.log("events.jsonl")))
         return cls(place=place, story=story, promises=promises, seconds=seconds, cost_usd=_cost(place))
 
     @property
     def kept(self) -> bool:
-        """True if every promise was kept."""
         return all(promise.kept for promise in self.promises)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the object that ``harness demo --json`` prints."""
         return {
             "ok": self.kept,
             "path": str(self.place.root),
@@ -247,7 +238,6 @@ class DemoEnding:
 
 
 def opening(console: Console, place: DemoLayout) -> None:
-    """Print the introduction of the demo."""
     console.print(Text("harness demo: an agent builds a URL shortener, feature by feature.", style="bold"))
     console.print(Text(SCRIPTED))
     console.print(Text("On the way it lies, stops half-way, breaks an older feature, and its harness is killed."))
@@ -255,7 +245,6 @@ def opening(console: Console, place: DemoLayout) -> None:
 
 
 def interrupted(console: Console, place: DemoLayout) -> None:
-    """Print a message after Ctrl-C, with the folder that is kept."""
     console.print(
         Text(f"\nStopped; every process of the demo has ended. The folder is kept: {place.root}"), soft_wrap=True
     )
@@ -291,13 +280,14 @@ WIDE = 100
 
 
 def _claims(sessions: list[DemoSession], width: int) -> RenderableType:
-    """Return claims and verdicts: a table, or one block of text for each session on a narrow terminal."""
+    """Return a table, or on a narrow terminal one block of text for each session."""
     if width < WIDE:
         lines = [Text("Claims and verdicts", style="italic"), Text()]
         return Group(*lines, *(line for session in sessions for line in _block(session)))
     table = Table(title="Claims and verdicts", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("Session", "Prompt", "Feature", "The agent", "The harness", "Time", "Cost"):
-        table.add_column(name, no_wrap=name != "The harness", overflow="fold", justify=_justify(name))
+        justify: JustifyMethod = "right" if name in ("Session", "Time", "Cost") else "left"
+        table.add_column(name, no_wrap=name != "The harness", overflow="fold", justify=justify)
     for session in sessions:
         for row in _rows(session):
             table.add_row(*row)
@@ -321,7 +311,7 @@ def with_a_real_agent(place: DemoLayout) -> str:
 
 
 def _program() -> str:
-    """Return the command name ``harness``, or its full path if it is not on PATH (after `make`, for example)."""
+    """Return ``harness``, or its full path if it is not on PATH (after `make`, for example)."""
     return "harness" if shutil.which("harness") else shlex.quote(str(Path(sys.executable).with_name("harness")))
 
 
@@ -339,12 +329,8 @@ def _where_to_look(ending: DemoEnding) -> Iterator[tuple[str, str]]:
     yield "", "in an empty folder; YOUR-AGENT is any program that reads its task on stdin and edits the files there"
 
 
-def _justify(name: str) -> Any:
-    return "right" if name in ("Session", "Time", "Cost") else "left"
-
-
 def _rows(session: DemoSession) -> Iterator[tuple[Text, ...]]:
-    """Yield one table row for each claim of a session; yield one row if the session has no claim."""
+    """Yield one row for each claim; one row if the session has no claim."""
     feature = f"#{session.feature_id}" if session.feature_id else ""
     cost = "" if session.cost_usd is None else f"${session.cost_usd:.2f}"
     first = (str(session.number), session.prompt_type, feature)
@@ -380,7 +366,7 @@ def _promises(promises: list[Promise]) -> Table:
 
 
 def _cost(place: DemoLayout) -> float | None:
-    """Return the total of costs.yaml in US dollars; the file is JSON, which is also valid YAML."""
+    """Return the total of costs.yaml in US dollars. The file is JSON, which is also valid YAML."""
     try:
         found = json.loads(Path(place.state.costs).read_text(encoding="utf-8"))["cumulative"]["total_cost_usd"]
     except (OSError, ValueError, LookupError, TypeError):

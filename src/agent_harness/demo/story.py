@@ -1,6 +1,5 @@
-"""Sessions and features of a project, read from its events journal alone; and a reader of growing files."""
+"""Sessions and features of a project, read from its events journal alone; and a reader of the growing transcript."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +11,8 @@ _BLOCK = 1 << 20
 
 
 class Follow:
-    """Reader of a growing file that returns each complete line once; a missing file has no lines.
-
-    A file that became shorter was replaced, and is read again from its beginning.
-    """
+    """Reader of a growing file. A missing file has no lines; one that became shorter was replaced, and is read from its
+    beginning."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -35,18 +32,6 @@ class Follow:
         self._offset += len(whole)
         return whole.decode("utf-8", "replace").splitlines()
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return the new lines that are JSON objects; skip all others."""
-        return [record for record in map(_record, self.lines()) if record is not None]
-
-
-def _record(line: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
 
 _SHOWN_AS = (
     ("[FILE:WRITE] ", "writes "),
@@ -64,7 +49,7 @@ _SHOWN_AS = (
 
 
 def spoken(line: str) -> str | None:
-    """Return a transcript line as the live view shows it; ``None`` for a line that repeats another or only counts."""
+    """Return a transcript line for the live view; ``None`` if it repeats another or only counts."""
     for prefix, shown in _SHOWN_AS:
         if line.startswith(prefix):
             return None if shown is None else shown + line.removeprefix(prefix)
@@ -72,7 +57,7 @@ def spoken(line: str) -> str | None:
 
 
 def printable(text: object, limit: int = 200) -> str:
-    """Return text of the agent or harness as one line, safe to print on a terminal, cut at ``limit`` characters."""
+    """Return one line, safe to print on a terminal, cut at ``limit`` characters."""
     line = one_line(str(text))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
@@ -82,7 +67,7 @@ Record = Mapping[str, Any]
 
 @dataclass(kw_only=True)
 class Claim:
-    """A statement of the agent that its feature is done; ``found`` is the test result that the harness measured."""
+    """The agent's statement that its feature is done; ``found`` is the test result that the harness measured."""
 
     verdict: str = "open"  # open, verified, rejected, regression
     found: str = ""
@@ -90,8 +75,6 @@ class Claim:
 
 @dataclass(kw_only=True)
 class DemoSession:
-    """One session of the agent, as the demo shows it."""
-
     number: int
     prompt_type: str = ""
     feature_id: int | None = None
@@ -104,7 +87,7 @@ class DemoSession:
 
 @dataclass
 class Story:
-    """The sessions in order, and the state of each feature: running, claimed, half done, rolled back or proven."""
+    """Sessions in order, and the state of each feature: running, claimed, half done, rolled back or proven."""
 
     sessions: list[DemoSession] = field(default_factory=list)
     features: dict[int, str] = field(default_factory=dict)
@@ -112,12 +95,11 @@ class Story:
 
     @property
     def now(self) -> DemoSession | None:
-        """The running session, or ``None``."""
         last = self.sessions[-1] if self.sessions else None
         return last if last and last.ending == "running" else None
 
     def hear(self, event: Record) -> None:
-        """Add one event; an event of an unknown type changes nothing."""
+        """Add one event; one of an unknown type changes nothing."""
         step = _STEPS.get(str(event.get("type")))
         number = event.get("session", event.get("session_id"))
         if step and isinstance(number, int):
@@ -137,7 +119,6 @@ class Story:
 
 
 def told(events: Iterable[Record]) -> Story:
-    """Return the sessions and features that these events describe."""
     story = Story()
     for event in events:
         story.hear(event)

@@ -16,11 +16,9 @@ __all__ = ["engine_for"]
 
 
 def engine_for(url: str, git: Git, folder: str, say: Callable[[str], None], refs: str = REFS) -> Engine | None:
-    """Return the engine for a run. For ``local:``, the workers are processes on this machine, and the result is None.
-
-    ``folder`` contains the project's parallel runs. ``refs`` is the ref folder for its jobs on a remote. Raise
-    ``UsageError`` if the address is invalid, and ``ToolMissing`` if the extra ``temporal`` is not installed.
-    """
+    """Return the engine for a run; None for ``local:``, whose workers are processes on this machine. ``folder``
+    contains the project's parallel runs. ``refs`` is the ref folder for its jobs on a remote. Raise ``UsageError`` for
+    an invalid address, and ``ToolMissing`` without the extra ``temporal``."""
     address = address_of(url)
     if address is None:
         return None

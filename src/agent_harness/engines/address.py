@@ -17,14 +17,11 @@ _HINT = "temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME"
 
 @dataclass(frozen=True, kw_only=True)
 class EngineAddress:
-    """Address of a run's server and pools, and the way in which code is exchanged, from the value of ``--engine``.
-
-    ``heartbeat`` is the number of seconds without a heartbeat after which a job is started on another worker. The value
-    must exceed the longest server outage that should not affect jobs (SC-53). ``pool`` may list several pools,
-    separated by commas; if one pool refuses a job, the next pool is asked. ``remote`` is the git remote through which
-    code is exchanged. ``exchange`` is a folder that replaces the remote and has the same path on all machines.
-    ``priority`` (1 first, 5 last) and ``weight`` order the jobs of several projects if there are too few workers.
-    """
+    """Parsed value of ``--engine``. After ``heartbeat`` seconds without a heartbeat, a job is started on another
+    worker; the value must exceed the longest server outage that should not affect jobs (SC-53). ``pool`` may list
+    several pools, separated by commas; if one refuses a job, the next is asked. Code is exchanged through the git
+    remote ``remote``, or through ``exchange``, a folder with the same path on all machines. ``priority`` (1 first, 5
+    last) and ``weight`` order the jobs of several projects if there are too few workers."""
 
     host: str
     port: int
@@ -38,12 +35,11 @@ class EngineAddress:
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Names of the pools, in the order in which they are asked to run a job."""
+        """Pools in the order in which they are asked to run a job."""
         return tuple(self.pool.split(","))
 
     @property
     def target(self) -> str:
-        """Server address as ``HOST:PORT``."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def __str__(self) -> str:
@@ -51,11 +47,8 @@ class EngineAddress:
 
 
 def address_of(url: str) -> EngineAddress | None:
-    """Return the parsed ``--engine`` URL. For ``local:``, the workers are processes on this machine, and the result is
-    None.
-
-    Raise ``UsageError`` if the URL is invalid.
-    """
+    """Return None for ``local:``, whose workers are processes on this machine. Raise ``UsageError`` for an invalid
+    URL."""
     if url in ("local", "local:"):
         return None
     parts = urlsplit(url)
@@ -102,10 +95,7 @@ def address_of(url: str) -> EngineAddress | None:
 
 
 def with_exchange(url: str, folder: str) -> str:
-    """Return the engine URL with the folder from ``--exchange`` added.
-
-    Raise ``UsageError`` if the URL is ``local:`` or invalid.
-    """
+    """Add the folder of ``--exchange``. Raise ``UsageError`` if the URL is ``local:`` or invalid."""
     whole = os.path.abspath(os.path.expanduser(folder))
     found = f"{url}{'&' if '?' in url else '?'}{urlencode({'exchange': whole})}"
     if url in ("local", "local:"):
@@ -115,10 +105,7 @@ def with_exchange(url: str, folder: str) -> str:
 
 
 def with_priority(url: str, priority: int, weight: float) -> str:
-    """Return the engine URL with a project's priority and weight added. Values that the URL already contains are kept.
-
-    Raise ``UsageError`` if the URL is invalid.
-    """
+    """Add a project's priority and weight, unless the URL contains them. Raise ``UsageError`` for an invalid URL."""
     if address_of(url) is None:
         return url
     said = dict(parse_qsl(urlsplit(url).query))

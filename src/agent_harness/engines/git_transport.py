@@ -42,21 +42,19 @@ _PATH = re.compile(r"(?!/)(?:(?!\.\.?(?:/|$))[^/\0]+(?:/|$))+")
 
 
 class JobRefused(Refused):
-    """Error that the workers refuse to execute this job."""
+    """The workers refuse to execute this job."""
 
     code = "order_refused"
 
 
 class RemoteAway(HarnessError):
-    """Error that the remote could not be reached or rejected a push. A later attempt can succeed."""
+    """The remote could not be reached or rejected a push. A later attempt can succeed."""
 
     code = "remote_away"
 
 
 def refs_of(head: Mapping[str, object]) -> str:
-    """Return the folder of remote refs for bundles, as a message names it. Raise ``JobRefused`` if the name is
-    invalid.
-    """
+    """Return the remote's ref folder for bundles that a message names. Raise ``JobRefused`` if the name is invalid."""
     found = head.get("refs", REFS)
     if not isinstance(found, str) or not re.fullmatch(REFS_PATTERN, found):
         raise JobRefused(f"{found!r} is not a ref folder for jobs")
@@ -65,7 +63,7 @@ def refs_of(head: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Bundles:
-    """Jobs and results of one project, and their exchange between a local repository and the remote."""
+    """Jobs and results of one project, exchanged between a local repository and the remote."""
 
     git: Git
     remote: str  # a name of the repository's own settings, or a URL
@@ -82,10 +80,8 @@ class Bundles:
     # ---- at home
 
     def send(self, job: Job) -> JsonObject:
-        """Push a job unless the remote already has it. Return the job's ``ref`` and the ``sha`` of its commit.
-
-        Repeated calls are safe.
-        """
+        """Push a job unless the remote has it. Return its ``ref`` and the ``sha`` of its commit. May be called
+        again."""
         ref = f"{JOBS}/{self.project}/{job.id}"
         sha = self.git.commit_of(ref)
         if sha is None:
@@ -113,11 +109,8 @@ class Bundles:
         return self.git.commit_tree(_tree(self.git, contents), [*dict.fromkeys(parents)], f"Job {job.id}")
 
     def receive(self, job: Job, head: Mapping[str, object], folder: str) -> None:
-        """Fetch the result that the engine accepted, and store it like a result from this machine.
-
-        The result's candidate and rescues become refs of the project. ``result.json`` is written last. Raise
-        ``UnsafeTree`` if the result is invalid.
-        """
+        """Fetch and store the accepted result. Its candidate and rescues become refs of the project; ``result.json`` is
+        written last. Raise ``UnsafeTree`` if the result is invalid."""
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{RESULTS}/{self.project}/{job.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
             raise UnsafeTree(f"the result of {job.id} refers to {ref!r}, which belongs to another job")
@@ -161,12 +154,9 @@ class Bundles:
     def collect(
         self, count: Callable[[str, str, float], None], at_work: frozenset[str] = frozenset(), only: str = ""
     ) -> list[str]:
-        """Fetch the refs of jobs that are not running, delete these refs on the remote, and return the new rescue refs.
-
-        Work that is not counted yet (late results, saved work) becomes a rescue. Before the deletion, ``count`` is
-        called with the job, the try and its cost in US dollars. ``count`` may be called more than once for the same
-        try.
-        """
+        """Fetch the refs of jobs that are not running, delete them on the remote, and return the new rescue refs. Work
+        that is not counted yet (late results, saved work) becomes a rescue. Before the deletion, ``count`` is called
+        with the job, the try and its cost in US dollars, perhaps more than once for the same try."""
         mine = f"{RESULTS}/{self.project}/"
         found: list[str] = []
         known = self.remote_refs(f"{mine}{only}*") | self.remote_refs(f"{JOBS}/{self.project}/{only}*")
@@ -191,10 +181,8 @@ class Bundles:
         return found
 
     def _new_in(self, ref: str, sha: str) -> tuple[list[str], float]:
-        """Return the commits in a bundle that contain work, and the known cost of the try in US dollars.
-
-        If the bundle's own commit is a snapshot of files, it is the work. Otherwise, the bundle's parents are the work.
-        """
+        """Return the commits with work in a bundle, and the try's known cost in US dollars. If the bundle's own commit
+        is a snapshot of files, it is the work; otherwise, its parents are."""
         if _order_of_saving(ref)[0]:
             return [sha], 0.0
         told = _object(_contents(self.git, sha).get(RESULT, b""))
@@ -202,9 +190,7 @@ class Bundles:
         return [each for each in self._behind(sha) if each != told.get("base")], spent
 
     def remote_refs(self, pattern: str) -> dict[str, str]:
-        """Return the refs of the remote that match the pattern, with their commits. Raise ``RemoteAway`` if the remote
-        fails.
-        """
+        """Return matching refs of the remote with their commits. Raise ``RemoteAway`` if the remote fails."""
         try:
             given = self._served_by("upload-pack")
             there = self._there(pattern)
@@ -214,7 +200,7 @@ class Bundles:
             raise RemoteAway(f"{self.remote}: {error.message}", hint=f"git ls-remote {self.remote}") from None
 
     def _served_by(self, program: str) -> str | None:
-        """Return the git server command for an exchange folder. For any other remote, return None."""
+        """Return the git server command for an exchange folder; None for any other remote."""
         if not exchange.is_exchange(self.remote, self.project):
             return None
         try:
@@ -224,7 +210,7 @@ class Bundles:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Raise ``RemoteAway`` if a call in the ``with`` block raises ``TimedOut``."""
+        """Raise ``RemoteAway`` for a ``TimedOut`` in the ``with`` block."""
         try:
             yield
         except TimedOut as error:
@@ -241,7 +227,7 @@ class Bundles:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}{more}", hint=f"git push {self.remote} {there[0]}")
 
     def _fetch_existing(self, ref: str) -> None:
-        """Fetch a ref from the remote. Raise ``UnsafeTree`` if the remote can be reached but does not have the ref."""
+        """Raise ``UnsafeTree`` if the remote can be reached but does not have the ref."""
         try:
             self._fetch(f"+{ref}:{ref}")
         except RemoteAway:
@@ -261,10 +247,8 @@ class Bundles:
     # ---- on the workers' side
 
     def take(self, head: Mapping[str, object], folder: str, workspace: str) -> Job:
-        """Fetch a job into ``folder``, and return the job with local paths, ready to be executed in ``workspace``.
-
-        Raise ``JobRefused`` if the job differs from the job that was announced.
-        """
+        """Fetch a job into ``folder``, and return it with local paths, ready to be executed in ``workspace``. Raise
+        ``JobRefused`` if it differs from the job that was announced."""
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{JOBS}/{self.project}/"):
             raise JobRefused(f"{ref!r} is not a job ref")
@@ -307,7 +291,7 @@ class Bundles:
             raise JobRefused(f"{job.id} belongs to the project {job.project!r}")
 
     def saved(self, job_id: str) -> str | None:
-        """Return the commit with the work that an earlier try saved last, or None if there is none."""
+        """Return the commit that an earlier try saved last, or None."""
         refs = self.remote_refs(f"{RESULTS}/{self.project}/{job_id}/*")
         kept = [ref for ref in refs if ".saved-" in ref or ".left-" in ref]
         if not kept:
@@ -317,13 +301,13 @@ class Bundles:
         return self.git.commit_of(last)
 
     def save(self, job_id: str, attempt: int, kind: str, number: int, commit: str, *, spent: float = 0.0) -> str:
-        """Push unfinished work and the cost of the try in US dollars, and return the ref of the work."""
+        """Push unfinished work and the cost of the try in US dollars; return the ref of the work."""
         ref = f"{RESULTS}/{self.project}/{job_id}/{attempt}.{kind}-{number}"
         self._push(f"{commit}:{ref}", *self._account(job_id, attempt, spent))
         return ref
 
     def _account(self, job_id: str, attempt: int, spent: float) -> list[str]:
-        """Return the refspec that pushes the cost of a try, as a list. If there was no cost, the list is empty."""
+        """Return the refspec that pushes the cost of a try, in a list; empty without cost."""
         if spent <= 0.0:
             return []
         tree = _tree(self.git, {RESULT: jsontext.spaced({"id": job_id, "cost_usd": spent}).encode()})
@@ -331,10 +315,8 @@ class Bundles:
         return [f"+{sha}:{RESULTS}/{self.project}/{job_id}/{attempt}.spent"]
 
     def leave(self, job_id: str, attempt: int, commits: Sequence[str], spent: float = 0.0) -> list[str]:
-        """Push the work and cost of a try that has no result, and return the new refs.
-
-        Work that the remote already has is skipped, so that repeated calls are safe.
-        """
+        """Push work and cost of a try without a result; return the new refs. Work that the remote has is skipped, so
+        repeated calls are safe."""
         mine = f"{RESULTS}/{self.project}/{job_id}/{attempt}"
         there = self.remote_refs(f"{mine}*")
         if mine in there:
@@ -349,11 +331,9 @@ class Bundles:
         ]
 
     def answer(self, job: Job, attempt: int, folder: str, began: datetime) -> JsonObject:
-        """Push the result in ``folder`` with all its commits, and return the message that announces the result.
-
-        The result includes rate limits noted since ``began``, the start of the try. Logs are included up to the total
-        size that the receiver accepts; ``left_out`` lists the other logs. Raise ``RemoteAway`` if the push fails.
-        """
+        """Push the result in ``folder`` with all its commits, and return the message that announces it. It includes
+        rate limits noted since ``began``, the start of the try, and logs up to the total size that the receiver
+        accepts; ``left_out`` lists the other logs. Raise ``RemoteAway`` if the push fails."""
         result = files.read_json(os.path.join(folder, RESULT))
         git = self.git
         kept = [str(each) for each in result.pop("rescues", None) or []]
@@ -388,22 +368,18 @@ class Bundles:
 
 
 def _try_of(ref: str) -> str:
-    """Return the try number in a ref that contains a result or a try's cost. For any other ref, return "1"."""
+    """Return the try number in the ref of a result or a try's cost; "1" for any other ref."""
     found = re.fullmatch(r"(\d{1,9})(?:\.spent)?", ref.rpartition("/")[2])
     return found[1] if found else "1"
 
 
 def _order_of_saving(ref: str) -> tuple[int, bool, int]:
-    """Return a sort key for a ref of saved work: the try, True if a killed worker left the work, and the number.
-
-    For any other ref, all three values are zero.
-    """
+    """Sort key for a ref of saved work: the try, True if a killed worker left it, and the number; else zeros."""
     found = re.fullmatch(r"(\d{1,9})\.(saved|left)-(\d{1,9})", ref.rpartition("/")[2])
     return (int(found[1]), found[2] == "left", int(found[3])) if found else (0, False, 0)
 
 
 def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
-    """Write a git tree that contains the given files, and return its object id."""
     below: dict[str, dict[str, bytes]] = {}
     rows: list[bytes] = []
     for path, content in sorted(contents.items()):
@@ -420,10 +396,8 @@ def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
 
 
 def _contents(git: Git, sha: str) -> dict[str, bytes]:
-    """Return the files in a bundle, by path.
-
-    Raise ``UnsafeTree`` if the bundle is too large, or contains symbolic links or unsafe file names.
-    """
+    """Return the files in a bundle, by path. Raise ``UnsafeTree`` if it is too large, or contains symbolic links or
+    unsafe file names."""
     found: dict[str, bytes] = {}
     total = 0
     with git.view(), git.objects() as objects:

@@ -23,21 +23,17 @@ _MEMBERS = ("account", "until", "noted_at", "lifted_at", "attempt", "source", "s
 
 
 def known_here() -> list[JsonObject]:
-    """Return the rate limits that the coordinator sends with a job: limits of API keys and of accounts on other
-    machines.
-    """
+    """Return the limits that the coordinator sends with a job: of API keys and of accounts on other machines."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or "@" in _name(each))
 
 
 def news_of(since: datetime) -> list[JsonObject]:
-    """Return the rate limits that a worker reports: limits of API keys, and all limits noted since ``since``."""
+    """Return the limits that a worker reports: of API keys, and all noted since ``since``."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or _at(each) >= since)
 
 
 def take_in(records: object, host: object, *, of_others: bool) -> None:
-    """Store the rate limits that the machine ``host`` has reported. With ``of_others``, also store the limits of its
-    logins.
-    """
+    """Store the limits that the machine ``host`` has reported; ``of_others`` includes the limits of its logins."""
     here = socket.gethostname()
     for each in records[:MOST] if isinstance(records, list) else ():
         account = _name(each) if isinstance(each, dict) else ""
@@ -54,7 +50,7 @@ def take_in(records: object, host: object, *, of_others: bool) -> None:
 
 
 def _sent(records: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the newest rate-limit records, with secrets masked and only with the members that machines exchange."""
+    """Return the newest records, secrets masked, with only the members that machines exchange."""
     newest = sorted(records, key=_at, reverse=True)[:MOST]
     found = [{name: each[name] for name in _MEMBERS if name in each} for each in newest]
     return [each | ({"said": redact(str(each["said"]))[:_LONGEST]} if "said" in each else {}) for each in found]

@@ -28,8 +28,6 @@ _ROW = ("path", "glob", "weight", "priority", "workers", "budget", "agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One project in the fleet, with its limits."""
-
     path: str
     kind: str
     weight: float = 1.0
@@ -41,8 +39,6 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roster:
-    """Parsed content of fleet.yaml."""
-
     file: str
     agents: int = 8
     day_usd: float | None = None
@@ -53,16 +49,13 @@ class Roster:
 
 
 def usual_file() -> str:
-    """Return the default path of fleet.yaml."""
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return os.path.join(base, "agent-harness", FILE)
 
 
 def read(file: str) -> Roster:
-    """Return the content of fleet.yaml.
-
-    Raise ``NothingEligible`` if the file does not exist, and ``ConfigurationError``, with the line, if it is invalid.
-    """
+    """Raise ``NothingEligible`` if the file does not exist, and ``ConfigurationError``, with the line, if it is
+    invalid."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -145,7 +138,7 @@ def _paths(file: str, row: Any, line: int) -> Iterator[str]:
 
 
 def _problem(path: str, members: Mapping[str, Member]) -> str | None:
-    """Return why this path cannot be a project of the fleet, or None if it can."""
+    """Return why this path cannot be a project of the fleet, or None."""
     if not os.path.isdir(path):
         return "is gone"
     place = root.find(path, pin=False)
@@ -224,7 +217,7 @@ def _accounts(file: str, found: Any) -> dict[str, int]:
 
 
 def change(file: str, path: str, *, add: bool) -> str:
-    """Add a project to fleet.yaml or remove it, and return a sentence that reports the change. Comments are kept."""
+    """Add a project to fleet.yaml or remove it; return a sentence that reports it. Comments are kept."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt")

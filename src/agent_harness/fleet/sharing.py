@@ -16,7 +16,7 @@ QUANTUM_MINUTES = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequest:
-    """Number of agents that one project wants, with the project's limits and past usage."""
+    """Number of agents that one project wants, with its limits and past usage."""
 
     project: str
     wants: int  # agents that would find work, those at work included
@@ -28,16 +28,12 @@ class SlotRequest:
 
     @property
     def count(self) -> int:
-        """Number of agents that the project can use."""
         return min(self.wants, self.most)
 
 
 def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Return the number of agents for each project that gets at least one.
-
-    No agent stays idle while a project may use it. ``rooms`` contains, for each account with a limit, the maximum
-    number of agents over all projects.
-    """
+    """Return the number of agents for each project that gets at least one. No agent stays idle while a project may use
+    it. ``rooms`` has the maximum of each limited account over all projects."""
     classes: dict[int, list[SlotRequest]] = {}
     for request in requests:
         if request.count > 0:
@@ -56,10 +52,8 @@ def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int
 
 
 def _give(agents: int, requests: Sequence[SlotRequest], found: dict[str, int], room: dict[str, int]) -> int:
-    """Assign each agent to the project with the smallest virtual time (start-time fair queueing).
-
-    Return the number of agents that were assigned.
-    """
+    """Assign each agent to the project with the smallest virtual time (start-time fair queueing). Return their
+    number."""
     count = [found.get(request.project, 0) for request in requests]
     heap = [
         ((w.minutes + QUANTUM_MINUTES * count[n]) / w.weight, n) for n, w in enumerate(requests) if count[n] < w.count
@@ -82,23 +76,18 @@ def _give(agents: int, requests: Sequence[SlotRequest], found: dict[str, int], r
 
 
 class FairClock:
-    """Agent-minutes that each project has used. A project that joins late is not compensated for the time before it
-    joined.
-    """
+    """Agent-minutes of each project. A late project is not compensated for the time before it joined."""
 
     def __init__(self, minutes: Mapping[str, float] | None = None) -> None:
         self._minutes = dict(minutes or {})
         self._active: set[str] = set()
 
     def minutes(self, project: str) -> float:
-        """Return the agent-minutes counted for a project."""
         return self._minutes.get(project, 0.0)
 
     def wanting(self, requests: Iterable[tuple[str, float]]) -> None:
-        """Set the projects that want agents now, with their weights.
-
-        A new project starts with at least as many minutes, relative to its weight, as the project that has the fewest.
-        """
+        """Set the projects that want agents now, with their weights. A new project starts with at least as many
+        minutes, relative to its weight, as the project that has the fewest."""
         now = dict(requests)
         there = [self.minutes(each) / now[each] for each in self._active if each in now]
         floor = min(there, default=0.0)
@@ -107,9 +96,8 @@ class FairClock:
         self._active = set(now)
 
     def used(self, project: str, minutes: float) -> None:
-        """Add minutes to the agent-minutes that a project has used."""
         self._minutes[project] = self.minutes(project) + minutes
 
     def as_record(self) -> dict[str, float]:
-        """Return the agent-minutes of all projects as a JSON record, which the next supervisor process reads."""
+        """Return the minutes of all projects for the next supervisor process."""
         return {project: round(minutes, 2) for project, minutes in self._minutes.items()}

@@ -20,10 +20,8 @@ _OPTIONS = ("--worker", "--fallback-worker")
 
 
 def command(member: Member) -> list[str]:
-    """Return the command that runs one slice of a long task.
-
-    The first two agents in the project's row of fleet.yaml are used, or else the task's own agents.
-    """
+    """Return the command for one slice, with the first two agents of the project's row in fleet.yaml, or else the
+    task's own agents."""
     words = [sys.executable, "-P", "-m", "agent_harness.cli.lth", "run", member.path, "--no-wait"]
     for option, spec in zip(_OPTIONS, member.agents, strict=False):
         words += [option, spec]
@@ -31,7 +29,7 @@ def command(member: Member) -> list[str]:
 
 
 def under_way(path: str) -> JsonObject | None:
-    """Return the running slice in the format of a parallel run's snapshot, or None if no slice is running."""
+    """Return the running slice in the format of a parallel run's snapshot, or None."""
     told = next((each for each in now.told(reader_of(KIND, path).home) if each["alive"]), None)
     if told is None:
         return None
@@ -40,15 +38,13 @@ def under_way(path: str) -> JsonObject | None:
 
 
 def stamp(path: str) -> object:
-    """Return a value that changes whenever the task's contract or checkpoint file changes."""
+    """Return a value that changes with the task's contract or checkpoint file."""
     return [files.stamp_of(os.path.join(path, name)) for name in ("task.json", "checkpoint.json")]
 
 
 def due(path: str) -> tuple[str, str, float | None]:
-    """Return the task's state in the words of the fleet, the reason, and the number of seconds until it may change.
-
-    Raise ``HarnessError`` if the task cannot be loaded.
-    """
+    """Return the task's state in the words of the fleet, the reason, and the seconds until it may change. Raise
+    ``HarnessError`` if the task cannot be loaded."""
     from agent_harness.protocols.longtask.api import LongTask
 
     answer, _ = LongTask(path).next()
@@ -59,7 +55,7 @@ def due(path: str) -> tuple[str, str, float | None]:
 
 
 def account(member: Member) -> str:
-    """Return the account of the agent that runs the next slice, or an empty string if it is unknown."""
+    """Return the account of the next slice's agent; empty if it is unknown."""
     from agent_harness.protocols.longtask.run import adapters
 
     try:
@@ -72,9 +68,7 @@ def account(member: Member) -> str:
 
 
 def answer(printed: Sequence[str]) -> JsonObject:
-    """Return the JSON answer in the output lines of ``lth run``, or an empty dictionary if the slice could not
-    start.
-    """
+    """Return the JSON answer in the output of ``lth run``; empty if the slice could not start."""
     if "{" not in printed or "}" not in printed:
         return {}
     first = len(printed) - 1 - [*reversed(printed)].index("{")
@@ -87,7 +81,7 @@ def answer(printed: Sequence[str]) -> JsonObject:
 
 
 def cost_usd(answered: JsonObject) -> float:
-    """Return the cost in US dollars that the agents of a slice reported."""
+    """Return the US dollars that the agents of a slice reported."""
     second = answered.get("fallback")
     used = [each.get("usage") for each in (answered, second) if isinstance(each, dict)]
     return sum(dollars(each.get("costUsd")) or 0.0 for each in used if isinstance(each, dict))

@@ -17,12 +17,12 @@ STATE = "state.json"
 
 
 def folder(*, make: bool = False) -> str | None:
-    """Return the folder with the supervisor's state, or None if it does not exist. With ``make``, create the folder."""
+    """Return the folder with the supervisor's state; None if it does not exist and ``make`` is not set."""
     return trusted_state.of_user("fleet", make=make)
 
 
 def seen() -> JsonObject:
-    """Return the state that the supervisor saved last, or an empty dictionary if there is none."""
+    """Return the state that the supervisor saved last; empty if there is none."""
     there = folder()
     try:
         return files.read_json(os.path.join(there, STATE), exact=False) if there else {}
@@ -31,20 +31,19 @@ def seen() -> JsonObject:
 
 
 def supervisor() -> str | None:
-    """Return a description of the process that supervises the fleet now, or None if there is no such process."""
+    """Return a description of the process that supervises the fleet now, or None."""
     there = folder()
     holder = LockFile(os.path.join(there, "fleet.lock")).holder() if there else None
     return str(holder) if holder else None
 
 
 def is_paused() -> bool:
-    """Return True if the user has paused the fleet."""
     there = folder()
     return bool(there and os.path.lexists(os.path.join(there, "pause")))
 
 
 def run_of(member: Member) -> JsonObject | None:
-    """Return the snapshot of a project's run or of a long task's running slice, or None if there is none."""
+    """Return the snapshot of a project's run or of a long task's running slice, or None."""
     if member.kind == slices.KIND:
         return slices.under_way(member.path)
     path = parallel_of(member.kind, member.path)
@@ -52,10 +51,8 @@ def run_of(member: Member) -> JsonObject | None:
 
 
 def spent_usd(member: Member, run: JsonObject) -> float:
-    """Return the amount that a run has spent so far, in US dollars.
-
-    An agent may have changed the run's snapshot, so the amount comes from the harness's own record outside the project.
-    """
+    """Return what a run has spent so far in US dollars, from the harness's record outside the project: an agent may
+    have changed the snapshot."""
     if member.kind == slices.KIND:
         return snapshot.spent_usd(run)  # read there, too
     home = reader_of(member.kind, member.path).home
@@ -63,7 +60,7 @@ def spent_usd(member: Member, run: JsonObject) -> float:
 
 
 def rows(roster: Roster) -> list[JsonObject]:
-    """Return one status row per project. Projects that need the user come first."""
+    """Return one row per project. Projects that need the user come first."""
     known = seen().get("projects")
     told = known if isinstance(known, dict) else {}
     return sorted((_row(each, told.get(each.path)) for each in roster.members), key=_rank)
@@ -101,7 +98,7 @@ def _rank(row: JsonObject) -> tuple[int, int, str]:
 
 
 def lines(roster: Roster, found: Sequence[JsonObject], most: int = 40) -> list[str]:
-    """Return the fleet's status as text: a summary, then one line for each of at most ``most`` projects."""
+    """Return a summary, then one line for each of at most ``most`` projects."""
     count = {state: sum(row["state"] == state for row in found) for state in _ORDER}
     agents = sum(int(row["agents"]) for row in found)
     spent = sum(float(row["today_usd"]) for row in found)
@@ -128,6 +125,6 @@ def _done(row: JsonObject) -> str:
 
 
 def age() -> str:
-    """Return the local time of the supervisor's last round as a string, or ``never``."""
+    """Return the local time of the supervisor's last round, or ``never``."""
     at = clock.parse(seen().get("at"))
     return clock.local(at) if at else "never"

@@ -61,8 +61,6 @@ _TOLD_TO_END = (130, 143, 129)
 
 @dataclass
 class _Watched:
-    """Supervisor's view of one project."""
-
     member: Member
     state: str = "not looked at"
     why: str = ""
@@ -85,9 +83,7 @@ class _Watched:
 
     @property
     def at_work(self) -> int:
-        """Number of agents that the project uses. If its run has just started, this is the number assigned to the
-        run.
-        """
+        """Number of agents in use; in a run that has just started, the number assigned to it."""
         return max(self.agents, self.given if self.process is not None and not self.agents else 0)
 
 
@@ -95,10 +91,7 @@ class FleetSupervisor:
     """Supervisor of all projects of the fleet, which runs until a signal stops it."""
 
     def __init__(self, read: Callable[[], Roster], say: Callable[[str], None], stop: Stop) -> None:
-        """Create a supervisor. ``read`` returns the current roster.
-
-        Raise ``Refused`` if the state folder cannot be written.
-        """
+        """``read`` returns the current roster. Raise ``Refused`` if the state folder cannot be written."""
         self._read = read
         self._say = say
         self._stop = stop
@@ -114,10 +107,8 @@ class FleetSupervisor:
         self._rooms: dict[str, int] = {}  # of each account that has a limit, its agents at once
 
     def run(self, *, once: bool = False) -> int:
-        """Supervise the fleet until a signal arrives or, with ``once``, for one round. Return 0.
-
-        Raise ``Busy`` if another supervisor is running.
-        """
+        """Supervise until a signal arrives or, with ``once``, for one round. Return 0. Raise ``Busy`` if another
+        supervisor is running."""
         lock = LockFile(os.path.join(self._folder, "fleet.lock"))
         if holder := lock.try_take():
             raise Busy(f"the fleet is already supervised by {holder}", hint="harness fleet status")
@@ -147,7 +138,7 @@ class FleetSupervisor:
     # ---- a round
 
     def tick(self) -> None:
-        """Run one round: read the state of all projects, compute their shares, and then start and scale runs."""
+        """Run one round: read the state of all projects, compute their shares, then start and scale runs."""
         roster = self._read()
         self._agents = roster.agents
         members = {each.path: each for each in roster.members}
@@ -191,10 +182,7 @@ class FleetSupervisor:
         return each.member.priority, self._clock.minutes(each.member.path) / each.member.weight
 
     def _request(self, each: _Watched, roster: Roster, today: dict[str, float], total: float) -> SlotRequest | None:
-        """Return how many agents a project wants, or None if it has no work or its daily budget is used up.
-
-        If the project is over its budget, interrupt its run.
-        """
+        """Return None without work or with a used-up daily budget. Interrupt the run of a project over its budget."""
         spent = today.get(each.member.path, 0.0) + each.spent_live
         over = each.member.day_usd is not None and spent >= each.member.day_usd
         if over or (roster.day_usd is not None and total >= roster.day_usd):
@@ -219,7 +207,7 @@ class FleetSupervisor:
         )
 
     def _account(self, each: _Watched) -> str:
-        """Return the account of a project's agents, or an empty string if no account has a limit."""
+        """Return the account of a project's agents; empty if no account has a limit."""
         if self._rooms and each.account is None:
             each.account = accounts.of_member(each.member)
         return each.account or ""
@@ -229,10 +217,7 @@ class FleetSupervisor:
         return sum(each.at_work for each in at_work if self._account(each) == account)
 
     def _look(self, each: _Watched) -> None:
-        """Update the supervisor's view of a project.
-
-        The snapshot of the project's run is read every round, and its items are read if their file has changed.
-        """
+        """Read the snapshot of a project's run in every round, and its items if their file has changed."""
         self._look_at_run(each)
         stamp = self._stamp(each)
         if stamp == each.stamp and time.monotonic() < each.look_at:
@@ -274,7 +259,7 @@ class FleetSupervisor:
             each.look_at = 0.0
 
     def _look_at_task(self, each: _Watched, *, changed: bool) -> None:
-        """Read the state of a long task, which counts as one item. If the task cannot be loaded, park it."""
+        """Read the state of a long task, which counts as one item. Park it if it cannot be loaded."""
         each.stamp, each.account = self._stamp(each), None
         each.look_at = time.monotonic() + clock.scaled(LOOK_SECONDS)
         try:
@@ -290,10 +275,7 @@ class FleetSupervisor:
             each.state, each.why = state, why
 
     def _counted(self, each: _Watched) -> ProjectView | None:
-        """Read and count a project's items, and return the view of the project.
-
-        If the project cannot be read, park it and return None.
-        """
+        """Count a project's items, and return its view. If it cannot be read, park it and return None."""
         member = each.member
         each.stamp, each.look_at = self._stamp(each), time.monotonic() + clock.scaled(LOOK_SECONDS)
         each.account = None
@@ -309,9 +291,7 @@ class FleetSupervisor:
         return view
 
     def _reap(self, each: _Watched) -> None:
-        """Process the end of a run that this supervisor started: record the cost and set the new state of the
-        project.
-        """
+        """Process the end of a run that this supervisor started: record its cost and the project's new state."""
         process = each.process
         if process is None or process.poll() is None:
             return
@@ -335,7 +315,7 @@ class FleetSupervisor:
         self._died(each, "its run crashed", process.returncode)
 
     def _slice_over(self, each: _Watched, code: int, answer: JsonObject) -> None:
-        """Process the end of a slice. If the slice failed or could not start, delay the next slice."""
+        """Process the end of a slice. If it failed or could not start, delay the next one."""
         if answer.get("decision") == "wait":
             seconds = number_below(answer.get("waitSeconds"), _ANY_SECONDS) or MOST_WAIT_SECONDS
             each.begin_at = time.monotonic() + clock.scaled(seconds)
@@ -351,9 +331,7 @@ class FleetSupervisor:
             each.deaths = []
 
     def _died(self, each: _Watched, what: str, code: int) -> None:
-        """Delay the project's next run after a crash. The delay grows with each crash; after too many crashes, park the
-        project.
-        """
+        """Delay the next run after a crash, longer with each crash; after too many, park the project."""
         now = time.monotonic()
         each.deaths = [at for at in each.deaths if now - at < clock.scaled(HOUR_SECONDS)] + [now]
         if len(each.deaths) >= DEATHS_AN_HOUR:
@@ -377,7 +355,7 @@ class FleetSupervisor:
         return os.path.join(self._folder, "logs", f"{trusted_state.name_of(each.member.path)}.log")
 
     def _begin(self, each: _Watched, roster: Roster, workers: int) -> bool:
-        """Start a run with the given number of agents. Return False if the project's previous run has not ended."""
+        """Start a run with this number of agents. Return False if the previous run has not ended."""
         if each.process is not None:
             return False
         is_slice = each.member.kind == slices.KIND
@@ -395,7 +373,6 @@ class FleetSupervisor:
         return True
 
     def _printed(self, each: _Watched) -> list[str]:
-        """Return the output lines of the run that the project had last."""
         with suppress(OSError, HarnessError):
             return files.read_bytes(self._log(each)).decode("utf-8", "replace").splitlines()
         return []
@@ -410,9 +387,7 @@ class FleetSupervisor:
         return {}
 
     def _scale(self, each: _Watched, workers: int) -> None:
-        """Set the number of agents of a run. If the number is lower than before, slots close when their current attempt
-        ends.
-        """
+        """Set the number of agents of a run. Superfluous slots close when their current attempt ends."""
         if each.member.kind == slices.KIND:
             return  # there is one agent, and it ends with its slice
         if workers == each.given or (each.process is None and each.started is None):
@@ -424,9 +399,7 @@ class FleetSupervisor:
         each.given = workers
 
     def _end_ours(self, each: _Watched) -> None:
-        """Interrupt a run that a supervisor started, in the same way as one Ctrl-C. Each turn ends after its current
-        operation.
-        """
+        """Interrupt a run that a supervisor started, like one Ctrl-C: each turn ends after its current operation."""
         run = status.run_of(each.member)
         shown = Owner.from_record((run or {}).get("owner"))
         if run and run.get("alive") and shown is not None and shown == each.started:

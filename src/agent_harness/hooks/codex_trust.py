@@ -32,23 +32,19 @@ MAX_BYTES = 16 << 20
 
 
 def is_ours(hook: object) -> bool:
-    """Return True if the harness wrote this hook entry of a client."""
     text = hook.get("command") if isinstance(hook, dict) else None
     return isinstance(text, str) and text.rstrip().endswith(MARK)
 
 
 def states(file: str, cwd: str, environ: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the harness's hooks that Codex finds in this file, in the form in which Codex lists them."""
+    """Return the harness's hooks that Codex finds in this file, as Codex lists them."""
     with _server(cwd, environ) as server:
         return _ours(server, file, cwd)
 
 
 def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
-    """Make Codex trust the harness's hooks in this file, and no other hooks. Return True if Codex reports them as
-    trusted.
-
-    Return False if Codex does not read the file, for example because the project itself is not trusted.
-    """
+    """Make Codex trust the harness's hooks in this file, and no others. Return False if Codex does not read the file,
+    for example because the project itself is not trusted."""
     with _server(cwd, environ) as server:
         found = _ours(server, file, cwd)
         wanted = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in found if _needs_trust(hook)}
@@ -60,12 +56,9 @@ def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
 
 
 def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[str, str]) -> list[str]:
-    """Remove Codex's trust entries for these hooks of the file from Codex's settings; return the removed keys.
-
-    A hook is given as (event, index of its group, index in the group). All other bytes of the settings stay. If the
-    settings cannot be edited safely, raise ``Refused`` and change nothing. Source: `[hooks.state."FILE:stop:0:0"]` as
-    written by Codex 0.169.
-    """
+    """Remove Codex's trust entries for these hooks from its settings; return the removed keys. A hook is (event, index
+    of its group, index in the group). All other bytes stay. Raise ``Refused`` and change nothing if the settings cannot
+    be edited safely. Source: `[hooks.state."FILE:stop:0:0"]` as written by Codex 0.169."""
     path = os.path.join(environ.get("CODEX_HOME") or os.path.expanduser("~/.codex"), "config.toml")
     try:
         text = files.read_bytes(path).decode()
@@ -80,7 +73,7 @@ def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[
 
 
 def _noted(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return, by the hook's key, the trust record that Codex has for each hook."""
+    """Return Codex's trust record of each hook, by the hook's key."""
     hooks = settings.get("hooks")
     state = hooks.get("state") if isinstance(hooks, dict) else None
     return state if isinstance(state, dict) else {}
@@ -92,12 +85,12 @@ def _is_of(key: str, file: str, hooks: Collection[tuple[str, int, int]]) -> bool
 
 
 def _label(event: str) -> str:
-    """Return an event name in the form that Codex uses in keys: ``SessionStart`` becomes ``session_start``."""
+    """Return an event name as in Codex's keys: ``SessionStart`` becomes ``session_start``."""
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
 
 
 def _without(text: str, keys: set[str], path: str) -> str:
-    """Return the settings text without the tables of these hooks, and without the outer table if it becomes empty."""
+    """Remove the tables of these hooks, and the outer table if it becomes empty."""
     gone: set[tuple[str, ...]] = {("hooks", "state", key) for key in keys}
     if keys == set(_noted(_toml(text))):
         gone.add(("hooks", "state"))
@@ -185,9 +178,7 @@ def _server(cwd: str, environ: Mapping[str, str]) -> Iterator[_Server]:
 
 
 class _Server:
-    """Short-lived ``codex app-server`` process. It exchanges one JSON message per line, within one time limit for all
-    messages.
-    """
+    """Short-lived ``codex app-server``, with one JSON message per line and one time limit for all messages."""
 
     def __init__(self, cwd: str, environ: Mapping[str, str]) -> None:
         self._deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -207,9 +198,7 @@ class _Server:
             raise ToolMissing(f"codex cannot be started: {error.strerror}", hint="type /hooks in Codex") from None
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Send a request and return its result. Raise ``Refused`` if Codex refuses the request or does not answer in
-        time.
-        """
+        """Raise ``Refused`` if Codex refuses the request or does not answer in time."""
         self._number += 1
         self._send({"id": self._number, "method": method, "params": params})
         while True:
@@ -221,11 +210,9 @@ class _Server:
             return message.get("result")
 
     def tell(self, method: str) -> None:
-        """Send a message that needs no answer."""
         self._send({"method": method})
 
     def end(self) -> None:
-        """End the server and every process that it started."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream:
                 with contextlib.suppress(OSError):

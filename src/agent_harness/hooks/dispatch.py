@@ -52,9 +52,7 @@ def _unproven(layout: TaskListLayout, state: State) -> list[Task]:
 
 
 def _outcomes(ask: Callable[[], int]) -> int:
-    """Return the number of task outcomes that ``ask`` reports. If the log is unreadable, return 0, so that the hook
-    continues.
-    """
+    """Return 0 if the log is unreadable, so that the hook continues."""
     try:
         return ask()
     except (HarnessError, OSError):
@@ -62,7 +60,7 @@ def _outcomes(ask: Callable[[], int]) -> int:
 
 
 def _finished(event: Event, layout: TaskListLayout, made: Decision, state: State) -> Decision:
-    """Remove the marker file of a finished task list, and start a further review if the list asks for it."""
+    """Remove the marker file of a finished list, and start a further review if the list asks for it."""
     _act(event, layout, made)
     again = None
     if "reflect" in made.effects:
@@ -88,9 +86,7 @@ def _session_start(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _other_session(event: Event, state: State) -> dict[str, Any] | None:
-    """Return the session that another client holds; ``None`` if this client, or a program that it started, holds the
-    session.
-    """
+    """Return another client's session; ``None`` if this client, or a program that it started, holds the session."""
     if state.session is None:
         return None
     from agent_harness.kernel import clock
@@ -105,7 +101,7 @@ def _other_session(event: Event, state: State) -> dict[str, Any] | None:
 
 
 def _is_above(pid: object) -> bool:
-    """Return True if the process with this pid started this process, directly or indirectly."""
+    """Return True if that process started this one, directly or indirectly."""
     from agent_harness.kernel import owner
 
     above: int | None = os.getpid()
@@ -144,7 +140,7 @@ def _teammate_idle(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _count(event: Event, layout: TaskListLayout, state: State, key: str, limit: int) -> Count:
-    """Count one hook call of a caller that has no user turns, and return the number of calls."""
+    """Count one call of a caller that has no user turns."""
     from agent_harness.hooks.stop_limit import Stops
 
     made = _as_call(event, state)
@@ -175,15 +171,13 @@ EVENTS = tuple(RULES)
 
 
 def named(text: str) -> str | None:
-    """Return the event that a word names in any client's spelling (``SessionStart``, ``session_start``); ``None`` if
-    unknown.
-    """
+    """Return the event of a word in any client's spelling (``SessionStart``, ``session_start``), or ``None``."""
     plain = text.lower().replace("-", "").replace("_", "")
     return next((name for name in EVENTS if name.replace("-", "") == plain), None)
 
 
 def run(name: str, event: Event) -> HookAnswer:
-    """Return the answer to one hook event; an empty answer if no task list is active."""
+    """Return an empty answer if no task list is active."""
     if event.environ.get("HARNESS_DISABLE"):
         return HookAnswer()
     root = find_root(event)
@@ -204,9 +198,7 @@ def run(name: str, event: Event) -> HookAnswer:
 
 
 def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
-    """Return the answer for a finished list that has no marker. The list's last session may still have reviews to
-    do.
-    """
+    """Answer for a finished list without a marker. Its last session may still have reviews to do."""
     if name != "stop" or not os.path.isfile(layout.reflect):
         return HookAnswer()
     from agent_harness.hooks import final_review
@@ -247,7 +239,7 @@ def _log(name: str, event: Event, layout: TaskListLayout, made: Decision) -> Non
 
 
 def _add_line(path: str, line: str) -> None:
-    """Append a line to a file that the client or the user has named; ignore errors."""
+    """Append to a file that the client or the user has named; ignore errors."""
     from agent_harness.kernel import files
 
     try:
@@ -261,9 +253,7 @@ def _add_line(path: str, line: str) -> None:
 
 
 def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
-    """Record the effects of a decision. If the first report of damage cannot be recorded, the answer becomes
-    ``allow``.
-    """
+    """Record the effects. If the first report of damage cannot be recorded, the answer becomes ``allow``."""
     for effect in made.effects:
         if effect in ("forget", "damage"):
             from agent_harness.hooks.stop_limit import Stops
@@ -282,7 +272,7 @@ def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
 
 
 def _tell_session(event: Event) -> None:
-    """Make the id of this session available to the commands that the session runs later."""
+    """Make the session's id available to the commands that the session runs later."""
     path = event.environ.get("CLAUDE_ENV_FILE")
     if not path or not event.session_id or "\n" in event.session_id or "\0" in event.session_id:
         return
@@ -292,7 +282,7 @@ def _tell_session(event: Event) -> None:
 
 
 def call(name: str) -> int:
-    """Answer the client that started this process, and return the exit status, which is always 0 or 2."""
+    """Answer the client that started this process; return its exit status, always 0 or 2."""
     try:
         event = Event(read(0), os.environ)
         found = run(name, event)
@@ -308,7 +298,7 @@ def call(name: str) -> int:
 
 
 def _write(descriptor: int, content: bytes) -> None:
-    """Write all bytes to the client. If the client no longer reads, ignore the error."""
+    """Ignore the error if the client no longer reads."""
     try:
         while content:
             content = content[os.write(descriptor, content) :]
@@ -317,5 +307,5 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 def call_and_exit(name: str) -> NoReturn:
-    """Answer a hook event as ``call`` does, and exit the process immediately without cleanup."""
+    """Answer as ``call`` does, and exit the process immediately without cleanup."""
     os._exit(call(name))

@@ -30,7 +30,7 @@ MAX_BYTES = 32 << 20
 
 
 class Event:
-    """One hook call: its payload and the environment. A payload member of the wrong type counts as missing."""
+    """Payload and environment of one hook call. A payload member of the wrong type counts as missing."""
 
     __slots__ = ("environ", "payload")
 
@@ -39,17 +39,17 @@ class Event:
         self.environ = environ
 
     def text(self, name: str) -> str:
-        """Return a text member of the payload, without white space at both ends; empty if the member is missing."""
+        """Return the stripped text; empty if the member is missing."""
         found = self.payload.get(name)
         return found.strip() if isinstance(found, str) else ""
 
     def flag(self, name: str) -> bool | None:
-        """Return a Boolean member of the payload; ``None`` if the member is missing or not Boolean."""
+        """Return ``None`` if the member is missing or not Boolean."""
         found = self.payload.get(name)
         return found if isinstance(found, bool) else None
 
     def entries(self, name: str) -> list[Any]:
-        """Return the entries of a list member of the payload; empty if the member is missing."""
+        """Return an empty list if the member is missing."""
         found = self.payload.get(name)
         return found if isinstance(found, list) else []
 
@@ -59,18 +59,16 @@ class Event:
 
     @property
     def worker(self) -> str:
-        """Worker id of this process; empty if there is none."""
+        """Empty if there is no worker id."""
         return self.environ.get("HARNESS_WORKER_ID", "").strip()
 
     def identities(self, *names: str) -> list[str]:
-        """Return the names under which this caller may own a task: its worker id and these payload members, unless they
-        are empty.
-        """
+        """Return the names under which this caller may own a task: its worker id and these members, unless empty."""
         return [each for each in (self.worker, *(self.text(name) for name in names)) if each]
 
 
 def read(descriptor: int) -> dict[str, Any]:
-    """Return the payload on standard input; an empty payload if it is missing, too long, or not a JSON object."""
+    """Return the payload on standard input; empty if it is missing, too long, or not a JSON object."""
     chunks: list[bytes] = []
     room = MAX_BYTES
     try:
@@ -87,11 +85,8 @@ def read(descriptor: int) -> dict[str, Any]:
 
 
 def parse(raw: bytes) -> dict[str, Any]:
-    """Return the JSON object in these bytes; an empty object if the bytes contain anything else.
-
-    Damage that a state file must not have is ignored here, because a client that cuts a text may leave half a
-    character.
-    """
+    """Return an empty object for anything but a JSON object. Damage that a state file must not have is ignored, because
+    a client that cuts a text may leave half a character."""
     try:
         found = jsontext.loads(raw.decode("utf-8", "replace"), exact=False)
     except ValueError:
@@ -100,10 +95,7 @@ def parse(raw: bytes) -> dict[str, Any]:
 
 
 def find_root(event: Event) -> str | None:
-    """Return the folder of the task list that the hook call concerns.
-
-    Return ``None`` if there is none or ``HARNESS_STATE_ROOT`` is wrong.
-    """
+    """Return the task list's folder; ``None`` without one or with a wrong ``HARNESS_STATE_ROOT``."""
     start = event.payload.get("cwd")
     here = start if isinstance(start, str) and start else _working_directory()
     try:
@@ -121,8 +113,6 @@ def _working_directory() -> str | None:
 
 
 class Decision:
-    """One decision about a hook event: its kind, its text, its reason, and the effects to record."""
-
     __slots__ = ("effects", "kind", "text", "why")
 
     def __init__(self, kind: Kind, text: str, why: str, effects: tuple[Effect, ...] = ()) -> None:
@@ -133,27 +123,27 @@ class Decision:
 
 
 def allow(why: str, message: str = "", *effects: Effect) -> Decision:
-    """Return a decision that lets the agent stop. ``message`` is shown to the user."""
+    """Let the agent stop. ``message`` is shown to the user."""
     return Decision("allow", message, why, effects)
 
 
 def block(why: str, reason: str, *effects: Effect) -> Decision:
-    """Return a decision that keeps the agent working. The agent gets ``reason`` as its next instruction."""
+    """Keep the agent working; ``reason`` is its next instruction."""
     return Decision("block", reason, why, effects)
 
 
 def context(text: str, *effects: Effect) -> Decision:
-    """Return a decision that gives the agent a text at the start of its session."""
+    """Give the agent a text at the start of its session."""
     return Decision("context", text, "context", effects)
 
 
 def keep(why: str, text: str) -> Decision:
-    """Return a decision that keeps a teammate agent working."""
+    """Keep a teammate agent working."""
     return Decision("keep", text, why)
 
 
 class HookAnswer:
-    """Answer of a hook: its output, and its exit status, which is 0, or 2 for ``keep``."""
+    """The exit status is 0, or 2 for ``keep``."""
 
     __slots__ = ("code", "err", "out")
 
@@ -164,7 +154,7 @@ class HookAnswer:
 
 
 def answer(made: Decision) -> HookAnswer:
-    """Return the decision as an answer in the client's format."""
+    """Return the decision in the client's format."""
     if made.kind == "keep":
         # A line on stdout as well: clients take "exit 2, no output, no such file" for a hook that is not there.
         return HookAnswer(b"HARNESS\n", f"{made.text}\n".encode("utf-8", "replace"), 2)

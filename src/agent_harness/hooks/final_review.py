@@ -38,11 +38,7 @@ Fix what you find, run the validations of the tasks that you touch, then stop.""
 
 
 def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decision | None:
-    """Return the decision that starts the first review. The review runs in the session that has just finished the task
-    list.
-
-    Return ``None`` if the review cannot be stored.
-    """
+    """Start the first review, in the session that has just finished the list; ``None`` if it cannot be stored."""
     if not event.session_id:
         return None
     armed = {"session": _key(event.session_id), "done": 0, "of": min(looks, MOST), "final": final}
@@ -50,9 +46,7 @@ def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decis
 
 
 def go_on(event: Event, layout: TaskListLayout) -> Decision | None:
-    """Return the decision that starts the next review or ends the session; ``None`` if no review is stored for this
-    session.
-    """
+    """Start the next review or end the session; ``None`` if no review is stored for this session."""
     try:
         armed = files.read_json(layout.reflect, exact=False)
     except (HarnessError, OSError):
@@ -79,10 +73,7 @@ def _step(event: Event, layout: TaskListLayout, armed: dict[str, Any]) -> Decisi
 
 
 def decide(armed: dict[str, Any], request: str) -> Decision:
-    """Return a decision that starts one more review; if no review is left, a decision that lets the agent stop.
-
-    The function has no side effects.
-    """
+    """Start one more review, or let the agent stop if none is left. No side effects."""
     done, of = _count(armed, "done"), _count(armed, "of")
     if done >= of:
         final = armed.get("final")
@@ -117,9 +108,7 @@ def _transcript(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _said(entry: dict[str, Any]) -> str:
-    """Return the text that the user wrote in a transcript entry; empty for a tool result, a note of the client, or a
-    summary.
-    """
+    """Return the user's text in a transcript entry; empty for a tool result, a note of the client, or a summary."""
     message = entry.get("message")
     if entry.get("type") != "user" or not isinstance(message, dict):
         return ""

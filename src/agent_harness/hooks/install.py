@@ -40,8 +40,6 @@ SCRIPTS = {
 
 
 class HookClient:
-    """One client that supports hooks: its name, its events, the path of its hook settings, and its program."""
-
     __slots__ = ("events", "name", "place", "program")
 
     def __init__(self, name: str, program: str, events: tuple[str, ...], place: SettingsPlace) -> None:
@@ -52,14 +50,13 @@ class HookClient:
 
 
 def package_folder() -> str:
-    """Return the folder that contains the ``agent_harness`` package."""
     import agent_harness
 
     return os.path.dirname(os.path.dirname(os.path.realpath(agent_harness.__file__)))
 
 
 def command(script: str) -> str:
-    """Return the shell command of one hook. The command does nothing if its script or its interpreter was deleted."""
+    """Return shell text that does nothing if the script or its interpreter was deleted."""
     if not sys.executable:
         raise Refused("The path of this Python is unknown", hint="harness hooks print")
     path, python = (
@@ -70,7 +67,6 @@ def command(script: str) -> str:
 
 
 def groups(client: HookClient) -> dict[str, JsonObject]:
-    """Return the harness's hook entry for each event of a client."""
     made: dict[str, JsonObject] = {}
     for event in client.events:
         hook = {"type": "command", "command": command(SCRIPTS[event]), "timeout": TIMEOUT_SECONDS}
@@ -86,7 +82,7 @@ CLIENTS: dict[str, HookClient] = {each.name: each for each in (CLAUDE_CODE, CODE
 
 
 def named(name: str) -> HookClient:
-    """Return the client with this name. Raise ``UsageError`` for an unknown name."""
+    """Raise ``UsageError`` for an unknown name."""
     if name not in CLIENTS:
         raise UsageError(
             f"Unknown client {name!r}; known clients: {', '.join(CLIENTS)}",
@@ -100,10 +96,8 @@ KEPT = ".before-agent-harness"
 
 
 def install(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
-    """Register the harness's hooks with a client and return a report.
-
-    Raise ``Refused`` and write nothing if the client's settings file cannot be edited safely.
-    """
+    """Register the hooks and return a report. Raise ``Refused`` and write nothing if the file cannot be edited
+    safely."""
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
@@ -133,12 +127,10 @@ def install(client: str, scope: Scope, project: str, environ: Mapping[str, str])
 
 
 def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
-    """Remove the harness's hooks from a client and restore its settings file byte for byte; return a report.
-
-    If the user has changed the file since the installation, the user's changes stay, and the original copy stays too
-    (``kept``). Files and folders that the harness created are removed if nothing else is in them, as are leftovers of a
-    killed command. Codex's trust in the hooks is removed; if this fails, ``trust_left`` contains the reason.
-    """
+    """Remove the hooks, restore the settings file byte for byte, and return a report. If the user has changed the file
+    since, the user's changes and the original copy stay (``kept``). Otherwise empty files and folders of the harness
+    are removed, as are leftovers of a killed command. Codex's trust in the hooks is removed; if this fails,
+    ``trust_left`` contains the reason."""
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
@@ -170,11 +162,8 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
 def _forget_trust(
     client: HookClient, path: str, text: str | None, environ: Mapping[str, str]
 ) -> tuple[list[str], str | None]:
-    """Remove the client's trust entries for the hooks. Return the removed entries, and the reason if some could not be
-    removed.
-
-    Call this function before the hooks are removed, because the hooks identify the entries.
-    """
+    """Remove the client's trust entries, while the hooks still identify them. Return the removed entries, and the
+    reason if some stay."""
     if client is not CODEX or text is None:
         return [], None
     found = _object(text, path)
@@ -190,9 +179,7 @@ def _forget_trust(
 
 
 def _take_back(client: HookClient, path: str, after: str, original: str | None) -> None:
-    """Write a settings file without the harness's hooks. If ``original`` is given, restore that content byte for
-    byte.
-    """
+    """Write a settings file without the hooks; ``original``, if given, is restored byte for byte."""
     kept = os.path.realpath(path) + KEPT
     if original is not None and after == _round_trip(client, path, original):
         files.replace(path, files.read_bytes(kept))
@@ -205,9 +192,7 @@ def _take_back(client: HookClient, path: str, after: str, original: str | None) 
 
 
 def _round_trip(client: HookClient, path: str, original: str) -> str | None:
-    """Return the settings text that results from adding and then removing the hooks; ``None`` if the original contained
-    hooks.
-    """
+    """Return the text after adding and removing the hooks; ``None`` if the original contained hooks."""
     if _without_ours(original, path, theirs=original) != original:
         return None
     return _without_ours(_with_ours(original, groups(client), path), path, theirs=original)
@@ -234,9 +219,7 @@ def _keep_from_git(path: str, project: str, *, ends: bool = False) -> None:
 
 
 def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if the harness's hooks are registered in a client's settings. Return False if the file is
-    unreadable.
-    """
+    """Return False if the file is unreadable."""
     path = named(client).place(scope, project, environ)
     try:
         text = _read(path)
@@ -246,13 +229,13 @@ def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str
 
 
 def has_traces(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if a client's settings contain the harness's hooks, or if a killed command left files behind."""
+    """Return True if the settings contain the hooks, or if a killed command left files behind."""
     path = named(client).place(scope, project, environ)
     return installed(client, scope, project, environ) or _is_left_over(path)
 
 
 def is_stale(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if the registered hooks differ from the hooks that ``install`` would write now."""
+    """Return True if the registered hooks differ from those that ``install`` would write now."""
     if not installed(client, scope, project, environ):
         return False
     path = named(client).place(scope, project, environ)
@@ -264,7 +247,7 @@ def is_stale(client: str, scope: Scope, project: str, environ: Mapping[str, str]
 
 
 def snippet(client: str) -> str:
-    """Return the JSON that ``install`` would add, so that the user can paste it."""
+    """Return the JSON that ``install`` would add, for the user to paste."""
     return jsontext.dumps({"hooks": {event: [group] for event, group in groups(named(client)).items()}})
 
 
@@ -272,9 +255,7 @@ def snippet(client: str) -> str:
 
 
 def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
-    """Return the settings text with exactly one harness entry per event. If a correct entry exists, its position
-    stays.
-    """
+    """Return the text with exactly one entry per event. A correct entry keeps its position."""
     for event, group in wanted.items():
         found = _object(text, path)
         listed = _events(found, path).get(event, [])
@@ -288,10 +269,8 @@ def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
 
 
 def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *, theirs: str | None = None) -> str:
-    """Return the settings text without the harness's entries. For the events in ``keep``, the first entry stays.
-
-    Empty parents are removed, unless they were in ``theirs``, the file before the first change.
-    """
+    """Return the text without the harness's entries. For the events in ``keep``, the first entry stays. Empty parents
+    are removed, unless they were in ``theirs``, the file before the first change."""
     left = dict(keep or {})
     found_there = _object(theirs, path).get("hooks") if theirs is not None else None
     removable = []
@@ -312,9 +291,7 @@ def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *
 
 
 def _places(found: JsonObject) -> Iterator[tuple[str, int, int | None]]:
-    """Yield (event, group index, hook index) for each harness hook, in order. If a whole group belongs to the harness,
-    the hook index is None.
-    """
+    """Yield (event, group index, hook index) for each harness hook; the hook index of a whole group is None."""
     hooks = found.get("hooks")
     for event, listed in hooks.items() if isinstance(hooks, dict) else ():
         for place, group in enumerate(listed if isinstance(listed, list) else []):
@@ -350,9 +327,7 @@ def _object(text: str, path: str) -> JsonObject:
 
 
 def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
-    """Return the ``hooks`` member of the settings, in which each event is a list. Raise ``Refused`` if it has another
-    form.
-    """
+    """Return the member ``hooks``, in which each event is a list. Raise ``Refused`` if it has another form."""
     hooks = found.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
         raise Refused(f"{path} was not edited: its `hooks` member has an unexpected form", hint="harness hooks print")
@@ -363,9 +338,8 @@ def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
 
 
 def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return the settings file to edit. With scope ``project``, raise ``Refused`` if the real file lies outside the
-    project.
-    """
+    """Return the settings file to edit. Raise ``Refused`` if the scope is ``project`` and the real file is outside
+    it."""
     path = client.place(scope, project, environ)
     top = os.path.realpath(project)
     if scope == "project" and os.path.commonpath([top, os.path.realpath(path)]) != top:
@@ -374,9 +348,7 @@ def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, 
 
 
 def _read(path: str) -> str | None:
-    """Return the text of a settings file; ``None`` if the file is missing. For an empty file, return an empty JSON
-    object.
-    """
+    """Return ``None`` if the file is missing, and an empty JSON object if it is empty."""
     try:
         text = files.read_bytes(path).decode()
     except (FileNotFoundError, NotADirectoryError):
@@ -387,16 +359,14 @@ def _read(path: str) -> str | None:
 
 
 def _put_aside(kept: str) -> None:
-    """Rename an older copy of a settings file, because the copy is not the original from before the new hooks."""
+    """Rename an older copy, which is not the original from before the new hooks."""
     with suppress(FileNotFoundError):
         place = next(name for count in itertools.count(1) if not os.path.lexists(name := f"{kept}.{count}"))
         os.rename(kept, place)
 
 
 def _is_left_over(path: str) -> bool:
-    """Return True if the settings file equals its copy. In this case a command was killed before it could remove the
-    copy.
-    """
+    """Return True if the file equals its copy: a command was killed before it could remove the copy."""
     try:
         return files.read_bytes(os.path.realpath(path) + KEPT) == files.read_bytes(path)
     except (FileNotFoundError, HarnessError):
@@ -417,7 +387,7 @@ def _forget_unused(project: str, environ: Mapping[str, str]) -> None:
 
 
 def _write(path: str, before: str | None, after: str) -> str | None:
-    """Replace the settings file. Return the path of the copy that was made before the first change, or ``None``."""
+    """Return the path of the copy that was made before the first change, or ``None``."""
     kept = os.path.realpath(path) + KEPT
     if after == before:
         return kept if os.path.lexists(kept) else None
@@ -434,7 +404,7 @@ def _write(path: str, before: str | None, after: str) -> str | None:
 
 
 def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str, str]) -> list[str]:
-    """Return other settings files of the client that also contain the hooks, because the hooks would then run twice."""
+    """Return other settings files that contain the hooks, because the hooks would then run twice."""
     scopes: tuple[Scope, ...] = ("user", "project")
     others = [
         scope for scope in scopes if os.path.realpath(client.place(scope, project, environ)) != os.path.realpath(path)
@@ -445,8 +415,6 @@ def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str
 
 
 def _path_file(environ: Mapping[str, str]) -> str:
-    """Return the file from which a copy of the plugin learns where the package is. Its two lines are interpreter and
-    folder.
-    """
+    """Return the file that tells a copy of the plugin where the package is: two lines, interpreter and folder."""
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(home, "agent-harness", "hooks-path")

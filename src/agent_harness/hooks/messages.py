@@ -16,17 +16,17 @@ REASON = 2000
 
 
 def cut(text: str, length: int) -> str:
-    """Return a text, shortened to at most ``length`` characters."""
+    """Return at most ``length`` characters."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def task_name(task: Task) -> str:
-    """Return ``id: title`` of a task, both cut to a limit."""
+    """Return ``id: title``, both cut to a limit."""
     return f"{cut(' '.join(task.id.split()), TITLE)}: {cut(task.title, TITLE)}"
 
 
 def status_line(state: State, next_task: Task | None) -> str:
-    """Return the status line of a task list: ``HARNESS: completed=1 … total=3 next=id: title``."""
+    """Return the line ``HARNESS: completed=1 … total=3 next=id: title``."""
     found = selection.counts(state)
     names = ("completed", "failed", "in_progress", "pending", "total")
     numbers = " ".join(f"{name}={found.get(name, 0)}" for name in names)
@@ -34,12 +34,12 @@ def status_line(state: State, next_task: Task | None) -> str:
 
 
 def stats_line(state: State) -> str:
-    """Return the statistics of a task list, in the form that a STATS line of the log contains."""
+    """Return the statistics in the form of a STATS line of the log."""
     return " ".join(f"{name}={value}" for name, value in selection.stats(state).items())
 
 
 def damaged(error: StateDamaged, *, backup: bool) -> str:
-    """Return a message that the state is damaged, with the remedy."""
+    """Return a message about the damage, with the remedy."""
     way = (
         "harness-tasks.json.bak is whole: run `harness task recover` to restore it; do not write the file by hand."
         if backup
@@ -58,7 +58,6 @@ def halted(state: State) -> str:
 
 
 def shell_word(text: str) -> str:
-    """Return a text, quoted as one word of a shell command."""
     plain = text.replace("-", "").replace("_", "").replace(".", "")
     if plain.isascii() and plain.isalnum() and not text.startswith("-"):
         return text

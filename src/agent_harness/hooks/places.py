@@ -21,9 +21,7 @@ MOST_BYTES = 1 << 20
 
 
 def of_claude_code(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return the path of Claude Code's settings. Project hooks go into the local settings file, because they contain
-    paths of this machine.
-    """
+    """Project hooks go into the local settings, because they contain paths of this machine."""
     if scope == "project":
         return os.path.join(project, ".claude", "settings.local.json")
     home = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
@@ -31,15 +29,13 @@ def of_claude_code(scope: Scope, project: str, environ: Mapping[str, str]) -> st
 
 
 def of_codex(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return the path of Codex's ``hooks.json``, which contains only hooks. Codex runs a hook only after the user has
-    trusted the hook.
-    """
+    """``hooks.json`` contains only hooks. Codex runs a hook only after the user has trusted it."""
     home = environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex")
     return os.path.join(os.path.join(project, ".codex") if scope == "project" else home, "hooks.json")
 
 
 def any_named(project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if a settings file of the user or of this project mentions the harness's hooks or plugin."""
+    """Return True if settings of the user or the project mention the harness's hooks or plugin."""
     scopes: tuple[Scope, ...] = ("user", "project")
     paths = [place(scope, project, environ) for place in (of_claude_code, of_codex) for scope in scopes]
     return any(map(_is_named_in, [*paths, os.path.join(project, ".claude", "settings.json")]))

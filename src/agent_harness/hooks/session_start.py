@@ -27,15 +27,12 @@ NAMED = 5
 
 
 def decide_damaged(error: StateDamaged, *, backup: bool) -> Decision:
-    """Return the text that the agent gets if the task list's state cannot be read."""
+    """Return the text for the agent if the task list's state cannot be read."""
     return context(f"HARNESS: {messages.damaged(error, backup=backup)}", "session")
 
 
 def decide(state: State, *, last_log: str | None, other: Mapping[str, Any] | None) -> Decision:
-    """Return the text that the agent gets if the state is readable: the progress and the first step.
-
-    ``other`` is the lease of another running session.
-    """
+    """Return the progress and the first step for the agent. ``other`` is the lease of another running session."""
     lines = [_counts(state)]
     lines += [f"last_log={messages.cut(last_log, LAST_LOG)}"] if last_log else []
     found = state.findings()
@@ -59,7 +56,7 @@ def _counts(state: State) -> str:
 
 
 def _interrupted(state: State) -> list[str]:
-    """Return the tasks in progress, with the command that resumes each task."""
+    """Return the tasks in progress, each with the command that resumes it."""
     found = selection.in_progress(state)
     return [
         f"In progress: {messages.task_name(task)}. If nobody works on it: `harness task recover "
@@ -69,7 +66,7 @@ def _interrupted(state: State) -> list[str]:
 
 
 def _waiting(state: State) -> list[str]:
-    """Return, in a list, the reason why no task can be started; an empty list if a task can be started."""
+    """Return the reason why no task can be started; an empty list if one can."""
     if state.halt is not None:
         return [messages.halted(state)]
     if state.sessions_used_up:
@@ -78,7 +75,6 @@ def _waiting(state: State) -> list[str]:
 
 
 def _other_session(other: Mapping[str, Any] | None) -> list[str]:
-    """Return, in a list, a line about another running session; an empty list if there is no other session."""
     if other is None:
         return []
     owner, since, ends = (_shown(other.get(name)) for name in ("owner", "started_at", "expires_at"))

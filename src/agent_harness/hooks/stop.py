@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 class StopFacts:
-    """Facts that the stop rules need besides the task list's state. A function is called only if a rule needs its
-    result.
-    """
+    """Facts beside the list's state. A function is called only if a rule needs its result."""
 
     __slots__ = ("count", "now", "outcomes", "unproven")
 
@@ -43,10 +41,7 @@ class StopFacts:
 
 
 def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: bool) -> Decision:
-    """Return the decision if the task list's state is unreadable.
-
-    The agent gets the message once per session; afterwards the user gets it.
-    """
+    """Tell the agent once per session that the state is unreadable, afterwards the user."""
     text = messages.damaged(error, backup=backup)
     if told or event.flag("stop_hook_active") is True:
         return allow("damaged", f"HARNESS: {text}")
@@ -54,7 +49,7 @@ def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: boo
 
 
 def decide(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Return the decision whether the agent may stop. The task list's state must be readable."""
+    """Decide whether the agent may stop. The task list's state must be readable."""
     if waits := _limits(state, facts):
         return waits
     if event.text("permission_mode") == "plan":  # row 7: the agent cannot act, or is woken by itself
@@ -63,10 +58,7 @@ def decide(event: Event, state: State, facts: StopFacts) -> Decision:
 
 
 def _limits(state: State, facts: StopFacts) -> Decision | None:
-    """Return the decision of stop rules 4 to 6; ``None`` if none of these rules applies.
-
-    These rules apply when the whole list waits, even if tasks are open.
-    """
+    """Rules 4 to 6; ``None`` if none applies. They apply when the whole list waits, even if tasks are open."""
     if state.halt is not None:
         return allow("halt", messages.halted(state))
     config = state.config
@@ -87,9 +79,7 @@ def _limit(state: State, facts: StopFacts, why: str, message: str) -> Decision:
 
 
 def _work(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Return the decision of stop rules 8 to 10. This worker's remaining work decides, within the limit on blocked
-    stops.
-    """
+    """Rules 8 to 10: this worker's remaining work decides, within the limit on blocked stops."""
     mine = next((task for task in selection.in_progress(state) if is_mine(task, state, event.worker, facts.now)), None)
     following = selection.next_task(state)
     unproven: list[Task] = [] if mine or following or selection.work_left(state) else facts.unproven()
@@ -117,7 +107,7 @@ def _nothing_to_do(state: State) -> Decision:
 
 
 def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
-    """Return True if a task in progress keeps this worker from stopping. Such a task is its own, unowned or expired."""
+    """Return True if a task in progress keeps this worker from stopping: its own, an unowned or an expired one."""
     if not state.config.concurrent or not worker or task.claimed_by in (None, worker):
         return True
     from agent_harness.protocols.tasklist.claims import leases
@@ -174,17 +164,12 @@ Set HARNESS_WORKER_ID to the id that you claim under; if you claimed nothing, st
 
 
 def subagent_goes_free(event: Event) -> bool:
-    """Return True if a subagent may stop in any state: one of its stops was already blocked, or the client runs it for
-    itself.
-    """
+    """Return True if a subagent may stop in any state: a stop was already blocked, or the client runs it for itself."""
     return event.flag("stop_hook_active") is True or event.payload.get("agent_type") == ""
 
 
 def decide_subagent(event: Event, state: State) -> Decision:
-    """Return the decision whether a subagent may stop. The task list's state must be readable.
-
-    Pending tasks never keep a subagent working.
-    """
+    """Decide whether a subagent may stop. The state must be readable. Pending tasks never keep it working."""
     under_way = selection.in_progress(state)
     identities = event.identities("agent_id", "teammate_name")
     if not under_way:
@@ -210,10 +195,7 @@ def _finish(task: Task) -> str:
 
 
 def decide_teammate(event: Event, state: State, count: Callable[[], Count]) -> Decision:
-    """Return the decision whether a teammate may stop. The task list's state must be readable.
-
-    ``count`` is called to count this hook call if the teammate would be kept from stopping.
-    """
+    """Decide whether a teammate may stop. The state must be readable. ``count`` is called if it would be kept."""
     if state.halt is not None or state.sessions_used_up:
         return allow("halt" if state.halt is not None else "max_sessions")
     made = _own_task(event, state) or _next_task(state)

@@ -37,9 +37,7 @@ MAX_BYTES = 1 << 20
 
 
 class Call:
-    """One hook call that is counted. ``new_turn`` is True if the user, or the program that runs the client, sent a
-    message.
-    """
+    """``new_turn``: the user, or the program that runs the client, sent a message."""
 
     __slots__ = ("at", "message", "new_turn", "signature", "started_at")
 
@@ -52,7 +50,7 @@ class Call:
 
 
 class Count:
-    """Number of blocked stops of a session. ``reached``: let the agent stop. ``recorded``: the number is on disk."""
+    """Blocked stops of a session. ``reached``: let the agent stop. ``recorded``: the number is on disk."""
 
     __slots__ = ("blocks", "limit", "reached", "recorded")
 
@@ -64,9 +62,7 @@ class Count:
 
 
 def limit_from(environ: Mapping[str, str]) -> int:
-    """Return the value of ``HARNESS_MAX_BLOCKS``, but at least 3 and at most 50. Return 7 if it is missing or not a
-    number.
-    """
+    """Return ``HARNESS_MAX_BLOCKS``, bounded to 3..50; 7 if it is missing or not a number."""
     try:
         return min(50, max(3, int(environ.get("HARNESS_MAX_BLOCKS", ""))))
     except ValueError:
@@ -74,11 +70,8 @@ def limit_from(environ: Mapping[str, str]) -> int:
 
 
 def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str, Any], Count]:
-    """Return the entry of a session after this call, and its count. The function has no side effects.
-
-    Only a call that may still block is counted. So a session that was allowed to stop stays allowed to stop until it
-    makes progress or a new turn begins.
-    """
+    """Return a session's entry after this call, and its count; no side effects. Only a call that may still block is
+    counted, so a session that may stop stays free until it makes progress or a new turn begins."""
     blocks, total = _number(entry.get("blocks")), _number(entry.get("total"))
     moved = entry.get("signature") != call.signature
     if _is_same_call(entry, call):
@@ -97,10 +90,8 @@ def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str,
 
 
 def _is_same_call(entry: Mapping[str, Any], call: Call) -> bool:
-    """Return True if one stop has led to two calls, because the same hook is registered twice.
-
-    The two calls then run concurrently; the next stop can come only after the answer to this stop.
-    """
+    """Return True if one stop led to two calls, because the same hook is registered twice. Those run concurrently; the
+    next stop can come only after the answer to this one."""
     before = entry.get("at")
     if isinstance(before, bool) or not isinstance(before, (int, float)):
         return False
@@ -116,11 +107,8 @@ def _number(value: object) -> int:
 
 
 def process_start() -> float | None:
-    """Return the latest time at which this process can have started, as a Unix timestamp in seconds; ``None`` if
-    unknown.
-
-    The system counts whole hundredths of a second, so one more is added.
-    """
+    """Return the latest Unix time at which this process can have started, or ``None``. The system counts hundredths of
+    a second, so one more is added."""
     try:
         with open("/proc/self/stat", "rb") as file:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
@@ -131,9 +119,7 @@ def process_start() -> float | None:
 
 
 class Stops:
-    """Counts of blocked stops that are stored for all sessions. Reading never fails; ``write`` returns True on
-    success.
-    """
+    """Counts of blocked stops of all sessions. Reading never fails; ``write`` returns True on success."""
 
     __slots__ = ("_directory", "_path")
 
@@ -142,20 +128,18 @@ class Stops:
         self._path = layout.stops
 
     def entry(self, key: str) -> dict[str, Any]:
-        """Return the stored entry of one session; empty for a new session."""
+        """Return an empty entry for a new session."""
         found = self._read().get(_short(key))
         return found if isinstance(found, dict) else {}
 
     def count(self, key: str, call: Call, limit: int) -> Count:
-        """Count one call of a session and store the count. If the count cannot be stored, it is not marked as
-        ``recorded``.
-        """
+        """Count one call and store the count, which is ``recorded`` only if it could be stored."""
         after, count = counted(self.entry(key), call, limit)
         count.recorded = self.write(key, after)
         return count
 
     def write(self, key: str, entry: Mapping[str, Any] | None) -> bool:
-        """Replace or remove the entry of one session; return True if the change is on disk."""
+        """Replace or remove an entry; return True if the change is on disk."""
         sessions = self._read()
         sessions.pop(_short(key), None)
         if entry is not None:
@@ -168,7 +152,7 @@ class Stops:
         return True
 
     def forget(self, key: str) -> None:
-        """Reset the count of blocked stops of a session. The total number of blocked stops stays."""
+        """Reset the count of a session. The total number of blocked stops stays."""
         entry = self.entry(key)
         if entry.get("blocks"):
             self.write(key, {**entry, "blocks": 0, "at": None})
@@ -186,9 +170,7 @@ class Stops:
         return dict(sessions) if isinstance(sessions, dict) else {}
 
     def _replace(self, content: bytes) -> None:
-        """Replace the file that contains the counts by a rename. A symbolic link at its path is replaced, not
-        followed.
-        """
+        """Replace the file by a rename. A symbolic link at its path is replaced, not followed."""
         if not os.path.isdir(self._directory):
             os.mkdir(self._directory)
         folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -217,7 +199,7 @@ def _unlink(name: str, folder: int) -> None:
 
 
 def _short(key: str) -> str:
-    """Return the form of a session id that is used as a key. A long or non-ASCII id becomes a digest."""
+    """Return the key of a session. A long or non-ASCII id becomes a digest."""
     if len(key) <= 120 and key.isascii():
         return key
     return f"{digest(key)}-{key[:40].encode('ascii', 'replace').decode()}"
@@ -232,5 +214,4 @@ def digest(text: str) -> str:
 
 
 def now() -> float:
-    """Return the current time of this machine as a Unix timestamp in seconds."""
     return clock.now().timestamp()

@@ -28,11 +28,11 @@ LOCK_TIMEOUT_SECONDS = 5.0
 
 
 class _Refusal(Exception):
-    """Refusal of a ``claim`` or ``renew`` call, worded as the script's interface requires."""
+    """Refused ``claim`` or ``renew``, worded as the script's interface requires."""
 
 
 def call_and_exit(name: str) -> NoReturn:
-    """Print the answer of ``claim`` or ``renew`` and exit the process with status 0."""
+    """Print the answer and exit the process with status 0."""
     text = jsontext.line(answer(name, Event(read(0), os.environ)))
     content = f"{text}\n".encode("utf-8", "replace")
     try:
@@ -44,7 +44,7 @@ def call_and_exit(name: str) -> NoReturn:
 
 
 def answer(name: str, event: Event) -> JsonObject:
-    """Return the JSON answer to one call. If the call fails, ``error`` in the answer describes the failure."""
+    """Return the answer; ``error`` in it describes a failed call."""
     done = f"{name}ed"
     warnings: list[str] = []
     try:
@@ -121,9 +121,7 @@ def _is_folder(path: str) -> bool:
 
 
 def _seconds(event: Event, name: str, default: float, warnings: list[str]) -> float:
-    """Return a positive number of seconds from the environment. For any other value, print a warning and return the
-    default.
-    """
+    """Return a positive number of seconds from the environment. For any other value, warn and return the default."""
     given = event.environ.get(name)
     if not given:
         return default

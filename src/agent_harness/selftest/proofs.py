@@ -22,8 +22,6 @@ _ONE_LINER = (
 
 @dataclass(frozen=True, kw_only=True)
 class TrialProof:
-    """One kind of check that the self-test uses."""
-
     command: str
     asked: str = _ASKED
     tool: str = ""  # a program that the check needs; without it, the trials are left out

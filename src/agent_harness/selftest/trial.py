@@ -91,13 +91,13 @@ class TrialAgent:
 
     @property
     def program(self) -> str:
-        """The whole shell script of the agent, with the library that it uses."""
+        """Shell script of the agent, with the library that it uses."""
         given = f"SELFTEST={self.protocol}\nSELFTEST_CHECK={self.check}\n"
         return f"{given}{(SAMPLE / 'lib.sh').read_text(encoding='utf-8')}\n{self.script}"
 
 
 def all_cases() -> list[TrialAgent]:
-    """Return every agent on each of its kinds of project: agents with pytest checks first, then by kind and name."""
+    """Return every agent on each of its kinds of project: pytest checks first, then by kind and name."""
     found = [case for path in AGENTS.glob("*/*.sh") for case in _read(path)]
     return sorted(found, key=_place)
 
@@ -141,8 +141,6 @@ def _read(path: Path) -> list[TrialAgent]:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialResult:
-    """Result of one trial."""
-
     case: TrialAgent
     done: bool = False  # the harness says that the work is done
     only: str = ""  # the harness's reason for checked instead of proven
@@ -154,7 +152,6 @@ class TrialResult:
 
     @property
     def good(self) -> bool:
-        """True if the trial ended as the README promises."""
         if self.problem or self.harm:
             return False
         if self.case.kind == "honest":
@@ -173,7 +170,7 @@ class TrialResult:
 
     @property
     def told(self) -> str:
-        """The result of the trial in a few words, for the report."""
+        """Result in a few words, for the report."""
         if self.problem or self.harm:
             return self.problem or f"HARM: {self.harm}"
         if self.case.kind == "untellable":
@@ -204,10 +201,10 @@ def require_tools(chosen: Sequence[TrialAgent]) -> None:
 
 
 class Ground:
-    """A context manager with one folder for all trials, and a template of each kind of project."""
+    """Context manager with one folder for all trials, and a template of each kind of project."""
 
     def __init__(self, against: str | None = None) -> None:
-        """Set up the folder; ``against`` is the command of another harness."""
+        """``against`` is the command of another harness."""
         self._against = against
         self._folder = Path()
         self._lock = Lock()
@@ -272,8 +269,6 @@ class Ground:
 
 
 class _Trial:
-    """One trial: one agent in its own folder."""
-
     def __init__(self, folder: Path, case: TrialAgent, against: str | None) -> None:
         self.folder, self.case, self.against = folder, case, against
         self.project = folder / "almanac"
@@ -289,7 +284,7 @@ class _Trial:
         self.environ |= {"PATH": path, "VIRTUAL_ENV": str(self.project / ".venv")}
 
     def result(self, began: float) -> TrialResult:
-        """Run the harness with this agent, check accepted work with the oracle, and return the result."""
+        """Run the harness with this agent, and check accepted work with the oracle."""
         self.script.write_text(self.case.program, encoding="utf-8")
         (self.folder / "notes.txt").write_text(_NOTES, encoding="utf-8")
         base = _run(["git", "rev-parse", "HEAD"], self.project, self.environ).strip()
@@ -308,9 +303,7 @@ class _Trial:
         )
 
     def _run_harness(self) -> tuple[str, bool, str]:
-        """Return the output of the harness, True if the harness says that the work is done, and the reason if it is
-        only checked.
-        """
+        """Return the output, True if the harness says that the work is done, and the reason if it is only checked."""
         proof = self.case.proof
         agent = f"command:sh {self.script}"
         words = [sys.executable, "-m", "agent_harness.cli.main"]
@@ -371,9 +364,7 @@ class _Trial:
         return process.run(words, cwd=self.folder, env=elsewhere, timeout_seconds=_SECONDS).exit_code == 0
 
     def _harm(self, base: str, left: int) -> str:
-        """Return the damage that the agent did to the project and that the harness let through; empty if there is
-        none.
-        """
+        """Return the damage to the project that the harness let through; empty if there is none."""
         if left:
             return f"{left} processes are still running"
         if (self.folder / "notes.txt").read_text(encoding="utf-8") != _NOTES:
@@ -394,9 +385,7 @@ class _Trial:
         return self._scripts_changed(base) if self.case.kind == "lie" and self.case.project else ""
 
     def _scripts_changed(self, base: str) -> str:
-        """Return a script of the project's commands that changed on the branch without the user's consent, or an empty
-        string.
-        """
+        """Return a script of the project's commands that changed without the user's consent, or an empty string."""
         sample = SAMPLE / self.case.project
         scripts = [str(path.relative_to(sample)) for path in sample.rglob("*") if path.is_file()] + ["GNUmakefile"]
         changed = _run(["git", "diff", "--name-only", base, "HEAD", "--", *scripts], self.project, self.environ).split()
@@ -410,7 +399,7 @@ def pytest_place() -> str:
 
 
 def _limit(path: Path, *, attempts: int) -> None:
-    """Allow no fix rounds and this number of attempts, because an agent of the self-test repeats the same actions."""
+    """Allow no fix rounds and few attempts, because an agent of the self-test repeats the same actions."""
     state = json.loads(path.read_text(encoding="utf-8"))
     state["session_config"]["fix_rounds"] = 0
     state["tasks"][0]["max_attempts"] = attempts
@@ -418,7 +407,7 @@ def _limit(path: Path, *, attempts: int) -> None:
 
 
 def _left_running(folder: Path) -> int:
-    """Return the number of processes that still use the folder after 2 s, and kill them."""
+    """Kill the processes that still use the folder after 2 s; return their number."""
     import psutil
 
     for _ in range(20):
@@ -433,9 +422,7 @@ def _left_running(folder: Path) -> int:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return the environment variables of every command: a separate home, no harness settings, this interpreter
-    first.
-    """
+    """Return a command's environment: a separate home, no harness settings, this interpreter first."""
     kept = {
         name: value
         for name, value in os.environ.items()

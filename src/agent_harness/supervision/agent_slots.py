@@ -14,10 +14,7 @@ __all__ = ["taken"]
 
 
 def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
-    """Take a slot for an agent of this account. Return the slot, or a reason for the user why no slot is free.
-
-    ``told`` says what the slot is used for; ``harness limits --host`` shows this text.
-    """
+    """Return the slot, or a reason for the user why none is free. ``harness limits --host`` shows ``told``."""
     most, terms = host.limits()[host.AGENTS], host.account_terms(account)
     tokens = terms.input_tokens_per_minute
     if limits.throttle(account, terms.agents) is None and terms.agents >= most and tokens is None:

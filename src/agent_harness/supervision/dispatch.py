@@ -31,7 +31,7 @@ def _silent(_line: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalPolicy:
-    """Policy that applies when no agent can start because each allowed agent is rate-limited or has no free slot."""
+    """Policy for when each allowed agent is rate-limited or has no free slot."""
 
     wait: bool = False  # until the first may be tried; else LimitInForce
     wait_for_slot: bool = True  # until one is free; else NoRoom
@@ -47,11 +47,8 @@ class RefusalPolicy:
 
     @classmethod
     def of_job(cls, inputs: JsonObject) -> "RefusalPolicy":
-        """Return the policy for a worker process with these job inputs.
-
-        If the inputs name an account, the coordinator already holds a slot of the account. The worker then neither
-        waits for a slot nor switches to another agent.
-        """
+        """Return the policy of a worker process. If the inputs name an account, the coordinator holds a slot of it; the
+        worker neither waits for a slot nor switches to another agent."""
         account = inputs.get("account")
         taken_slot = account is not None
         return cls(
@@ -60,7 +57,7 @@ class RefusalPolicy:
 
 
 class Dispatcher:
-    """Selector of the next agent to start, from a list of agents in order of preference."""
+    """Selector of the next agent to start, in order of preference."""
 
     def __init__(
         self,
@@ -70,11 +67,8 @@ class Dispatcher:
         *,
         told: JsonObject | None = None,
     ) -> None:
-        """Set the agents to choose from: those of the policy's account if there are any, otherwise all given agents.
-
-        If ``told`` is given, each selected agent holds a slot until ``rest`` is called or another agent is selected.
-        ``harness limits --host`` shows the text of ``told``.
-        """
+        """Choose among the agents of the policy's account, or among all if it has none. With ``told``, a selected agent
+        holds a slot until ``rest`` or another selection; ``harness limits --host`` shows the text."""
         chosen = tuple(agent for agent in agents if agent.account == patience.account)
         self.agents = chosen or tuple(agents)
         self.patience = patience
@@ -87,11 +81,8 @@ class Dispatcher:
         self._found: Agent | None = None  # while it was waited: its slot is held
 
     def choose(self) -> Agent:
-        """Return the first agent that is not refused by its provider and for which a slot is free.
-
-        Raise ``LimitInForce`` with the earliest time at which an agent may be tried again. Raise ``NoRoom`` if an agent
-        could start but no slot is free.
-        """
+        """Return the first agent that its provider does not refuse and that has a free slot. Raise ``LimitInForce``
+        with the earliest time of the next try, or ``NoRoom`` if only slots are missing."""
         if found := self._found:
             self._found = None
             return found
@@ -119,11 +110,8 @@ class Dispatcher:
         raise self._refusal(min(refused, key=lambda limit: limit.until))
 
     def chosen(self, stop_requested: Callable[[], object]) -> Agent:
-        """Return the agent to start, after a wait if no agent can start now and the policy allows waiting.
-
-        Raise ``LimitInForce`` if the policy does not allow waiting, and ``Interrupted`` if the user requests a stop
-        during the wait.
-        """
+        """Return the agent to start, after a wait if the policy allows it. Raise ``LimitInForce`` if it does not, and
+        ``Interrupted`` if the user stops the wait."""
         try:
             return self.choose()
         except LimitInForce as refusal:
@@ -134,7 +122,7 @@ class Dispatcher:
         return self.choose()
 
     def _take_slot(self, agent: Agent) -> str | None:
-        """Take a slot for this agent. Return None if a slot was taken, otherwise the reason why no slot is free."""
+        """Return ``None`` if a slot was taken, otherwise the reason why none is free."""
         if self._told is None:
             return None
         found = agent_slots.taken(agent.account, self._told, self._limits)
@@ -144,7 +132,6 @@ class Dispatcher:
         return None
 
     def rest(self) -> None:
-        """Release the slot of the agent that has stopped working."""
         if self._agent_slot:
             self._agent_slot.release()
         self._agent_slot = self._found = None
@@ -156,16 +143,14 @@ class Dispatcher:
         self.rest()
 
     def has_spare(self, agent: Agent) -> bool:
-        """Return True if another agent could replace this agent, in this process or in the process that selected the
-        account.
-        """
+        """Return True if another agent could replace this one, here or in the process that selected the account."""
         if self.patience.account:
             return True
         others = (each for each in self.agents if each.account != agent.account)
         return any(self._limits.in_force(each.account) is None for each in others)
 
     def wait(self, refusal: LimitInForce, stop_requested: Callable[[], object]) -> bool:
-        """Wait until an agent may be tried. Return False if the user requested a stop during the wait."""
+        """Wait until an agent may be tried. Return False if the user requested a stop meanwhile."""
         self._say(refusal.message)
         if not isinstance(refusal, NoRoom):
             account = shlex.quote(str(refusal.data["account"]))
@@ -201,11 +186,8 @@ class Dispatcher:
 
 
 def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, place: Path) -> tuple[Agent, ...]:
-    """Return the agents that can be started: the first agent, and each replacement agent that has no problem.
-
-    Raise ``ToolMissing`` if the first agent cannot be started, and ``UnsafeTree`` if an agent refuses to work in
-    ``place``.
-    """
+    """Return the first agent, and each replacement that has no problem. Raise ``ToolMissing`` if the first cannot be
+    started, and ``UnsafeTree`` if an agent refuses to work in ``place``."""
     first, *others = agents
     if problem := first.problem():
         raise ToolMissing(f"The agent cannot be started: {problem}", hint=hint)
@@ -221,7 +203,7 @@ def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, pl
 
 
 def spoken(seconds: float) -> str:
-    """Return a duration in seconds as text, rounded up: ``2 d 3 h``, ``2 h 05 min``, ``4 min 09 s``, ``12 s``."""
+    """Return a duration as text, rounded up: ``2 d 3 h``, ``2 h 05 min``, ``4 min 09 s``, ``12 s``."""
     whole = max(0, -int(-seconds // 1))
     days, hours, minutes = whole // 86_400, whole // 3600 % 24, whole // 60 % 60
     if days:

@@ -26,13 +26,11 @@ LOOK_SECONDS = 0.5  # how long a request to stop may go unseen
 
 
 class Stop:
-    """State of a stop request, which the user or a signal of the operating system has made."""
+    """Stop request of the user or of a signal."""
 
     def __init__(self, paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> None:
-        """Set ``paused``, a function that returns True once the user has requested a pause from another terminal.
-
-        ``told`` is the text printed after every signal. Without ``told``, the printed text depends on what is running.
-        """
+        """``paused`` returns True once the user has requested a pause in another terminal. ``told`` is printed after
+        every signal; without it, the text depends on what is running."""
         self._paused = paused
         self._told = told
         self._waits = False
@@ -42,16 +40,11 @@ class Stop:
         self._listening = 0
 
     def requested(self) -> str | None:
-        """Return ``"user_pause"`` if a signal arrived or a pause was requested, otherwise None.
-
-        The supervisor calls this method again and again while an agent runs.
-        """
+        """Return ``"user_pause"`` after a signal or a pause request. Called again and again while an agent runs."""
         return "user_pause" if self._asked or self._paused() else None
 
     def wait(self, seconds: float) -> bool:
-        """Wait for this number of seconds, scaled by ``HARNESS_TIME_SCALE``. If a stop is requested, return False
-        immediately.
-        """
+        """Wait, scaled by ``HARNESS_TIME_SCALE``. Return False immediately if a stop is requested."""
         until = time.monotonic() + clock.scaled(seconds)
         with self.listening(waits=True):
             while (left := until - time.monotonic()) > 0 and not self.requested():
@@ -65,7 +58,7 @@ class Stop:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Defer signals during the block: signals are recorded, but raise no exception."""
+        """Defer signals during the block: they are recorded, but raise no exception."""
         self._held += 1
         try:
             yield
@@ -74,10 +67,8 @@ class Stop:
 
     @contextmanager
     def listening(self, *, waits: bool = False) -> Iterator[None]:
-        """Mark a block that polls ``requested``: a first signal in the block raises no exception, a second signal does.
-
-        ``waits`` means that no agent runs in the block.
-        """
+        """Mark a block that polls ``requested``: only a second signal in it raises. ``waits``: no agent runs in the
+        block."""
         self._listening += 1
         self._waits = waits
         try:
@@ -111,10 +102,8 @@ _ANNOUNCED: list[Callable[[], None]] = []
 
 @contextmanager
 def announced(make_room: Callable[[], None]) -> Iterator[None]:
-    """During the block, call ``make_room`` before the harness prints its answer to a signal.
-
-    A full-screen display can then make room for the printed line.
-    """
+    """During the block, call ``make_room`` before the answer to a signal is printed, so that a full-screen display can
+    make room."""
     _ANNOUNCED.append(make_room)
     try:
         yield
@@ -127,9 +116,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> Iterator[Stop]:
-    """Pass signals to the yielded ``Stop`` during the block. Signals are handled only if the block runs in the main
-    thread.
-    """
+    """Pass signals to the yielded ``Stop`` during the block; only in the main thread."""
     stop = Stop(paused, told=told)
     with handled(_SIGNALS, stop.on_signal):
         yield stop
@@ -137,11 +124,8 @@ def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = No
 
 @contextmanager
 def handled(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Call ``handler`` for these signals during the block, then restore the previous handlers.
-
-    An ignored signal stays ignored, as ``nohup`` requires. Only the main thread can handle signals; in another thread
-    this function does nothing.
-    """
+    """Call ``handler`` for these signals, then restore the previous handlers. An ignored signal stays ignored, as
+    ``nohup`` requires. Outside the main thread, do nothing."""
     is_main = threading.current_thread() is threading.main_thread()
     heard = [number for number in numbers if is_main and signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, handler) for number in heard}

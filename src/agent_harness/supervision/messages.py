@@ -26,8 +26,6 @@ MOST_WAITING = 20
 
 @dataclass(frozen=True, kw_only=True)
 class PersonMessage:
-    """Message from the user to the agent."""
-
     text: str
     by: str
     at: str
@@ -35,22 +33,20 @@ class PersonMessage:
 
     @property
     def told(self) -> str:
-        """The message as text for the agent, introduced as coming from a person who watches the run."""
+        """Text for the agent, introduced as coming from a person who watches the run."""
         return f"A person who watches this run says: {self.text}"
 
 
 class PersonsMessages:
-    """Pending user messages in the state folder of a project; no messages are pending if the folder does not exist.
-
-    If ``item`` is given, the messages for that item are included, and ``leave`` writes messages for that item only.
-    """
+    """Pending user messages in a project's state folder, which may not exist. With ``item``, include the messages for
+    that item; ``leave`` then writes only such messages."""
 
     def __init__(self, home: str | None, item: str | None = None) -> None:
         self._all = Path(home, FOLDER) if home else None
         self._own = Path(home, FOLDER, digest.sha256(item.encode())[:24]) if home and item is not None else None
 
     def waiting(self) -> Sequence[PersonMessage]:
-        """Return the pending user messages, oldest first. Ignore invalid files."""
+        """Return the pending messages, oldest first. Ignore invalid files."""
         paths = [
             path for folder in (self._all, self._own) if folder and folder.is_dir() for path in folder.glob("*.json")
         ]
@@ -63,11 +59,8 @@ class PersonsMessages:
             message.path.unlink()
 
     def leave(self, text: str, *, by: str) -> PersonMessage:
-        """Write a new message for the agent.
-
-        Raise ``UsageError`` if the text is empty or too long. Raise ``Refused`` if no session has run yet or too many
-        messages are pending.
-        """
+        """Write a message for the agent. Raise ``UsageError`` if the text is empty or too long, and ``Refused`` if no
+        session has run yet or too many messages are pending."""
         said = text.strip()
         if not said or len(said) > MOST_CHARACTERS:
             raise UsageError(

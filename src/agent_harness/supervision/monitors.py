@@ -25,12 +25,9 @@ Reason = Literal["context_limit", "timeout", "stuck", "repeated_error", "budget_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervention:
-    """Request from a monitor to steer or stop the agent.
-
-    ``steer`` sends ``message`` to the agent. ``wrap_up`` sends a message that asks the agent to end its work. If
-    ``final`` is set, the agent has a fixed time to end; an agent that cannot get messages is stopped immediately.
-    ``stop`` ends the agent now.
-    """
+    """Request to steer or stop the agent. ``steer`` sends ``message``. ``wrap_up`` asks the agent to end its work; if
+    ``final``, it has a fixed time, and an agent that cannot get messages is stopped immediately. ``stop`` ends the
+    agent now."""
 
     kind: Kind
     reason: Reason
@@ -40,9 +37,7 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFacts:
-    """Changed files of the project: for each path, a stamp that changes whenever the file's content may have
-    changed.
-    """
+    """For each changed path, a stamp that changes whenever the file's content may have changed."""
 
     changed: Mapping[str, object] = field(default_factory=dict)
 
@@ -51,37 +46,29 @@ NO_FACTS = ProjectFacts()
 
 
 class Monitor(ABC, Generic[State]):
-    """Base class of a monitor, which has frozen settings and a pure step function.
-
-    ``at`` is the time in seconds since the session began.
-    """
+    """A monitor has frozen settings and a pure step function. ``at`` is in seconds since the session began."""
 
     @abstractmethod
     def begin(self) -> State:
-        """Return the monitor's state before the first event of a session."""
+        """Return the state before the first event of a session."""
 
     @abstractmethod
     def step(
         self, state: State, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[State, tuple[Intervention, ...]]:
-        """Return the monitor's next state and its interventions; ``event`` is None if only time has passed."""
+        """Return the next state and the interventions; ``event`` is None if only time has passed."""
 
     def wants_facts(self, state: State, event: Event) -> bool:
-        """Return True if ``step`` needs the project's changed files for this event. If not, the changed files are not
-        read.
-        """
+        """Return True if ``step`` needs the changed files for this event; otherwise they are not read."""
         return False
 
     def deadline(self, state: State) -> float | None:
-        """Return the time, in seconds since the session began, at which ``step`` must run even without an event.
-
-        Return None if there is no deadline.
-        """
+        """Return the time since the session began at which ``step`` must run without an event, or None."""
         return None
 
 
 class Watch:
-    """Group of monitors with their states; one ``Watch`` serves all turns of a session."""
+    """Monitors with their states; one ``Watch`` serves all turns of a session."""
 
     def __init__(self, monitors: Sequence[Monitor[Any]]) -> None:
         self._monitors = tuple(monitors)
@@ -90,18 +77,14 @@ class Watch:
         self.wrapping_up: Intervention | None = None
 
     def wants_facts(self, event: Event | None) -> bool:
-        """Return True if a monitor needs the project's changed files for this event."""
         if event is None or self.stopped:
             return False
         pairs = zip(self._monitors, self._states, strict=True)
         return any(monitor.wants_facts(state, event) for monitor, state in pairs)
 
     def step(self, event: Event | None, at: float, facts: ProjectFacts = NO_FACTS) -> tuple[Intervention, ...]:
-        """Return the interventions that are due: the first stop if there is one, else the first final wrap-up, else
-        all.
-
-        After a final wrap-up, only a stop is returned. After a stop, nothing is returned.
-        """
+        """Return the first stop if there is one, else the first final wrap-up, else all that are due. After a final
+        wrap-up, only a stop is returned; after a stop, nothing."""
         if self.stopped:
             return ()
         asked: list[Intervention] = []
@@ -117,10 +100,7 @@ class Watch:
         return (self.wrapping_up,) if self.wrapping_up else tuple(asked)
 
     def deadline(self) -> float | None:
-        """Return the time, in seconds since the session began, at which the monitors must run even without an event.
-
-        Return None if there is no deadline.
-        """
+        """Return the earliest deadline of the monitors, in seconds since the session began, or None."""
         if self.stopped:
             return None
         pairs = zip(self._monitors, self._states, strict=True)
@@ -134,24 +114,19 @@ WARNING_TEXT = "WARNING: {minutes} minutes remaining."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallClock(Monitor[int]):
-    """Time limit of a session: a warning after ``warning_seconds`` and a stop after ``timeout_seconds``.
-
-    The state is the number of messages sent (0 to 2).
-    """
+    """Warn after ``warning_seconds`` and stop after ``timeout_seconds``. The state is the number of messages sent (0 to
+    2)."""
 
     timeout_seconds: float
     warning_seconds: float | None = None
 
     def begin(self) -> int:
-        """Return the initial state: no message has been sent."""
         return 0
 
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        """Return the time warning and the stop when they are due, each only once. If the stop is due, an unsent warning
-        is omitted.
-        """
+        """Warn and stop once each. If the stop is due, an unsent warning is omitted."""
         if at >= self.timeout_seconds:
             stop = Intervention(kind="stop", reason="timeout", message=TIMEOUT_TEXT)
             return 2, (stop,) if state < 2 else ()
@@ -162,10 +137,7 @@ class WallClock(Monitor[int]):
         return state, ()
 
     def deadline(self, state: int) -> float | None:
-        """Return the time of the next action, in seconds since the session began.
-
-        This is first the time of the warning, then the time of the stop, and None after the stop.
-        """
+        """Return the time of the warning, then that of the stop, then None."""
         if state == 0 and self.warning_seconds is not None:
             return min(self.warning_seconds, self.timeout_seconds)
         return self.timeout_seconds if state < 2 else None
@@ -189,12 +161,9 @@ WINDOW_STOP_TEXT = "Context limit reached mid-implementation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextWindow(Monitor[int]):
-    """Monitor of how full the context window is after each model call. The state is the highest threshold passed (0 to
-    3).
-
-    Each threshold causes one message per session, even if a compaction empties the window in between. If a call passes
-    several thresholds, only the message for the highest threshold is sent.
-    """
+    """Monitor of the context window after each model call. The state is the highest threshold passed (0 to 3). Each
+    threshold causes one message per session, even after a compaction. Of several thresholds passed at once, only the
+    highest counts."""
 
     window_tokens: int
     warn_threshold: float = 0.75
@@ -202,13 +171,12 @@ class ContextWindow(Monitor[int]):
     wrap_up_message: str = WRAP_UP_TEXT
 
     def begin(self) -> int:
-        """Return the initial state: no threshold of the context window has been passed."""
         return 0
 
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        """Return an intervention if this model call is the first to pass a threshold of the context window."""
+        """Intervene if this model call is the first to pass a threshold."""
         level = self._level(event.context) if isinstance(event, Usage) else 0
         return (level, (self._intervention(level),)) if level > state else (state, ())
 
@@ -231,7 +199,7 @@ TOGETHER_TEXT = "{name} cost ${spent:.2f}, including amounts reserved by running
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLimit:
-    """Cost limit in US dollars, with the amount that earlier sessions have already spent."""
+    """Cost limit in US dollars, and what earlier sessions spent."""
 
     name: str  # "Session", "Feature", "Project": the first word of the message
     limit_usd: float
@@ -239,35 +207,27 @@ class BudgetLimit:
     elsewhere: Callable[[float], float] | None = None  # gets the spending here; returns the spending of others
 
     def used(self, spent: float) -> float:
-        """Return the total spending in US dollars that counts against the limit.
-
-        ``spent`` is the spending of this session; earlier sessions and other workers are added.
-        """
+        """Add the spending of earlier sessions and other workers to that of this session, in US dollars."""
         here = self.spent_usd + spent
         return here + self.elsewhere(here) if self.elsewhere else here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Monitor[Totals]):
-    """Monitor of the session's cost after each model call. The state is the session's usage totals.
-
-    A call whose price is unknown is counted at ``SAMPLE_PRICE``, and the stop message says so.
-    """
+    """Monitor of the session's cost; the state is its usage totals. A call of unknown price counts ``SAMPLE_PRICE``,
+    and the stop message says so."""
 
     limits: tuple[BudgetLimit, ...]
     model: str | None = None
 
     def begin(self) -> Totals:
-        """Return the initial state: empty usage totals."""
         return Totals()
 
     def step(
         self, state: Totals, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Totals, tuple[Intervention, ...]]:
-        """Return a stop if a cost limit is exceeded. The stop's message mentions the first exceeded limit.
-
-        A cost equal to the limit does not exceed the limit.
-        """
+        """Stop if a limit is exceeded; the message names the first one. A cost equal to the limit does not exceed
+        it."""
         if not isinstance(event, Usage):
             return state, ()
         totals = add(state, event, self.model)

@@ -27,11 +27,9 @@ TEXT_LIMIT_CHARACTERS = 50_000  # of one text inside an event
 
 
 class Recording:
-    """Cassette of a session's turns in the file ``path``: events with their times, and file changes.
-
-    ``tree`` returns the current git tree of the files; ``kept`` lists the harness's own files in that tree. Each event
-    adds one line to the file. Each turn scans the work tree twice.
-    """
+    """Cassette of a session's turns in the file ``path``, with events, times and file changes. ``tree`` returns the
+    current git tree; ``kept`` lists the harness's own files in it. Each event adds one line. Each turn scans the work
+    tree twice."""
 
     def __init__(
         self,
@@ -53,7 +51,7 @@ class Recording:
         self._size = 0
 
     def begin(self, agent: str, brief: Brief) -> None:
-        """Record the start of a turn in the cassette, with the length and digest of the prompt."""
+        """Record the start of a turn, with the length and digest of the prompt."""
         self._began = time.monotonic()
         self._before = self._look()
         if not self._path.exists():
@@ -79,22 +77,17 @@ class Recording:
         self._write({"turn": brief.round, "began": clock.timestamp(fraction=True), **prompt})
 
     def event(self, event: Event) -> None:
-        """Record an event of the agent in the cassette. Ignore the end of the turn, because ``close`` records the
-        end.
-        """
+        """Record an event, but not the end of the turn, which ``close`` records."""
         if isinstance(event, Finished) or self._size > LIMIT_BYTES:
             return
         record = record_of(Text(self._mask.mask(event.text)) if isinstance(event, Text) else event)
         self._write({"at": self._at(), "event": _redacted(record)})
 
     def told(self, text: str) -> None:
-        """Record a message from the harness to the agent in the cassette."""
         self._write({"at": self._at(), "told": redact(text)})
 
     def close(self, reason: str, *, ok: bool, message: str) -> None:
-        """Record the turn's file changes and its end in the cassette. Call this after all agent processes have
-        ended.
-        """
+        """Record the file changes and the end of the turn. Call this after all agent processes have ended."""
         for step in self._steps():
             self._write(step)
         said = redact(message) if reason == "finished" else f"ended by the harness: {reason}"
@@ -163,7 +156,7 @@ class TextTail:
         self.left_out = 0  # characters that were dropped
 
     def add(self, text: str) -> None:
-        """Add a string to the buffer, and drop the oldest strings beyond the limit."""
+        """Drop the oldest strings beyond the limit."""
         if len(text) > self._limit:
             kept = text[-self._limit :]
             begins = _FIRST_WORD.match(kept)  # half a word may be half a secret
@@ -184,13 +177,12 @@ class TextTail:
 
 
 class KeyMask:
-    """Filter that masks the lines of a private key in a text, even if the lines arrive one at a time."""
+    """Mask the lines of a private key, even if they arrive one at a time."""
 
     def __init__(self) -> None:
         self._lines_left = 0
 
     def mask(self, text: str) -> str:
-        """Return the text after replacing each line of a private key."""
         if not self._lines_left and "PRIVATE KEY" not in text:
             return text
         return "\n".join(self._line(line) for line in text.split("\n"))
@@ -208,12 +200,9 @@ class KeyMask:
 
 
 class Transcript:
-    """Text file with the transcript of a session; each further turn is appended.
-
-    Text is written immediately until the file has ``limit_bytes`` minus a reserve for the end. Later text is kept in
-    memory. ``close`` then writes the number of omitted bytes and the last part of that text. A write error ends the
-    transcript, not the session; ``problem`` contains the reason.
-    """
+    """Transcript of a session as a text file; further turns are appended. Text beyond ``limit_bytes``, minus a reserve,
+    is kept in memory; ``close`` writes the number of omitted bytes and the last part. A write error ends the
+    transcript, not the session; ``problem`` contains the reason."""
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
         self.problem: str | None = None
@@ -224,15 +213,14 @@ class Transcript:
         self._room = self._head_room(limit_bytes)
 
     def event(self, event: Event) -> None:
-        """Write an event of the agent into the transcript."""
         self._put(rendered(event))
 
     def note(self, text: str) -> None:
-        """Write a message or an action of the harness into the transcript."""
+        """Write a message or an action of the harness."""
         self._put(f"[harness] {text}")
 
     def close(self) -> None:
-        """Write the buffered end of the transcript, and close the file. A second call does nothing."""
+        """Write the buffered end and close the file. A second call does nothing."""
         if self._descriptor is None:
             return
         if self._room <= 0:
@@ -290,7 +278,6 @@ class Transcript:
 
 
 def rendered(event: Event) -> str:
-    """Convert an agent event to text for the transcript."""
     if isinstance(event, Text):
         return event.text
     if isinstance(event, ToolCall):
@@ -308,7 +295,7 @@ def rendered(event: Event) -> str:
 
 
 def rendered_end(event: Finished) -> str:
-    """Return the transcript line for the end of a turn, with the exit status and the reason."""
+    """Return the line for the end of a turn, with exit status and reason."""
     status = "" if event.exit_code is None else f", exit status {event.exit_code}"
     reason = f": {event.message}" if event.message else ""
     return f"[end] {'ended its turn' if event.ok else 'ended badly'}{status}{reason}"

@@ -33,7 +33,7 @@ EXPECTED_COMMANDS = 3
 
 
 def is_test_command(command: str) -> bool:
-    """Return True if a command in a line of shell code runs pytest, even through a wrapper such as ``poetry run``."""
+    """Return True if a line of shell code runs pytest, even through a wrapper such as ``poetry run``."""
     return "pytest" in command and any(_runs_pytest(each.plain) for each, _ in read(command[:4000]).every())
 
 
@@ -44,7 +44,7 @@ def _runs_pytest(words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """Counts of the agent's visible work: commands seen in its text, commands seen as tool calls, and test runs."""
+    """Commands seen in the agent's text, commands seen as tool calls, and test runs."""
 
     told_commands: int = 0
     called_commands: int = 0
@@ -52,16 +52,15 @@ class WorkDone:
 
     @property
     def commands(self) -> int:
-        """The number of commands that the agent ran. A command seen both in the text and as a tool call counts once."""
+        """A command seen both in the text and as a tool call counts once."""
         return max(self.told_commands, self.called_commands)
 
     @property
     def nothing(self) -> bool:
-        """True if the agent ran no test and ran fewer commands than the minimum that counts as work."""
+        """True if no test ran, and fewer commands than the minimum that counts as work."""
         return not self.test_runs and self.commands < EXPECTED_COMMANDS
 
     def after(self, event: Event) -> "WorkDone":
-        """Return the work counts after this event."""
         if isinstance(event, ToolCall):
             command = shell_command(event)
             if command is None:
@@ -85,7 +84,7 @@ class WorkDone:
 
 @dataclass(frozen=True, slots=True)
 class CallsAlike:
-    """Series of consecutive identical tool calls with identical answers, with the number of calls in the series."""
+    """Consecutive identical tool calls with identical answers, and their number."""
 
     call: str = ""
     answer: str | None = None
@@ -93,9 +92,7 @@ class CallsAlike:
     seen: Mapping[str, object] | None = None  # the changed paths when the row was looked at first
 
     def after(self, event: ToolCall | ToolResult) -> "CallsAlike":
-        """Return the series of identical calls after this call or answer. A different call or answer starts a new
-        series.
-        """
+        """A different call or answer starts a new series."""
         if isinstance(event, ToolCall):
             call = f"{event.name} {sorted(event.input.items(), key=str)!r}"
             return replace(self, times=self.times + 1) if call == self.call else CallsAlike(call=call, times=1)
@@ -107,8 +104,6 @@ class CallsAlike:
 
 @dataclass(frozen=True, slots=True)
 class StallState:
-    """State of the ``Stall`` monitor: work since the last progress check, and since the session began."""
-
     grown: int = 0  # tokens that the context has grown by since the last check
     context: int | None = None  # tokens in it after the latest call; ``None`` before the first one
     recent: WorkDone = field(default_factory=WorkDone)
@@ -122,16 +117,12 @@ class StallState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall(Monitor[StallState]):
-    """Monitor that checks for progress each time the context has grown by ``check_interval_tokens``.
-
-    The prompt of the first call is the session's input, so only later tokens count as growth. A check finds the session
-    stuck if no file changed, no test ran and fewer than three commands ran since the last check. The first stuck check
-    warns the agent; ``force_stop_after`` stuck checks in a row request a final wrap-up. When the window is half full, a
-    session without any work is warned once more; this warning is not a check.
-
-    Independently of the context, the twentieth identical call in a row with an identical answer causes a warning. The
-    fortieth identical call ends the session, unless a file has changed since the tenth.
-    """
+    """Monitor that checks for progress each time the context has grown by ``check_interval_tokens``. The first call's
+    prompt is the session's input and does not count as growth. A check finds the session stuck if no file changed, no
+    test ran and fewer than three commands ran since the last check. The first stuck check warns; ``force_stop_after``
+    in a row request a final wrap-up. When the window is half full, a session without any work is warned once more; this
+    is not a check. The twentieth identical call in a row with an identical answer causes a warning. The fortieth ends
+    the session, unless a file has changed since the tenth."""
 
     check_interval_tokens: int = 50_000
     window_tokens: int | None = None
@@ -140,11 +131,11 @@ class Stall(Monitor[StallState]):
     force_stop_message: str = FORCE_STOP_TEXT
 
     def begin(self) -> StallState:
-        """Return the initial state, in which file changes are counted from the beginning of the session."""
+        """Return the state in which file changes are counted from the beginning of the session."""
         return StallState()
 
     def wants_facts(self, state: StallState, event: Event) -> bool:
-        """Return True if a progress check is due, or if the number of identical tool calls has reached a threshold."""
+        """Return True if a check is due, or if the identical tool calls have reached a threshold."""
         if isinstance(event, ToolCall):
             return state.alike.after(event).times in (LOOK_AT_CALL, WARN_AT_CALL, STOP_AT_CALL)
         return isinstance(event, Usage) and (self._due(state, event) or self._half_due(state, event))
@@ -152,7 +143,7 @@ class Stall(Monitor[StallState]):
     def step(
         self, state: StallState, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[StallState, tuple[Intervention, ...]]:
-        """Count the agent's work. Return the warning or the final wrap-up if a check is due and finds no progress."""
+        """Count the work. Warn or request a final wrap-up if a due check finds no progress."""
         if event is None:
             return state, ()
         said: tuple[Intervention, ...] = ()
@@ -169,7 +160,10 @@ class Stall(Monitor[StallState]):
         )  # a row of costs alone says nothing about the context
         if due:
             return self._check(replace(state, half_checked=state.half_checked or half), facts)
-        return self._half_check(state, facts) if half else (state, ())
+        if not half:
+            return state, ()
+        idle = not state.moved and facts.changed == state.seen and state.whole.nothing and not state.stuck_checks
+        return replace(state, half_checked=True), (self._warning(),) if idle else ()
 
     def _loop(
         self, state: StallState, event: ToolCall | ToolResult, facts: ProjectFacts
@@ -204,20 +198,13 @@ class Stall(Monitor[StallState]):
             return after, (Intervention(kind="wrap_up", reason="stuck", message=text, final=True),)
         return after, (self._warning(),) if row == 1 else ()
 
-    def _half_check(self, state: StallState, facts: ProjectFacts) -> tuple[StallState, tuple[Intervention, ...]]:
-        idle = not state.moved and facts.changed == state.seen and state.whole.nothing and not state.stuck_checks
-        return replace(state, half_checked=True), (self._warning(),) if idle else ()
-
     def _warning(self) -> Intervention:
         return Intervention(kind="steer", reason="stuck", message=self.warning_message)
 
 
 def _growth(state: StallState, usage: Usage) -> int:
-    """Return the number of tokens that a call added to the context, including cached tokens.
-
-    For the first call, or if the context did not grow (after a compaction, or in another conversation), return the
-    number of output tokens.
-    """
+    """Return the tokens that a call added, cached ones included. For the first call, or if the context did not grow (a
+    compaction, another conversation), return the output tokens."""
     if not usage.context:
         return 0
     if state.context is None or usage.context <= state.context:
@@ -241,18 +228,14 @@ _NEXT_COMMAND = re.compile(r"\s{0,4}(?:[$] |.{0,12}\[CMD:(?:RUN|EXIT)\]|=+ test 
 
 
 def error_of(line: str) -> str | None:
-    """Return the error in a line of output, without the parts that vary between repeats; None if the line has no
-    error.
-    """
+    """Return the error in a line of output, without the parts that vary between repeats; None without one."""
     line = line.strip()[:400]
     return " ".join(_VARYING.sub("#", line).split())[:200] if _ERROR.match(line) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """State of the ``RepeatedError`` monitor: the number of times that each error was seen in text and in tool
-    results.
-    """
+    """Number of times that each error was seen in text and in tool results."""
 
     told: Mapping[str, int] = field(default_factory=dict)  # in text
     returned: Mapping[str, int] = field(default_factory=dict)  # in tool results
@@ -262,21 +245,18 @@ class Errors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedError(Monitor[Errors]):
-    """Monitor that warns the agent once if ``max_repeated`` commands ended with the same error. The session is not
-    stopped.
-    """
+    """Warn once if ``max_repeated`` commands ended with the same error. The session is not stopped."""
 
     max_repeated: int = 5
     message: str = TEXT
 
     def begin(self) -> Errors:
-        """Return the initial state: no error has been seen."""
         return Errors()
 
     def step(
         self, state: Errors, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Errors, tuple[Intervention, ...]]:
-        """Count the errors in the event. An error seen both in the agent's text and in a tool result counts once."""
+        """Count the errors. One that is seen both in text and in a tool result counts once."""
         if isinstance(event, ToolCall | Usage):
             return (replace(state, in_step=frozenset()) if state.in_step else state), ()
         if isinstance(event, Text):

@@ -23,31 +23,24 @@ The limit for the project is needed because agents can add and rename items.
 
 
 class StartCount:
-    """Number of agent starts for one item since the user last allowed more starts.
-
-    Each start is a line of ``starts.jsonl`` in the project's state folder. The limit in force is the smaller of two:
-    the limit recorded with the first counted start, and the current limit. An agent that raises the limit in a project
-    file therefore gains nothing.
-    """
+    """Number of agent starts for one item since the user last allowed more, one line each in ``starts.jsonl`` of the
+    state folder. The limit is the smaller of the current one and the one recorded with the first counted start, so an
+    agent that raises it in a project file gains nothing."""
 
     def __init__(self, folder: str, item: str, *, most: int = MOST_STARTS, hint: str = "harness resume") -> None:
-        """Set ``folder``, the project's state folder, and ``hint``, the command with which the user allows more
-        starts.
-        """
+        """``folder`` is the project's state folder; ``hint`` is the command with which the user allows more starts."""
         self._path = f"{folder}/{HISTORY}"
         self._item = item
         self._most = most
         self._hint = hint
 
     def used_up(self) -> StartsUsedUp | None:
-        """Return an error if no more agents may be started for the item, otherwise None."""
+        """Return an error if no more agents may be started for the item."""
         return self._over(1)
 
     def begin(self, run_id: str | None) -> None:
-        """Record one more agent start on disk before the agent starts.
-
-        Raise ``StartsUsedUp`` if the limit is reached, and ``Refused`` if the start cannot be written to disk.
-        """
+        """Record a start on disk before the agent starts. Raise ``StartsUsedUp`` at the limit, and ``Refused`` if the
+        start cannot be written."""
         if refusal := self._over(1):
             raise refusal
         line = {"at": clock.timestamp(), "item": self._item, "run": run_id, "most": self._most}
@@ -77,7 +70,7 @@ class StartCount:
 
 
 def go_on(folder: str) -> None:
-    """Record that the user allows each item of the project the full number of agent starts again."""
+    """Record that the user allows each item the full number of agent starts again."""
     path = f"{folder}/{HISTORY}"
     last = journal.tail(path, 1)
     if last and not last[0].get("goes_on"):

@@ -31,7 +31,7 @@ TRANSCRIPT_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Evidence in the agent's output that one test file was run. The latest result line of a test runner counts."""
+    """Evidence in the agent's output that one test file was run. The latest result line counts."""
 
     test_file: str  # as the feature names it; a ``::node`` part does not belong to the file's name
     named: bool = False
@@ -39,18 +39,15 @@ class Evidence:
 
     @property
     def shown(self) -> bool:
-        """True if the output mentioned the test file and contained a result line of a test runner. The order does not
-        matter.
-        """
+        """True if the output has the test file's name and a result line of a test runner, in any order."""
         return self.named and self.result is not None
 
     @property
     def passed(self) -> bool:
-        """True if the latest test result line reports passed tests and no failures or errors."""
+        """True if the latest result line reports passed tests and no failures or errors."""
         return " passed" in f" {self.result or ''}" and not re.search(r"failed|error", self.result or "")
 
     def after(self, event: Event) -> "Evidence":
-        """Return the evidence after this event."""
         if isinstance(event, ToolCall):
             texts = [value for value in event.input.values() if isinstance(value, str)]
             return self._naming("\n".join(texts)) if not self.named else self
@@ -105,7 +102,6 @@ class Outcome:
 
     @property
     def evidence_shown(self) -> bool:
-        """True if the turn's output mentioned the test file and contained a result line of a test runner."""
         return self.evidence is not None and self.evidence.shown
 
 
@@ -127,20 +123,15 @@ def supervise(
     recording: Recording | None = None,
     messages: PersonsMessages | None = None,
 ) -> Outcome:
-    """Run one agent turn to its end. All agent processes have exited when this function returns or raises.
-
-    ``on_started`` gets the process record before any event is read. ``stop_requested`` is called once a second; if it
-    returns a text, the turn ends with the reason ``user_pause``. If the text is ``user_pause``, an open tool call may
-    end first, within ``wrap_up_seconds``. ``facts`` is called only if a monitor needs the changed files. All turns of a
-    session share one ``Watch``, one ``session_began`` (of ``time.monotonic``) and one ``recording``.
-
-    After ``silence_seconds`` without an event and without an open tool call, the turn ends with reason ``no_response``.
-    ``HARNESS_TIME_SCALE`` scales this limit and the clock of the monitors. If the provider's refusal ends the turn, the
-    refusal is stored in the rate-limit clock (``kernel/rate_limits.py``); a successful turn removes the refusal.
-
-    The user's ``messages`` reach a steerable agent within a second; other agents get them later. Raise the errors of
-    ``agent.start``.
-    """
+    """Run one agent turn to its end. All agent processes have exited when this returns or raises. ``on_started`` gets
+    the process record before any event is read. ``stop_requested`` is called once a second; a text ends the turn with
+    the reason ``user_pause``. If the text is ``user_pause``, an open tool call may end first, within
+    ``wrap_up_seconds``. ``facts`` is called only if a monitor needs the changed files. All turns of a session share one
+    ``Watch``, one ``session_began`` (of ``time.monotonic``) and one ``recording``. After ``silence_seconds`` without an
+    event and without an open tool call, the turn ends with reason ``no_response``. ``HARNESS_TIME_SCALE`` scales this
+    limit and the clock of the monitors. A refusal that ends the turn is stored in the rate-limit clock
+    (``kernel/rate_limits.py``); a successful turn removes it. The user's ``messages`` reach a steerable agent within a
+    second; other agents get them later. Raise the errors of ``agent.start``."""
     began_at = clock.now()
     watch = monitors if isinstance(monitors, Watch) else Watch(monitors)
     if recording is not None:
@@ -175,10 +166,8 @@ def supervise(
 
 
 def _kept(account: str, outcome: Outcome, began_at: datetime) -> Outcome:
-    """Store a provider's refusal in the rate-limit clock, or remove the refusal after a successful turn.
-
-    Return the outcome with the limit that is now in force.
-    """
+    """Store a refusal in the rate-limit clock, or remove it after a success. Return the outcome with the limit in
+    force."""
     if outcome.ok:
         LimitClock().forget(account, noted_before=began_at)
     refused = outcome.rate_limit
@@ -197,10 +186,8 @@ SILENT_TEXT = "The agent gave no sign for {seconds:g} s."
 
 
 class Silence:
-    """Limit on the time between two events of a turn. The limit does not apply while the agent has an open tool call.
-
-    Times are those of the monotonic clock, in seconds. Without a limit, the agent may be silent forever.
-    """
+    """Limit on the time between two events, in seconds of the monotonic clock; not while a tool call is open. Without a
+    limit, the agent may be silent forever."""
 
     def __init__(self, limit_seconds: float | None, now: float) -> None:
         self._limit = limit_seconds
@@ -208,13 +195,13 @@ class Silence:
         self._working = False
 
     def heard(self, now: float, *, open_calls: int) -> None:
-        """Restart the silence limit after an event. While ``open_calls`` is above 0, the limit does not apply."""
+        """Restart the limit after an event. It does not apply while ``open_calls`` is above 0."""
         self._since = now
         self._working = open_calls > 0
 
     @property
     def ends_at(self) -> float | None:
-        """The monotonic time at which the agent has been silent for too long; None if no limit applies."""
+        """None if no limit applies."""
         return None if self._limit is None or self._working else self._since + self._limit
 
 
@@ -222,10 +209,8 @@ TAIL_CHARACTERS = 8192
 
 
 class Heard:
-    """Summary of a turn's events so far: usage, evidence, refusal and end.
-
-    ``model`` determines the price of usage events without a model name. A run of ``test_file`` counts as evidence.
-    """
+    """Usage, evidence, refusal and end of a turn so far. ``model`` determines the price of usage without a model name.
+    A run of ``test_file`` counts as evidence."""
 
     def __init__(self, model: str | None, test_file: str | None) -> None:
         self._model = model
@@ -239,7 +224,6 @@ class Heard:
         self.finished: Finished | None = None
 
     def take(self, event: Event) -> None:
-        """Add one agent event to the summary of the turn."""
         if self.evidence is not None:
             self.evidence = self.evidence.after(event)
         if isinstance(event, Text):
@@ -264,10 +248,8 @@ class Heard:
         return self._tail.text()
 
     def own_ending(self) -> tuple[str, str]:
-        """Return the reason and message of a turn that the agent ended, not the harness.
-
-        If the provider refused a request, the refusal is the reason, unless the agent continued to work afterwards.
-        """
+        """Return reason and message of a turn that the agent ended. A refusal is the reason, unless the agent continued
+        to work afterwards."""
         finished = self.finished
         if finished is None:
             return "error", "the agent exited without ending its turn"
@@ -281,9 +263,7 @@ class Heard:
 
 
 def _with_reset(refused: RateLimited) -> RateLimited:
-    """Return the provider's refusal with its reset time. The time is computed if the provider reported only a waiting
-    time.
-    """
+    """Compute the reset time if the provider reported only a waiting time."""
     if clock.parse(refused.resets_at) or refused.retry_after_seconds is None:
         return refused
     seconds = min(refused.retry_after_seconds, 366 * 86_400.0)
@@ -297,7 +277,7 @@ _DRAINED_EVENTS = 20_000  # read after a stop at most: more than the buffers of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTerms:
-    """Limits and callbacks of a turn. Durations are real seconds, after ``HARNESS_TIME_SCALE`` was applied."""
+    """Durations are real seconds, after ``HARNESS_TIME_SCALE`` was applied."""
 
     steerable: bool
     interruptible: bool
@@ -315,8 +295,6 @@ class TurnTerms:
 
 
 class Listening:
-    """Event loop of one running turn, with its state."""
-
     def __init__(self, turn: Turn, terms: TurnTerms, heard: Heard) -> None:
         self._turn = turn
         self._terms = terms
@@ -334,7 +312,7 @@ class Listening:
         self._next_poll = self._started
 
     def to_the_end(self) -> Outcome:
-        """Process events until the agent or the harness ends the turn; return the outcome."""
+        """Process events until the agent or the harness ends the turn."""
         try:
             self._listen()
         except HarnessError as error:
@@ -375,9 +353,7 @@ class Listening:
             )
 
     def _silence_ends(self) -> float | None:
-        """Return the monotonic time at which the agent is silent for too long; None if the harness is already ending
-        the turn.
-        """
+        """None if the harness is already ending the turn."""
         return self._silence.ends_at if self._ending is None else None
 
     def _at(self) -> float:
@@ -448,7 +424,7 @@ class Listening:
             self._must_end_at = now + self._terms.wrap_up_seconds
 
     def _pass_on(self) -> None:
-        """Send pending user messages to the agent. Stop at the first message that the agent does not accept now."""
+        """Stop at the first message that the agent does not accept now."""
         for message in self._terms.messages.waiting():
             if not self._turn.steer(message.told):
                 return

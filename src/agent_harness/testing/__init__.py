@@ -29,7 +29,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class CommandResult:
-    """Result of one command. Raise ``AssertionError`` if the command printed a traceback."""
+    """Raise ``AssertionError`` if the command printed a traceback."""
 
     code: int
     out: str
@@ -40,12 +40,11 @@ class CommandResult:
 
     @property
     def text(self) -> str:
-        """Complete output of the command: stdout, then stderr."""
+        """Stdout, then stderr."""
         return self.out + self.err
 
     @property
     def json(self) -> Any:
-        """JSON value that the command printed on stdout."""
         return json.loads(self.out)
 
     def __repr__(self) -> str:
@@ -59,11 +58,8 @@ def run_in_process(
     given: bytes = b"",
     environ: Mapping[str, str] | None = None,
 ) -> CommandResult:
-    """Run ``main`` in this process with these words as ``sys.argv``; return its result.
-
-    ``given`` is the complete stdin; ``environ`` is added to the environment variables. Afterwards the process's
-    variables, working directory, streams and arguments are restored.
-    """
+    """Run ``main`` in this process with these words as ``sys.argv``. ``given`` is the complete stdin; ``environ`` is
+    added to the environment. Variables, working directory, streams and arguments are restored afterwards."""
     out, err = io.BytesIO(), io.BytesIO()
     streams = [io.TextIOWrapper(each, encoding="utf-8") for each in (io.BytesIO(given), out)]
     streams.append(io.TextIOWrapper(err, encoding="utf-8", errors="backslashreplace"))  # as Python opens stderr
@@ -82,11 +78,8 @@ def run_process(
     environ: Mapping[str, str] | None = None,
     seconds: float = 120,
 ) -> CommandResult:
-    """Run a command as a process; return its result. ``environ`` replaces the environment of this process.
-
-    ``harness`` is forked from a process that has already imported it, unless it needs a fresh start. ``seconds`` is the
-    timeout.
-    """
+    """Run a command as a process. ``environ`` replaces the environment of this process. ``harness`` is forked from a
+    process that has already imported it, unless it needs a fresh start. ``seconds`` is the timeout."""
     if tuple(words[: len(HARNESS)]) == HARNESS:
         from agent_harness.testing import forked
 
@@ -155,11 +148,8 @@ for line in sys.stdin:
 
 def write_tool_server(path: Path, tools: Mapping[str, Sequence[str]], answer: str) -> Path:
     """Write an executable MCP server for stdin and stdout, with the given tools and their text arguments; return its
-    path.
-
-    ``answer`` is the Python source of ``def answer(name, given)``, which returns the result text of a tool call. The
-    modules ``json``, ``os``, ``pathlib`` and ``sys`` are imported.
-    """
+    path. ``answer`` is the Python source of ``def answer(name, given)``, which returns the result text of a call. The
+    modules ``json``, ``os``, ``pathlib`` and ``sys`` are imported."""
     listed = [
         {
             "name": name,

@@ -46,10 +46,8 @@ COUNTED = {"input_tokens": 2000, "cached_tokens": 1000, "output_tokens": 140}
 
 
 def check_agent(make: Make) -> list[str]:
-    """Check every contract clause for whose behaviour ``make`` returns an agent; return the names of the clauses.
-
-    Raise ``AssertionError`` if a clause is violated.
-    """
+    """Check each contract clause for whose behaviour ``make`` returns an agent; return the clauses' names. Raise
+    ``AssertionError`` if one is violated."""
     checked = []
     for name, (behaviour, clause) in CLAUSES.items():
         agent = make(behaviour)
@@ -74,9 +72,7 @@ def check_agent(make: Make) -> list[str]:
 
 
 def events_of(turn: Turn, *, seconds: float = WAIT_SECONDS) -> list[Event]:
-    """Return every event of a turn up to its end. Raise ``AssertionError`` if the turn does not end within
-    ``seconds``.
-    """
+    """Raise ``AssertionError`` if the turn does not end within ``seconds``."""
     found: list[Event] = []
     until = time.monotonic() + seconds
     while not turn.ended:
@@ -88,7 +84,6 @@ def events_of(turn: Turn, *, seconds: float = WAIT_SECONDS) -> list[Event]:
 
 
 def whole_turn(agent: Agent, brief: Brief) -> list[Event]:
-    """Run one turn of the agent and return every event; stop the turn in any case."""
     turn = agent.start(brief)
     try:
         return events_of(turn)
@@ -108,12 +103,10 @@ def listen_for(turn: Turn, word: str) -> None:
 
 
 def said(events: list[Event]) -> str:
-    """Return all text of the agent in these events."""
     return "\n".join(event.text for event in events if isinstance(event, Text))
 
 
 def demand(holds: bool, complaint: str) -> None:
-    """Raise ``AssertionError`` with the complaint unless ``holds`` is true."""
     if not holds:
         raise AssertionError(complaint)
 

@@ -34,8 +34,6 @@ WORKSPACES = 8
 
 
 class EngineUnderTest(Protocol):
-    """One kind of engine to test, with its environment."""
-
     folder: Path
     """Folder for the checks; its subfolder ``project`` is a repository with one commit."""
 
@@ -43,9 +41,7 @@ class EngineUnderTest(Protocol):
         """Return a new engine in the same environment, as another coordinator process would create it."""
         ...
 
-    def kill_worker(self) -> None:
-        """Kill the workers and start new workers."""
-        ...
+    def kill_worker(self) -> None: ...
 
     def many(self) -> int:
         """Return the number of empty jobs to use in the check of many jobs."""
@@ -53,8 +49,6 @@ class EngineUnderTest(Protocol):
 
 
 class _Bench:
-    """One open engine with its jobs and reports."""
-
     def __init__(self, under: EngineUnderTest, engine: Engine) -> None:
         self.folder = under.folder
         self.engine = engine
@@ -90,7 +84,7 @@ class _Bench:
             self.engine.submit(job, self.at(job), {})
 
     def wait(self, *jobs: Job) -> list[JsonObject]:
-        """Wait until each of these jobs is reported once; return their results, which are empty for lost jobs."""
+        """Wait until each job is reported once; return their results, which are empty for lost jobs."""
         left = {job.id for job in jobs}
         until = time.monotonic() + PATIENCE_SECONDS + len(jobs)
         while left and time.monotonic() < until:
@@ -127,9 +121,7 @@ def _open(under: EngineUnderTest) -> Iterator[_Bench]:
 
 
 def e1_submitted_twice_is_carried_out_once(under: EngineUnderTest) -> None:
-    """Check that a job submitted twice runs once and is reported once, and that its candidate is a commit on its base
-    (E1).
-    """
+    """A job that is submitted twice runs once and is reported once, and its candidate is a commit on its base (E1)."""
     with _open(under) as bench:
         job = bench.job("one", seconds=1.0)
         bench.submit(job, job)
@@ -142,7 +134,7 @@ def e1_submitted_twice_is_carried_out_once(under: EngineUnderTest) -> None:
 
 
 def e2_a_new_coordinator_finds_its_job(under: EngineUnderTest) -> None:
-    """Check that a new engine either reports the jobs of a closed engine or returns these jobs as unknown (E2)."""
+    """A new engine either reports the jobs of a closed engine or returns these jobs as unknown (E2)."""
     with _open(under) as bench:
         job = bench.job("two", seconds=3.0)
         bench.submit(job)
@@ -161,9 +153,7 @@ def e2_a_new_coordinator_finds_its_job(under: EngineUnderTest) -> None:
 
 
 def e3_a_killed_worker_is_noticed(under: EngineUnderTest) -> None:
-    """Check that a killed worker's job is either started by another worker or reported without a result, but not both
-    (E3).
-    """
+    """A killed worker's job is either started by another worker or reported without a result, but not both (E3)."""
     with _open(under) as bench:
         job = bench.job("three", seconds=4.0)
         bench.submit(job)
@@ -175,9 +165,7 @@ def e3_a_killed_worker_is_noticed(under: EngineUnderTest) -> None:
 
 
 def e5_a_cancelled_job_ends_and_reports(under: EngineUnderTest) -> None:
-    """Check that a cancelled job ends long before its normal end, and that its changes are in the project's rescues
-    (E5).
-    """
+    """A cancelled job ends long before its normal end, and its changes are in the project's rescues (E5)."""
     with _open(under) as bench:
         job = bench.job("five", seconds=600.0)
         bench.submit(job)
@@ -188,7 +176,7 @@ def e5_a_cancelled_job_ends_and_reports(under: EngineUnderTest) -> None:
 
 
 def e9_many_empty_jobs_end_once_each(under: EngineUnderTest) -> None:
-    """Check that each of many empty jobs is reported once and has a result (E9)."""
+    """Each of many empty jobs is reported once and has a result (E9)."""
     with _open(under) as bench:
         jobs = [bench.job(f"n{n}", workspace=f"w{n % WORKSPACES}") for n in range(under.many())]
         for at in range(0, len(jobs), WORKSPACES):
@@ -200,7 +188,7 @@ def e9_many_empty_jobs_end_once_each(under: EngineUnderTest) -> None:
 
 
 def e11_long_logs_come_home(under: EngineUnderTest) -> None:
-    """Check that a job's log of 20 MiB reaches the coordinator completely (E11)."""
+    """A job's log of 20 MiB reaches the coordinator completely (E11)."""
     with _open(under) as bench:
         job = bench.job("eleven", log_bytes=20 << 20)
         bench.submit(job)
@@ -211,7 +199,7 @@ def e11_long_logs_come_home(under: EngineUnderTest) -> None:
 
 
 def e14_closing_leaves_no_process(under: EngineUnderTest) -> None:
-    """Check that closing an engine leaves no child process (E14)."""
+    """Closing an engine leaves no child process (E14)."""
     before = {each.pid for each in psutil.Process().children(recursive=True)}
     with _open(under) as bench:
         job = bench.job("fourteen")
@@ -236,6 +224,6 @@ CHECKS: tuple[Callable[[EngineUnderTest], None], ...] = (
 
 
 def check_engine(make: Callable[[], EngineUnderTest]) -> None:
-    """Run all engine checks in sequence, each in a new environment. Raise ``AssertionError`` with the failure."""
+    """Run all checks in sequence, each in a new environment. Raise ``AssertionError`` with the failure."""
     for check in CHECKS:
         check(make())

@@ -14,7 +14,6 @@ from agent_harness.parallel.workspaces import Workspace
 
 
 def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Execute a test job: commit one file and return the result record."""
     inputs = job.inputs
     if begun := inputs.get("append"):
         with Path(begun).open("a") as log:

@@ -47,22 +47,18 @@ STUB = 'import pytest\n\n\ndef test_it():\n    pytest.fail("no")\n'
 
 class FeatureListProject:
     """Feature project in ``root``; its remote ``origin.git``, scripts and output are next to it, in ``base``.
-
-    ``environ`` contains the environment variables of every command; the default is the environment of this process.
-    """
+    ``environ`` is the environment of every command, by default that of this process."""
 
     def __init__(self, root: Path, *, base: Path | None = None, environ: Mapping[str, str] | None = None) -> None:
-        """Create the object without creating a project: the folder may contain a project, other files, or nothing."""
+        """Create no project: the folder may contain a project, other files, or nothing."""
         self.root, self.base = root, base or root.parent
         self.environ = dict(os.environ if environ is None else environ)
         self.said: list[str] = []
 
     @classmethod
     def made(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
-        """Create a repository with one commit and the project state before the first session.
-
-        ``passes`` contains one flag per feature, as in ``plan``.
-        """
+        """Create a repository with one commit and the state before the first session; one flag per feature, as in
+        ``plan``."""
         return cls._begun(root, {".harness.yaml": settings, "features.json": _features_text(passes)})
 
     @classmethod
@@ -75,9 +71,8 @@ class FeatureListProject:
         members: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Self:
         """Create a project with one feature per name, to be implemented as a Python module; see ``module_work``.
-
-        ``settings`` and ``files`` are added to the defaults. ``members`` maps names to extra members of their features.
-        """
+        ``settings`` and ``files`` are added to the defaults. ``members`` maps names to extra members of their
+        features."""
         rows = [
             {
                 "id": number,
@@ -136,12 +131,11 @@ class FeatureListProject:
         return script
 
     def command(self, *args: str, agent: Sequence[Mapping[str, object]] | str | None = None) -> list[str]:
-        """Return the command line of a ``harness`` command, with its agent: a SPEC or the turns of a script."""
+        """Return the command line, with the agent: a SPEC or the turns of a script."""
         spec = self.agent(agent) if not isinstance(agent, str | None) else agent
         return [*HARNESS, *args, *([] if spec is None else ["--agent", spec])]
 
     def variables(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the environment variables of a command."""
         return {**self.environ, **(more or {})}
 
     def start(
@@ -169,11 +163,9 @@ class FeatureListProject:
         after_kill: bool = False,
         agent_pushes: bool = False,
     ) -> CommandResult:
-        """Run one ``harness`` command to its end, without a terminal; assert that only accepted work was pushed.
-
-        ``after_kill``: the push of a verified commit may end shortly after its harness was killed. ``agent_pushes``:
-        the scripted agent is expected to push unaccepted work.
-        """
+        """Run one command to its end, without a terminal; assert that only accepted work was pushed. ``after_kill``:
+        the push of a verified commit may end shortly after its harness was killed. ``agent_pushes``: the scripted agent
+        is expected to push unaccepted work."""
         before = (self.remote(), self.completed())
         words = self.command(*args, agent=agent)
         ran = run_process(words, cwd=cwd or self.root, environ=self.variables(environ), seconds=timeout)
@@ -182,7 +174,6 @@ class FeatureListProject:
         return ran
 
     def run(self, turns: Sequence[Mapping[str, object]], *args: str) -> CommandResult:
-        """Run ``harness run`` with a scripted agent."""
         return self.harness("run", *args, agent=turns)
 
     @property
@@ -191,7 +182,7 @@ class FeatureListProject:
         return Repo(self.root, environ=self.environ, init=False)
 
     def git(self, *args: str, check: bool = True) -> str:
-        """Run a git command in the project; return its output without trailing newlines."""
+        """Return the output without trailing newlines."""
         return self.repo.git_bytes(*args, check=check).decode("utf-8", "replace").rstrip("\n")
 
     def put(self, files: Mapping[str, str]) -> None:
@@ -230,45 +221,38 @@ class FeatureListProject:
 
     @property
     def head(self) -> str:
-        """Id of the checked-out commit."""
         return self.git("rev-parse", "HEAD")
 
     def remote(self) -> str | None:
-        """Return the commit of the remote branch ``main``; ``None`` if the branch does not exist."""
+        """Commit of the remote branch ``main``; ``None`` without the branch."""
         place = os.fspath(self.base / "origin.git")
         words = ["git", "--git-dir", place, "rev-parse", "-q", "--verify", "refs/heads/main"]
         return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or None
 
     def read(self, name: str) -> Any:
-        """Return the JSON value in a file of the project."""
         return json.loads((self.root / name).read_text())
 
     @property
     def features(self) -> Record:
-        """Content of ``features.json``."""
         return self.read("features.json")
 
     def passing(self) -> list[int]:
-        """Return the ids of the features that are marked as passing."""
         return [record["id"] for record in self.features["features"] if record["passes"]]
 
     @property
     def state(self) -> Record:
-        """Content of ``session_state.json``."""
         return self.read(".harness/session_state.json")
 
     @property
     def baseline(self) -> Record:
-        """Content of ``test_baseline.json``."""
         return self.read(".harness/test_baseline.json")
 
     @property
     def progress(self) -> str:
-        """Text of the progress file."""
         return (self.root / "claude-progress.txt").read_text()
 
     def log(self, name: str) -> list[Record]:
-        """Return the rows of a log file of the project; empty if the file does not exist."""
+        """Return the rows of a log file; empty if the file does not exist."""
         path = self.root / ".harness/logs" / name
         return list(whole_lines(path)) if path.exists() else []
 
@@ -292,16 +276,14 @@ class FeatureListProject:
         return fingerprint(self.root, without=without)
 
     def wait_until(self, condition: Callable[[], object], what: str, seconds: float = 200) -> None:
-        """Wait until a condition is true while a started command runs. Raise ``AssertionError``, with its output, after
-        the timeout.
-        """
+        """Wait for a condition while a started command runs. Raise ``AssertionError``, with its output, after the
+        timeout."""
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"never: {what}\n{self.started()}"
             time.sleep(0.02)
 
     def started(self) -> str:
-        """Return the output of all commands started with ``start``."""
         path = self.base / "started.out"
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -312,7 +294,7 @@ def module_code(name: str) -> str:
 
 
 def module_work(number: int, name: str, *more: Mapping[str, Any]) -> list[Record]:
-    """Return a scripted agent's steps to implement a module: code, tests, the steps in ``more``, and the claim."""
+    """Return the steps to implement a module: code, tests, the steps in ``more``, and the claim."""
     proof = f"import {name}\n\n\ndef test_{name}():\n    assert {name}.answer(2) == '{name}' * 2\n"
     return [
         {"write": {"path": f"{name}.py", "text": module_code(name)}},
@@ -341,9 +323,7 @@ def whole_lines(path: Path) -> Iterable[Record]:
 
 
 def fingerprint(root: Path, *, without: Sequence[str] = ()) -> dict[str, str]:
-    """Return every path below a folder with its mode and a digest of its content; for a symbolic link, with its
-    target.
-    """
+    """Return every path below a folder with its mode and a digest of its content, or a link's target."""
     found: dict[str, str] = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()

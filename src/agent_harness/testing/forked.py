@@ -37,11 +37,8 @@ _OURS = tuple(
 def run(
     words: Sequence[str], *, cwd: Path | None, given: bytes, environ: Mapping[str, str] | None, seconds: float
 ) -> tuple[int, bytes, bytes] | None:
-    """Run ``harness`` with these arguments; return exit code, stdout and stderr, or ``None`` if a fresh process is
-    needed.
-
-    Raise ``subprocess.TimeoutExpired`` after ``seconds``; the process has then been killed.
-    """
+    """Run ``harness``; return exit code, stdout and stderr, or ``None`` if a fresh process is needed. Raise
+    ``subprocess.TimeoutExpired`` after ``seconds``; the process has then been killed."""
     variables = dict(os.environ if environ is None else environ)
     if _at_start(variables) != _at_start(os.environ) or not _BUSY.acquire(blocking=False):
         return None
@@ -59,8 +56,6 @@ def _at_start(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 class _ForkServer:
-    """Server process that forks commands for this process."""
-
     _of: "tuple[int, _ForkServer] | None" = None
 
     def __init__(self) -> None:
@@ -74,7 +69,7 @@ class _ForkServer:
 
     @classmethod
     def current(cls) -> "_ForkServer":
-        """Return the fork server of this process; start the server if none is running."""
+        """Return the fork server of this process, started if necessary."""
         if cls._of is None or cls._of[0] != os.getpid() or cls._of[1]._process.poll() is not None:
             cls._of = os.getpid(), cls()
         return cls._of[1]
@@ -109,7 +104,6 @@ class _ForkServer:
 
 
 def _spoken(stdin: int, streams: tuple[int, int], given: bytes, until: float) -> tuple[bytes, bytes]:
-    """Write ``given`` to a process's stdin and return its stdout and stderr."""
     found: dict[int, list[bytes]] = {each: [] for each in streams}
     with selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
         for each in streams:
@@ -140,9 +134,7 @@ def _spoken(stdin: int, streams: tuple[int, int], given: bytes, until: float) ->
 
 
 def _serve(number: int) -> int:
-    """Fork for each command received on the socket; return the command's exit code in the child, and 0 in the
-    server.
-    """
+    """Fork for each command from the socket; return its exit code in the child, and 0 in the server."""
     own = socket.socket(fileno=number)
     from agent_harness.cli import app, main  # noqa: F401
 
@@ -198,7 +190,7 @@ def _command(job: dict[str, object], streams: Sequence[int], learns: int) -> int
 
 
 def _learnt() -> list[str]:
-    """Return the names of loaded modules that belong to this package or to Python itself."""
+    """Return the loaded modules that belong to this package or to Python itself."""
     files = {name: getattr(each, "__file__", None) for name, each in list(sys.modules.items()) if name != "__main__"}
     return [name for name, file in files.items() if isinstance(file, str) and os.path.realpath(file).startswith(_OURS)]
 

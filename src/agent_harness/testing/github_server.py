@@ -35,7 +35,7 @@ _AT = "2026-01-05T09:00:00Z"
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Refusal that replaces the answer to a request; status 0 closes the connection without an answer."""
+    """Replaces the answer to a request; status 0 closes the connection without an answer."""
 
     status: int
     message: str = ""
@@ -61,7 +61,6 @@ class GitHubServer:
 
     @property
     def url(self) -> str:
-        """Base URL of the API."""
         return f"http://{ADDRESS}:{self.port}"
 
     def environment(self) -> dict[str, str]:
@@ -101,12 +100,10 @@ class GitHubServer:
             return int(self.add(title, body, labels, login="somebody", association=association, **more)["number"])
 
     def close_by_person(self, number: int) -> None:
-        """Close an issue, as a person does in the browser."""
         with self._lock:
             self.issues[number] |= {"state": "closed", "state_reason": "not_planned"}
 
     def reopen_by_person(self, number: int) -> None:
-        """Reopen an issue, as a person does in the browser."""
         with self._lock:
             self.issues[number] |= {"state": "open", "state_reason": "reopened"}
 
@@ -116,7 +113,7 @@ class GitHubServer:
             self.issues[number] = {}
 
     def transfer(self, number: int) -> None:
-        """Move an issue to another repository, where it gets the number 900; requests for the issue are redirected."""
+        """Move an issue to another repository, as number 900; requests for it are redirected."""
         with self._lock:
             self.issues[number] = {"number": 900, "away": self.issues[number]}
 
@@ -132,7 +129,6 @@ class GitHubServer:
         association: str = "OWNER",
         **more: Any,
     ) -> Json:
-        """Add a new open issue; return its record."""
         number = len(self.issues) + 1
         place = f"{self.url}/repos/{self.repository}/issues/{number}"
         self.issues[number] = {
@@ -153,7 +149,6 @@ class GitHubServer:
         return self.issues[number]
 
     def answer(self, method: str, path: str, query: Mapping[str, str], value: Json) -> tuple[int, Any, dict[str, str]]:
-        """Answer one API request; return status, body and headers."""
         parts = path.strip("/").split("/")
         with self._lock:
             if [part.lower() for part in parts[:3]] != ["repos", *self.repository.lower().split("/")]:

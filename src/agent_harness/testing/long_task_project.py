@@ -44,7 +44,6 @@ NEXT = "Write the second chapter."
 
 
 def from_now(seconds: float = 0.0) -> str:
-    """Return a timestamp ``seconds`` seconds from now."""
     moment = datetime.now(UTC) + timedelta(seconds=seconds)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -119,14 +118,11 @@ def argv(*words: str) -> list[str]:
 def run_lth(
     *words: str, cwd: Path | None = None, given: bytes = b"", environ: Mapping[str, str] | None = None
 ) -> CommandResult:
-    """Run ``lth WORDS`` in this process; return its result."""
     return run_in_process(lth.main, "lth", *words, cwd=cwd, given=given, environ=environ)
 
 
 def program(folder: Path, name: str, script: str) -> dict[str, str]:
-    """Write an executable shell script with this name; return the environment variable ``PATH`` with its folder
-    first.
-    """
+    """Write an executable shell script; return the variable ``PATH`` with its folder first."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -135,14 +131,11 @@ def program(folder: Path, name: str, script: str) -> dict[str, str]:
 
 
 class LongTaskProject:
-    """One task directory with arbitrary content."""
-
     def __init__(self, root: Path) -> None:
         self.root = root
 
     @classmethod
     def made(cls, root: Path, *, contract: Record | None = None, state: Record | None = None) -> Self:
-        """Create a valid task with its three files in a new folder."""
         root.mkdir(parents=True)
         return cls(root)._fill(contract or task(), state or checkpoint())
 
@@ -169,44 +162,29 @@ class LongTaskProject:
         given: bytes = b"",
         env: Mapping[str, str] | None = None,
     ) -> CommandResult:
-        """Run ``lth COMMAND TASK_DIR WORDS`` in this process; return its result.
-
-        ``code`` is the expected exit status; ``env`` is added to the environment variables.
-        """
+        """Run ``lth COMMAND TASK_DIR WORDS`` in this process. ``code`` is the expected exit status; ``env`` is added to
+        the environment."""
         ran = run_lth(command, str(self.root), *words, cwd=cwd, given=given, environ=env)
         assert code is None or ran.code == code, ran
         return ran
 
-    def lth_process(
-        self,
-        command: str,
-        *words: str,
-        cwd: Path | None = None,
-        given: bytes = b"",
-        env: Mapping[str, str] | None = None,
-    ) -> CommandResult:
-        """Run ``lth COMMAND TASK_DIR WORDS`` in a separate process; return its result."""
-        variables = {**os.environ, **(env or {})}
-        return run_process(argv(command, str(self.root), *words), cwd=cwd, given=given, environ=variables)
+    def lth_process(self, command: str, *words: str, env: Mapping[str, str] | None = None) -> CommandResult:
+        return run_process(argv(command, str(self.root), *words), environ={**os.environ, **(env or {})})
 
     def run(
         self, command: str, *words: str, code: int | None = 0, env: Mapping[str, str] | None = None
     ) -> CommandResult:
-        """Run ``lth run`` with one shell command as its worker; return its result."""
         return self.lth("run", "--worker", "local-command", "--command", command, *words, code=code, env=env)
 
     def start(
         self, command: str, *words: str, environment: Mapping[str, str] | None = None
     ) -> "subprocess.Popen[bytes]":
-        """Start an ``lth`` process without waiting for its end; ``environment`` replaces the environment of this
-        process.
-        """
+        """Start ``lth`` without waiting for its end; ``environment`` replaces that of this process."""
         pipe = subprocess.PIPE
         line = argv(command, str(self.root), *words)
         return subprocess.Popen(line, stdout=pipe, stderr=pipe, stdin=subprocess.DEVNULL, env=environment)
 
     def loads(self) -> None:
-        """Raise ``AssertionError`` if the task is not valid."""
         self.lth("validate", code=0)
 
     # ---- files -------------------------------------------------------------------------------------------------
@@ -223,7 +201,6 @@ class LongTaskProject:
 
     @property
     def task(self) -> Record:
-        """Content of ``task.json``."""
         return json.loads((self.root / "task.json").read_text())
 
     @task.setter
@@ -234,7 +211,6 @@ class LongTaskProject:
 
     @property
     def checkpoint(self) -> Record:
-        """Content of ``checkpoint.json``."""
         return json.loads((self.root / "checkpoint.json").read_text())
 
     @checkpoint.setter
@@ -248,25 +224,21 @@ class LongTaskProject:
 
     @property
     def lock(self) -> Path:
-        """Path of the task's lease."""
         return self.root / ".lth.lock"
 
     def events(self, kind: str | None = None) -> list[Record]:
-        """Return the events of the log, oldest first; with ``kind``, only the events of this type."""
+        """Return the events of the log, oldest first; with ``kind``, only those of this type."""
         logs = sorted((self.root / "runs").glob("*.jsonl"))
         found = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
         return [each for each in found if kind in (None, each["type"])]
 
     def kinds(self) -> list[str]:
-        """Return the types of the events in the log, oldest first."""
         return [each["type"] for each in self.events()]
 
     def reasons(self) -> list[str]:
-        """Return the reasons of all checkpoint writes in the log, in order."""
         return [each["reason"] for each in self.events("checkpoint_written")]
 
     def outputs(self) -> list[str]:
-        """Return the contents of the worker output files, oldest first."""
         return [each.read_text() for each in sorted((self.root / "evidence").glob("worker-output-*.txt"))]
 
     def tree(self) -> dict[str, bytes | None]:
@@ -275,7 +247,7 @@ class LongTaskProject:
         return {str(path.relative_to(self.root)): None if path.is_dir() else path.read_bytes() for path in found}
 
     def untouched(self) -> list[str]:
-        """Return the paths in the task directory that a new task does not have; empty if nothing was created."""
+        """Return the paths that a new task does not have; empty if nothing was created."""
         return [each for each in self.tree() if each not in _NEW]
 
 

@@ -33,7 +33,6 @@ class Repo:
         self,
         path: str | os.PathLike[str],
         *,
-        branch: str = "main",
         user_settings: bool = False,
         environ: Mapping[str, str] | None = None,
         init: bool = True,
@@ -45,7 +44,7 @@ class Repo:
         if init:
             self.path.mkdir(parents=True, exist_ok=True)
         if init and not (self.path / ".git").exists():
-            self.git("init", "--quiet", f"--initial-branch={branch}")
+            self.git("init", "--quiet", "--initial-branch=main")
 
     @classmethod
     def with_files(
@@ -56,9 +55,7 @@ class Repo:
         message: str = "First",
         user_settings: bool = False,
     ) -> Self:
-        """Create a repository with one commit of these files. An identical repository is built once per process, then
-        copied.
-        """
+        """Create a repository with one commit of these files, built once per process and then copied."""
         key = (message, *sorted(files.items()))
         if key not in _KNOWN:
             with tempfile.TemporaryDirectory() as folder:
@@ -82,15 +79,11 @@ class Repo:
     # ---- git ---------------------------------------------------------------------------------------------------
 
     def git(self, *words: str, input: bytes | None = None, check: bool = True) -> str:  # noqa: A002
-        """Return the stripped output of a git command. Raise ``AssertionError`` if the command fails and ``check`` is
-        true.
-        """
+        """Return the stripped output. Raise ``AssertionError`` if the command fails and ``check`` is true."""
         return os.fsdecode(self.git_bytes(*words, input=input, check=check)).strip()
 
     def git_bytes(self, *words: str, input: bytes | None = None, check: bool = True) -> bytes:  # noqa: A002
-        """Return the unchanged output of a git command. Raise ``AssertionError`` if the command fails and ``check`` is
-        true.
-        """
+        """Return the unchanged output. Raise ``AssertionError`` if the command fails and ``check`` is true."""
         done = subprocess.run(
             ["git", *words], cwd=self.path, env=self._environment(), input=input, capture_output=True, check=False
         )
@@ -109,7 +102,6 @@ class Repo:
         return {**kept, **own, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
     def config(self, key: str, value: str) -> Self:
-        """Set a git option of the repository."""
         self.git("config", "--local", key, value)
         return self
 
@@ -119,7 +111,7 @@ class Repo:
         return self
 
     def commit(self, message: str = "A commit", *, stage: bool = True) -> Self:
-        """Create a commit, by default of all changes; the commit is empty if nothing has changed."""
+        """Create a commit, by default of all changes; it is empty if nothing has changed."""
         if stage:
             self.stage()
         self._commits += 1
@@ -127,20 +119,18 @@ class Repo:
         return self
 
     def branch(self, name: str) -> Self:
-        """Create a branch and check out the branch."""
         self.git("checkout", "--quiet", "-b", name)
         return self
 
-    def remote(self, path: str | os.PathLike[str], name: str = "origin") -> Self:
-        """Create a bare repository as a remote, and push the checked-out branch to it."""
+    def remote(self, path: str | os.PathLike[str]) -> Self:
+        """Create a bare repository as the remote ``origin``, and push the checked-out branch to it."""
         subprocess.run(["git", "init", "--quiet", "--bare", os.fspath(path)], env=self._environment(), check=True)
-        self.git("remote", "add", name, os.fspath(path))
-        self.git("push", "--quiet", "--set-upstream", name, "HEAD")
+        self.git("remote", "add", "origin", os.fspath(path))
+        self.git("push", "--quiet", "--set-upstream", "origin", "HEAD")
         return self
 
     @property
     def head(self) -> str:
-        """Id of the checked-out commit."""
         return self.git("rev-parse", "HEAD")
 
     def status(self) -> list[str]:
@@ -159,15 +149,12 @@ class Repo:
         return self
 
     def append(self, path: str, content: str | bytes) -> Self:
-        """Append text or bytes to a file."""
         return self.write(path, self.read(path) + (content.encode() if isinstance(content, str) else content))
 
     def read(self, path: str) -> bytes:
-        """Return the content of a file in the work tree."""
         return (self.path / path).read_bytes()
 
     def remove(self, *paths: str) -> Self:
-        """Delete files from the work tree."""
         for path in paths:
             (self.path / path).unlink()
         return self
@@ -186,13 +173,12 @@ class Repo:
         return self
 
     def ignore(self, *patterns: str) -> Self:
-        """Add patterns to ``.gitignore``."""
         file = self.path / ".gitignore"
         text = file.read_text() if file.exists() else ""
         return self.write(".gitignore", text + "".join(f"{pattern}\n" for pattern in patterns))
 
     def files(self) -> dict[str, bytes]:
-        """Return every file outside ``.git`` with its content; for a symbolic link, ``link to`` and its target."""
+        """Return every file outside ``.git`` with its content; for a link, ``link to`` and its target."""
         found = {}
         for folder, folders, names in os.walk(self.path):
             if ".git" in folders:

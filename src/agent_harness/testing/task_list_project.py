@@ -50,16 +50,12 @@ def task(task_id: str, **members: Any) -> dict[str, Any]:
 
 
 def state_of(*tasks: Any, **members: Any) -> State:
-    """Return a task list state in memory with these tasks."""
     return State({**planning.new_state(NOON), "tasks": [*tasks], **members})
 
 
 class TaskListProject:
-    """Task list in the folder ``root``, with the work tree ``path`` of its tasks, and its workers.
-
-    Unless a test separates ``root`` and ``path``, they are one folder. ``now`` is the clock time of workers in this
-    process; ``None`` means the real time.
-    """
+    """Task list in ``root``, with the work tree ``path`` of its tasks (by default the same folder), and its workers.
+    ``now`` is the clock time of workers in this process; ``None`` means the real time."""
 
     repo: Repo  # only if there is one
 
@@ -72,9 +68,7 @@ class TaskListProject:
         mode: str = "exclusive",
         **members: Any,
     ) -> None:
-        """Create a task list with these tasks; with ``git``, in a repository that has one commit and ignores the list's
-        files.
-        """
+        """With ``git``, create a repository that has one commit and ignores the list's files."""
         self.root, self.path = root, path or root
         self.now: datetime | None = None
         self._session: str | None = "s1"
@@ -88,7 +82,7 @@ class TaskListProject:
 
     @classmethod
     def at_noon(cls, root: Path, *tasks: Any, **words: Any) -> Self:
-        """Create a task list project whose clock stays at noon until ``now`` is set."""
+        """Create a project whose clock stays at noon until ``now`` is set."""
         made = cls(root, *tasks, **words)
         made.now = NOON
         return made
@@ -98,10 +92,7 @@ class TaskListProject:
         cls, tmp_path: Path, *, root: Path | None = None, git: bool = True, mode: str = "exclusive"
     ) -> Self:
         """Create an empty task list next to source files in one commit, in ``project`` below a folder; ``root`` moves
-        the list.
-
-        The list's workers belong to no session. Without ``git``, no source files are created.
-        """
+        the list. The list's workers belong to no session. Without ``git``, no source files are created."""
         path = tmp_path / "project"
         repo = None
         if git:
@@ -115,7 +106,7 @@ class TaskListProject:
         return made
 
     def copied(self, root: Path) -> Self:
-        """Copy the project to another folder, so that a template can be built once and copied for each test."""
+        """Copy the project, so that a template can be built once and copied for each test."""
         made = copy.copy(self)
         made.root = made.path = root
         made.layout = TaskListLayout(root)
@@ -169,7 +160,7 @@ class TaskListProject:
         return TaskStore(self.layout, now=self.now, lock_timeout_seconds=0.5)
 
     def change(self, act: Callable[[TaskListChange], T]) -> T:
-        """Run ``act`` on the task list under its lock, and write the change; return the result of ``act``."""
+        """Run ``act`` on the task list under its lock, and write the change."""
 
         def touched(change: TaskListChange) -> T:
             change.touch()
@@ -180,12 +171,12 @@ class TaskListProject:
     # ---- commands ----------------------------------------------------------------------------------------------
 
     def harness(self, *words: str, **environment: str) -> CommandResult:
-        """Run a ``harness`` command in this process, in the root folder, with additional environment variables."""
+        """Run a command in this process, in the root folder, with additional environment variables."""
         return run_in_process(main.main, "harness", *words, cwd=self.root, environ=environment)
 
     @contextlib.contextmanager
     def start(self, *words: str, cwd: Path | None = None, **environment: str) -> "Iterator[subprocess.Popen[str]]":
-        """Start a ``harness`` command in a separate process, which has ended when the ``with`` block ends."""
+        """Start a command in a separate process, which has ended when the ``with`` block ends."""
         with subprocess.Popen(
             [*HARNESS, *words],
             cwd=cwd or self.root,
@@ -210,19 +201,17 @@ class TaskListProject:
         return f"command:sh {script}"
 
     def prompt(self, task_id: str, number: int = 0) -> str:
-        """Return the prompt that the agent received for a task in a round."""
         return (self.root.parent / f"tools/prompt.{task_id}.{number}").read_text()
 
     # ---- the list ----------------------------------------------------------------------------------------------
 
     def add(self, task_id: str = TASK, *, validation: str | None = "true", **members: Any) -> Self:
-        """Add one task to the list."""
         made = planning.new_task(task_id, f"Title of {task_id}", validation=validation)
         self.edit(tasks=[*self.raw["tasks"], {**made, **members}])
         return self
 
     def edit(self, task_id: str | None = None, **members: Any) -> None:
-        """Change members of a task, or of the whole list, without the lock, as a person would in an editor."""
+        """Change a task, or the whole list, without the lock, as a person would in an editor."""
         raw = self.raw
         (raw if task_id is None else next(each for each in raw["tasks"] if each["id"] == task_id)).update(members)
         files.write_json(self.layout.tasks, raw)
@@ -235,25 +224,20 @@ class TaskListProject:
 
     @property
     def raw(self) -> dict[str, Any]:
-        """JSON value of the task list file."""
         return json.loads(self.text)
 
     @property
     def text(self) -> str:
-        """Text of the task list file."""
         return Path(self.layout.tasks).read_text(encoding="utf-8")
 
     @property
     def state(self) -> State:
-        """Current state of the task list."""
         return self.store.read()
 
     def task(self, task_id: str = TASK) -> Task:
-        """Return a task with its current state."""
         return self.state.by_id[task_id]
 
     def statuses(self) -> list[str]:
-        """Return the status of every task, in file order."""
         return [each.status for each in self.state.tasks]
 
     def log(self, *lines: str) -> list[str]:
@@ -270,9 +254,7 @@ class TaskListProject:
         return {str(each.relative_to(self.root)): each.read_bytes() for each in found if each.name not in _BY_THE_WAY}
 
     def leave_own_work(self) -> None:
-        """Create a person's uncommitted changes: staged, unstaged, deleted, intent-to-add, untracked and ignored
-        files.
-        """
+        """Create uncommitted changes: staged, unstaged, deleted, intent-to-add, untracked and ignored files."""
         repo = self.repo
         repo.write("gone.py", "g\n").write("half.py", "h\n").stage("gone.py", "half.py").commit("Second", stage=False)
         repo.write("staged.py", "staged\n").stage("staged.py").write("half.py", "staged\n").stage("half.py")
@@ -285,10 +267,7 @@ class TaskListProject:
         return [line for line in self.repo.status() if not _is_harness(line[3:])]
 
     def seen(self) -> tuple[Any, ...]:
-        """Return what a person sees of the repository: files, status, staged content, HEAD and branch.
-
-        The harness's own files are omitted.
-        """
+        """Return files, status, staged content, HEAD and branch, without the harness's own files."""
         ours = {path: text for path, text in self.repo.files().items() if not _is_harness(path)}
         staged = [line for line in self.repo.git("ls-files", "-s").splitlines() if not _is_harness(line.split("\t")[1])]
         return ours, self.status(), staged, self.repo.head, self.repo.git("rev-parse", "--abbrev-ref", "HEAD")
@@ -298,5 +277,4 @@ _BY_THE_WAY = (".harness-lock", "now")
 
 
 def _is_harness(path: str) -> bool:
-    """Return True if a path belongs to the harness's own files."""
     return any(part.startswith((".harness", "harness-")) for part in Path(path).parts)

@@ -24,13 +24,13 @@ READY_SECONDS = 60.0
 
 
 def program() -> str | None:
-    """Return the path of the Temporal server program; ``None`` if the program is not installed."""
+    """Return ``None`` if the Temporal server is not installed."""
     beside = Path(sys.executable).with_name("temporal")
     return str(beside) if beside.exists() else shutil.which("temporal")
 
 
 class TemporalServer:
-    """One Temporal server with its own port and database, which runs until the end of the ``with`` block."""
+    """One server with its own port and database, which runs until the end of the ``with`` block."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -41,7 +41,6 @@ class TemporalServer:
 
     @property
     def url(self) -> str:
-        """Server address as a value for ``--engine``."""
         return f"temporal://127.0.0.1:{self.port}/default"
 
     def __enter__(self) -> Self:
@@ -69,7 +68,6 @@ class TemporalServer:
         raise AssertionError("the server did not begin to answer")
 
     def kill(self) -> None:
-        """Kill the server process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -32,9 +32,7 @@ enough.
 
 
 class AcpAgent(Agent):
-    """Agent that starts an ACP program for each turn. After a failed check, the program loads its earlier session if
-    possible.
-    """
+    """Agent that starts an ACP program for each turn. A later round loads the earlier session if possible."""
 
     name = "acp"
     capabilities = Capabilities(interrupt=True, resume=True)
@@ -44,14 +42,12 @@ class AcpAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "AcpAgent":
-        """Return the ACP agent for ``acp:WORDS``, where the words are a command, or for ``acp:NAME`` if the name is
-        known.
-        """
+        """Return the agent for ``acp:WORDS`` (a command) or ``acp:NAME`` (a known program)."""
         return cls(words_of(text))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "AcpAgent":
-        """Return the ACP agent for ``agent: {kind: acp, command: [...]}``; the command may be a string."""
+        """Return the agent for ``agent: {kind: acp, command: [...]}``; the command may be a string."""
         command = options.checked("acp", settings, ("command",)).get("command")
         if isinstance(command, str):
             return cls(words_of(command))
@@ -62,15 +58,11 @@ class AcpAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account for the agent's rate limits, named after the agent's program. All sessions of the program share one
-        login.
-        """
+        """Account named after the program, because all sessions of the program share one login."""
         return f"acp:{Path(self.words[0]).name}"
 
     def problem(self) -> str | None:
-        """Return a message if the extra or the program is missing, else ``None``. A relative path is checked when a
-        turn starts.
-        """
+        """Return a message if the extra or the program is missing. A relative path is checked when a turn starts."""
         if find_spec("acp") is None:
             from agent_harness.installation import command_for_extra
 
@@ -78,7 +70,7 @@ class AcpAgent(Agent):
         return program_problem(self.words[0])
 
     def start(self, brief: Brief) -> Turn:
-        """Start the ACP program and send the prompt. Raise ``ToolMissing`` if the extra or the program is missing."""
+        """Raise ``ToolMissing`` if the extra or the program is missing."""
         if problem := self.problem():
             raise ToolMissing(problem, hint=HINT)
         found = found_program(self.words[0], brief, HINT)

@@ -25,8 +25,6 @@ _TOO_LONG = 8_000  # longest text that waits for a line end
 
 
 class Updates:
-    """Converter of one turn's ACP updates into harness events."""
-
     def __init__(self, say: Callable[[Event], None]) -> None:
         self._say = say
         self._text = ""
@@ -36,7 +34,6 @@ class Updates:
         self.silent = False  # while an earlier session is replayed
 
     def take(self, update: object) -> None:
-        """Convert one update of the agent into events."""
         if self.silent:
             if isinstance(update, schema.UsageUpdate) and update.cost is not None:
                 self._cost = max(self._cost, update.cost.amount)
@@ -61,7 +58,7 @@ class Updates:
             self._cost = self._cost if cost is None else max(cost, self._cost)
 
     def finish(self, used: schema.Usage | None) -> None:
-        """End the turn. Report the buffered text, and the token counts if the agent sent them."""
+        """Report the buffered text, and the token counts if the agent sent them."""
         self.flush()
         if used is not None and used.total_tokens:
             self._say(
@@ -76,7 +73,6 @@ class Updates:
             )
 
     def flush(self) -> None:
-        """Report the text of the agent that is still buffered."""
         if self._text.strip():
             self._say(Text(self._text.rstrip("\n")))
         self._text = ""
@@ -122,8 +118,6 @@ READING = ("read", "search", "think", "fetch")
 
 
 class AcpClient:
-    """Client side of the ACP connection, which answers the agent's requests."""
-
     def __init__(self, root: Path, rules: ToolRules, updates: Updates, say: Any) -> None:
         self._root = root
         self._rules = rules
@@ -131,7 +125,6 @@ class AcpClient:
         self._say = say
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        """Process one update that the agent sent."""
         self._updates.take(update)
 
     async def request_permission(
@@ -162,7 +155,6 @@ class AcpClient:
         return schema.RequestPermissionResponse(outcome=selected)
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Refuse every call of a protocol extension."""
         raise RequestError.method_not_found(method)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
@@ -186,7 +178,6 @@ ENDINGS: Mapping[str, Finished] = {
 
 
 async def turn(harness: Harness) -> None:
-    """Run one turn of the agent: read the turn's input, and send events up to the final event."""
     order = await harness.order()
     working = asyncio.create_task(_work(harness, order))
     gone = asyncio.create_task(harness.gone.wait())
@@ -239,7 +230,7 @@ async def _ask(harness: Harness, agent: Any, brief: Brief, updates: Updates) -> 
 
 
 async def _session(agent: Any, brief: Brief, updates: Updates) -> str:
-    """Return the id of the earlier session if the agent can load that session; else the id of a new session."""
+    """Load the earlier session if the agent can, else start a new one; return its id."""
     shown = schema.Implementation(name="agent-harness", version="1")
     hello = await agent.initialize(
         protocol_version=PROTOCOL_VERSION, client_capabilities=schema.ClientCapabilities(), client_info=shown

@@ -21,8 +21,6 @@ HINT = "For example: --agent api:anthropic/claude-sonnet-4-6, or agent: {kind: a
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Model provider, with the environment variable that contains its key and the prefixes of its model names."""
-
     key: str
     prefixes: tuple[str, ...] = ()
 
@@ -46,15 +44,13 @@ If there are no settings, the first model is used.
 
 
 class ApiAgent(Agent):
-    """Agent whose model loop runs in a separate process. After a failed check, the next turn continues the
-    conversation.
-    """
+    """Agent whose model loop runs in a separate process. Each later round continues the conversation."""
 
     name = "api"
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
 
     def __init__(self, provider: str | None = None, model: str | None = None, *, firm: bool = True) -> None:
-        """Set up the agent. If ``firm`` is set, ``model`` takes precedence over a model in the ``models:`` settings."""
+        """If ``firm`` is set, ``model`` takes precedence over a model in the ``models:`` settings."""
         self.provider = provider
         self.model = model
         self.firm = firm
@@ -86,17 +82,16 @@ class ApiAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account for the agent's rate limits: the provider and a digest of the key. All models share this account."""
+        """Provider and a digest of the key. All models share this account."""
         provider = self._provider(self.model)
         key = PROVIDERS[provider].key
         return options.account(key.partition("_")[0].lower(), key=os.environ.get(key))
 
     def problem(self) -> str | None:
-        """Return a message if the extra or the key is missing, else ``None``."""
         return _problem(self._provider(self.model))
 
     def start(self, brief: Brief) -> Turn:
-        """Start the agent loop. Raise ``ToolMissing`` if the extra, the key or the model name is missing."""
+        """Raise ``ToolMissing`` if the extra, the key or the model name is missing."""
         provider, model = self.choice(brief)
         problem = _problem(provider)
         if problem:
@@ -119,10 +114,8 @@ class ApiAgent(Agent):
         return turn
 
     def choice(self, brief: Brief) -> tuple[str, str | None]:
-        """Return the provider and the model of a turn: those of the agent, or else those in the ``models:`` settings.
-
-        The default model is an Anthropic model and is never requested from another provider.
-        """
+        """Return provider and model of a turn. The default model (Anthropic's) is never requested from another
+        provider."""
         chosen = brief.model if brief.model_chosen else None
         model = (self.model or chosen) if self.firm else (chosen or self.model)
         provider = self._provider(model)
@@ -131,9 +124,7 @@ class ApiAgent(Agent):
         return provider, ALIASES.get(model, model) if provider == "anthropic" and model else model
 
     def _provider(self, model: str | None) -> str:
-        """Return the given provider, else the provider that the model's name shows, else the first provider whose key
-        is set.
-        """
+        """Return the given provider, else that of the model's name, else the first whose key is set."""
         if self.provider:
             return self.provider
         for name, provider in PROVIDERS.items():

@@ -41,20 +41,14 @@ SILENCE_SECONDS = 120.0  # without a byte from the provider
 
 @dataclass(frozen=True)
 class Gone(Exception):
-    """Error: the model cannot answer. It contains the events that report the failure; the last event is
-    ``Finished``.
-    """
+    """Error: the model cannot answer. It contains the events to report; the last event is ``Finished``."""
 
     events: tuple[Event, ...]
 
 
 class TurnModel:
-    """Model that a turn uses, with the same tools and settings for each request."""
-
     def __init__(self, provider: str, model: str, key: str, tries: int, tools: Sequence[ToolDefinition]) -> None:
-        """Set up the model. ``tries`` is the maximum number of attempts for one request. Raise ``Gone`` if the model is
-        unusable.
-        """
+        """Raise ``Gone`` if the model is unusable. ``tries`` is the maximum number of attempts for one request."""
         self._key = key
         self._tries = tries
         self._lost: list[Usage] = []
@@ -67,19 +61,18 @@ class TurnModel:
         self._parameters = ModelRequestParameters(function_tools=list(tools))
 
     async def ask(self, messages: Sequence[ModelMessage]) -> ModelResponse:
-        """Return the model's complete answer to a conversation. Raise ``Gone`` if the model does not answer."""
+        """Raise ``Gone`` if the model does not answer."""
         for attempt in range(1, self._tries + 1):
             try:
                 return await self._asked(messages)
             except errors.AgentRunError as error:
-                if attempt == self._tries or not _worth_another_try(error):
+                silent = isinstance(error, errors.ModelConnectionError | errors.ModelRequestTimeout)
+                if attempt == self._tries or not (silent or _undecodable(error)):  # a refusal: the harness waits first
                     raise Gone(self._told(error)) from error
         raise AssertionError("a last try answers or raises")
 
     def lost(self) -> list[Usage]:
-        """Return the tokens of answers that stayed incomplete since the last call. The provider bills these tokens
-        too.
-        """
+        """Return the tokens of answers that stayed incomplete since the last call. The provider bills them too."""
         found = [used for used in self._lost if used.context]
         self._lost.clear()
         return found
@@ -131,7 +124,7 @@ class TurnModel:
 
 
 def usage_of(answer: ModelResponse) -> Usage:
-    """Return the token counts of one model call. Cache reads and cache writes are counted separately."""
+    """Cache reads and cache writes are counted separately."""
     return _tokens(answer.usage, answer.model_name)
 
 
@@ -147,9 +140,7 @@ def _tokens(used: RequestUsage, model: str | None) -> Usage:
 
 
 def _kind(provider: str) -> str:
-    """Return the client library's name for a provider. Most servers that replace OpenAI's support only the Chat
-    interface.
-    """
+    """Return the library's name of a provider. Most servers that replace OpenAI's support only the Chat interface."""
     if provider == "openai":
         return "openai-chat" if os.environ.get("OPENAI_BASE_URL") else "openai-responses"
     return provider
@@ -164,18 +155,9 @@ CACHED: Mapping[str, bool] = {
 
 
 def _settings(provider: str) -> ModelSettings:
-    """Return the settings of a request: the library makes no retries, and a silent connection times out."""
+    """The library makes no retries, and a silent connection times out."""
     common = ModelSettings(max_retries=0, timeout=clock.scaled(SILENCE_SECONDS), framing_announcement="never")
     return cast("ModelSettings", {**common, **(CACHED if provider == "anthropic" else {})})
-
-
-def _worth_another_try(error: errors.AgentRunError) -> bool:
-    """Return True for a malformed answer, a timeout or a broken connection.
-
-    After a refusal by the provider, return False, because the harness waits before the next try.
-    """
-    silent = isinstance(error, errors.ModelConnectionError | errors.ModelRequestTimeout)
-    return silent or _undecodable(error)
 
 
 def _undecodable(error: errors.AgentRunError) -> bool:
@@ -184,9 +166,7 @@ def _undecodable(error: errors.AgentRunError) -> bool:
 
 
 def _refused(error: errors.ModelAPIError, what: str) -> tuple[Event, ...]:
-    """Return the events that report a refusal. The wait comes from the headers: ``Retry-After``, else the reset
-    time.
-    """
+    """Return the events of a refusal. The wait comes from the headers: ``Retry-After``, else the reset time."""
     seconds = error.retry_after
     headers = (error.headers or {}) if isinstance(error, errors.ModelHTTPError) else {}
     moment = headers.get("anthropic-ratelimit-unified-reset") if seconds is None else None
@@ -207,9 +187,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _refusal_text(error: errors.ModelHTTPError) -> str | None:
-    """Return the error message in a provider's JSON refusal; ``None`` if the refusal does not have the usual
-    structure.
-    """
+    """Return the message in a provider's JSON refusal; ``None`` if it does not have the usual structure."""
     body = mapping_of(error.body)
     told = mapping_of(body.get("error")) or body
     message, kind = told.get("message"), told.get("type")
@@ -232,8 +210,6 @@ MOST_CUT = 3  # answers in a row that were cut off
 
 
 class Loop:
-    """Model loop of one turn of the api agent."""
-
     def __init__(self, harness: Harness, brief: Brief, provider: TurnModel, tools: Sequence[Tool]) -> None:
         self._harness = harness
         self._provider = provider
@@ -244,17 +220,15 @@ class Loop:
         self.messages: list[ModelMessage] = []
 
     def remember(self, kept: str) -> None:
-        """Make this turn continue the conversation of an earlier turn."""
+        """Continue the conversation of an earlier turn."""
         self.messages = ModelMessagesTypeAdapter.validate_json(kept)
 
     def memory(self) -> str:
-        """Return the conversation as text, in the form that ``remember`` reads."""
+        """Return the conversation in the form that ``remember`` reads."""
         return ModelMessagesTypeAdapter.dump_json(self.messages).decode()
 
     async def run(self) -> Sequence[Event]:
-        """Run the turn and return its final events, of which ``Finished`` is the last. Earlier events were already
-        reported.
-        """
+        """Run the turn and return its final events, ``Finished`` last. Earlier events were already reported."""
         parts: list[ModelRequestPart] = [UserPromptPart(self._prompt)]
         try:
             while parts:
@@ -303,7 +277,6 @@ class Loop:
 
 
 def definitions(tools: Sequence[Tool]) -> list[ToolDefinition]:
-    """Return the tools in the form of the client library's tool definitions."""
     return [
         ToolDefinition(name=tool.name, parameters_json_schema=dict(tool.schema), description=tool.description)
         for tool in tools

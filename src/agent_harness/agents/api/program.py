@@ -30,7 +30,6 @@ INTERRUPTED = (Finished(ok=False, message="interrupted"),)
 
 
 async def turn(harness: Harness) -> None:
-    """Run one turn of the api agent: read the turn's input, and send events up to the final event."""
     order = await harness.order()
     working = asyncio.create_task(_work(harness, order))
     stopping = [asyncio.create_task(event.wait()) for event in (harness.interrupted, harness.gone)]
@@ -44,7 +43,7 @@ async def turn(harness: Harness) -> None:
 
 
 async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
-    """Run the loop, and send the conversation to the harness unless the harness or a signal ended the turn."""
+    """Send the conversation to the harness unless the harness or a signal ended the turn."""
     from agent_harness.agents.api.loop import (
         Gone,
         Loop,
@@ -73,12 +72,8 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
 
 
 async def _tools_of_servers(brief: Brief, closing: AsyncExitStack, tell: Callable[[str], None]) -> list[Tool]:
-    """Start the MCP servers of a turn and return their tools, named ``SERVER_TOOL``. ``closing`` ends the servers
-    later.
-
-    If a server cannot be started, the failure is reported and the server's tools are missing (features.md
-    UAH-212..216).
-    """
+    """Start the MCP servers and return their tools, named ``SERVER_TOOL``. A server that cannot be started is reported,
+    and its tools are missing (features.md UAH-212..216). ``closing`` ends the servers."""
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset
 

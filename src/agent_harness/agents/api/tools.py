@@ -25,17 +25,13 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """Answer that a tool returns to the model."""
-
     text: str
     is_error: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool as the model sees it, together with its function. ``run`` receives arguments of the types in the
-    schema.
-    """
+    """``run`` receives arguments of the types in the schema."""
 
     name: str
     description: str
@@ -44,17 +40,13 @@ class Tool:
 
 
 def own_tools(brief: Brief, interrupted: Callable[[], bool]) -> list[Tool]:
-    """Return the tools that the project's rules allow, the shell first. A running command ends when ``interrupted``
-    returns True.
-    """
+    """Return the tools that the rules allow, the shell first. A command ends when ``interrupted`` returns True."""
     toolbox = Toolbox(brief, interrupted)
     shell = [_shell(toolbox)] if brief.tools.shell_enabled else []
     return [*shell, *(_files(toolbox) if brief.tools.filesystem_enabled else ())]
 
 
 class Toolbox:
-    """Project, rules and functions that the api agent's tools use."""
-
     def __init__(self, brief: Brief, interrupted: Callable[[], bool]) -> None:
         self._root = brief.cwd
         self._rules = brief.tools
@@ -176,9 +168,7 @@ def _tool(
 
 
 def _checked(schema: Json, run: Callable[[Json], Awaitable[ToolAnswer]]) -> Callable[[Json], Awaitable[ToolAnswer]]:
-    """Return a tool function that checks its arguments first. If a file operation fails, the error becomes the tool's
-    answer.
-    """
+    """Check the arguments before ``run``. The error of a failed file operation becomes the tool's answer."""
 
     async def checked(given: Json) -> ToolAnswer:
         wrong = _wrong(schema, given)
@@ -197,9 +187,7 @@ _TYPES: Mapping[str, type] = {"string": str, "integer": int}
 
 
 def _wrong(schema: Json, given: Json) -> str | None:
-    """Return a message about the first argument that is missing or has the wrong type; ``None`` if all arguments are
-    valid.
-    """
+    """Return a message about the first missing or mistyped argument, or ``None``."""
     missing = next((name for name in schema["required"] if name not in given), None)
     if missing:
         return f"The argument {missing!r} is missing; was the call cut off?"
@@ -211,7 +199,7 @@ def _wrong(schema: Json, given: Json) -> str | None:
 
 
 def _text_of(path: Path, errors: str = "strict") -> str:
-    """Return a file's text with unchanged line ends. Raise ``ValueError`` if the file is too large or not text."""
+    """Keep the line ends. Raise ``ValueError`` if the file is too large or not text."""
     _must_be_a_file(path)
     size = path.stat().st_size
     if size > LONGEST_FILE_BYTES:

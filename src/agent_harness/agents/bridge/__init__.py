@@ -40,12 +40,10 @@ def start(
     steerable: bool = True,
     credentials: Mapping[str, str] | None = None,
 ) -> "BridgeTurn":
-    """Start ``python -m module`` in the project and send ``brief``, the turn's input, to the program.
-
-    ``settings`` are the adapter's own and exist only in the child's memory. ``kept`` is ``BridgeTurn.kept`` of an
-    earlier turn. ``credentials`` are environment variables that only the program gets. ``steerable`` is False for a
-    program that cannot pass messages to its agent. Raise the exceptions of ``process.start``.
-    """
+    """Start ``python -m module`` in the project and send it the brief. ``settings`` exist only in the child's memory.
+    ``kept`` is ``BridgeTurn.kept`` of an earlier turn. Only the program gets the variables ``credentials``.
+    ``steerable`` is False for a program that cannot pass messages to its agent. Raise the exceptions of
+    ``process.start``."""
     running = process.start(
         [sys.executable, "-P", "-m", module],  # -P: a file of the project replaces no module
         cwd=brief.cwd,
@@ -61,14 +59,11 @@ def start(
 
 
 def brief_record(brief: Brief) -> dict[str, Any]:
-    """Return a ``Brief``, the input of a turn, as JSON values."""
     told = {**asdict(brief), "cwd": str(brief.cwd)}
     return {name: value for name, value in told.items() if name not in ("sandbox", "places")}
 
 
 class BridgeTurn(CommandTurn):
-    """One turn of an agent program that runs behind a bridge."""
-
     def __init__(self, running: process.Running, *, steerable: bool = True) -> None:
         super().__init__(running)
         self._kept: list[str] = []
@@ -78,25 +73,20 @@ class BridgeTurn(CommandTurn):
 
     @property
     def kept(self) -> str | None:
-        """Text that the program stored for a later turn; ``None`` if it stored none."""
         return "".join(self._kept) if self._kept else None
 
     def steer(self, text: str) -> bool:
-        """Send a message to the program. Return True if the agent's next request will contain the message.
-
-        Return False if the agent makes no further request.
-        """
+        """Return True if the agent's next request will contain the message; False if there is none."""
         if not self._accepts or not self.send({"type": "steer", "text": text}):
             return False
         self._steered_since_go = True
         return True
 
     def interrupt(self) -> bool:
-        """Ask the program to end the turn; the program then sends ``Finished``."""
         return self._claimed is None and not self._ended and self.send({"type": "interrupt"})
 
     def send(self, record: Mapping[str, object]) -> bool:
-        """Write one line to the program; return False if the program no longer reads."""
+        """Return False if the program no longer reads."""
         return self._running.write(json.dumps(record).encode() + b"\n")
 
     def _take(self, line: bytes) -> None:

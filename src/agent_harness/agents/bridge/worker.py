@@ -27,8 +27,6 @@ class HarnessGone(Exception):
 
 
 class Harness:
-    """Connection from a bridged program to the harness."""
-
     def __init__(self) -> None:
         sys.stdout.flush()
         self._out = os.dup(1)
@@ -41,10 +39,8 @@ class Harness:
         self.gone = asyncio.Event()
 
     async def order(self) -> Mapping[str, Any]:
-        """Return the first line from the harness (``brief``, ``settings`` and ``kept``), and then listen for messages.
-
-        Raise ``HarnessGone`` if the harness closed its side.
-        """
+        """Return the first line from the harness, then listen for messages. Raise ``HarnessGone`` if it closed its
+        side."""
         loop = asyncio.get_running_loop()
         self._order = loop.create_future()
         os.set_blocking(0, False)
@@ -52,7 +48,7 @@ class Harness:
         return await self._order
 
     def say(self, event: Event) -> None:
-        """Send an event to the harness; a long text is split into several events."""
+        """A long text is split into several events."""
         if isinstance(event, Text) and len(event.text) > PIECE_CHARACTERS:
             for piece in _pieces(event.text):
                 self.send(record_of(Text(piece)))
@@ -60,7 +56,7 @@ class Harness:
             self.send(record_of(event))
 
     def send(self, record: Mapping[str, Any]) -> None:
-        """Write one line to the harness. Raise ``HarnessGone`` if the harness no longer reads."""
+        """Raise ``HarnessGone`` if the harness no longer reads."""
         line = _line(record)
         if len(line) > LONGEST_LINE_BYTES:
             line = _line(_shortened(record))
@@ -78,10 +74,8 @@ class Harness:
         self.send({"type": "conversation", "id": name})
 
     async def may_go_on(self, *, last: bool = False) -> list[str]:
-        """Wait until the harness has processed all events so far. Return the messages that arrived since the last call.
-
-        ``last`` marks the end of a turn: if messages are returned, the turn continues.
-        """
+        """Wait until the harness has processed all events; return the messages since the last call. With ``last``, the
+        turn continues if messages are returned."""
         self._go = asyncio.get_running_loop().create_future()
         if self.gone.is_set():
             raise HarnessGone
@@ -123,9 +117,7 @@ class Harness:
 
 
 def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
-    """Return the final events of a turn's work. An unexpected error is reported in one line, with details on standard
-    error.
-    """
+    """Return the final events. An unexpected error becomes one line, with details on standard error."""
     error = work.exception()
     if error is None:
         return work.result()
@@ -147,7 +139,7 @@ def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
 
 
 def brief_from(record: Mapping[str, Any]) -> Brief:
-    """Return the ``Brief``, the input of a turn, in a record that ``brief_record`` wrote."""
+    """Inverse of ``bridge.brief_record``."""
     tools: Mapping[str, Any] = record["tools"]
     servers = {
         name: McpServer(command=tuple(server["command"]), env=server["env"])
@@ -168,7 +160,6 @@ def _line(record: Mapping[str, Any]) -> bytes:
 
 
 def _shortened(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of an event, in which long texts are cut."""
     return {name: _shortened(value) if isinstance(value, dict) else _cut(value) for name, value in record.items()}
 
 

@@ -42,8 +42,6 @@ MODES = ("acceptEdits", "default", "dontAsk", "plan", "auto", "bypassPermissions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaudeCodeSettings(ClientSettings):
-    """Settings of a ``claude-code`` agent in the ``agent:`` section."""
-
     kind = "claude-code"
     program: str = "claude"
     permission_mode: str = "acceptEdits"
@@ -52,7 +50,6 @@ class ClaudeCodeSettings(ClientSettings):
 
     @classmethod
     def own(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the settings that only this client has: permission mode and tools."""
         return {
             "permission_mode": options.one_of(settings, "permission_mode", MODES, "acceptEdits"),
             "allowed_tools": options.words(settings, "allowed_tools"),
@@ -78,9 +75,7 @@ MOST_RETRIES = 3
 def words(
     settings: ClaudeCodeSettings, brief: Brief, *, session: str, resumes: bool, mcp_file: Path | None
 ) -> list[str]:
-    """Return the command line of a turn. ``session`` is the conversation's id; ``resumes`` continues this
-    conversation.
-    """
+    """``resumes`` continues the conversation with the id ``session``."""
     model = options.model(settings.model, brief, wins=settings.model_wins)
     # The guard rails, checked before every tool; they apply in addition to the settings of person and project.
     hook = {"type": "command", "command": toolcheck.hook_command(brief.cwd, brief.tools), "timeout": 60}
@@ -110,7 +105,7 @@ def _denied(settings: ClaudeCodeSettings, brief: Brief) -> list[str]:
 
 
 def environment(brief: Brief) -> dict[str, str]:
-    """Return the client's environment: its login, the harness's variables, bounded retries, and no telemetry."""
+    """Return the login, the harness's variables, bounded retries, and no telemetry."""
     shell_ms = str(brief.tools.shell_timeout_seconds * 1000)
     limits = {"BASH_DEFAULT_TIMEOUT_MS": shell_ms, "BASH_MAX_TIMEOUT_MS": shell_ms, RETRIES: _retries()}
     return process.scrubbed_environment({**QUIET, **limits, **environment_of(brief)}, keep_agent_credentials=True)
@@ -122,7 +117,7 @@ def _retries() -> str:
 
 
 def account() -> str:
-    """Return the account for the client's rate limits: that of a key, or of the login in its configuration folder."""
+    """Account of a key, or of the login in the configuration folder."""
     environ = os.environ
     key = next((environ[name] for name in KEYS if environ.get(name)), None)
     home = environ.get("CLAUDE_CONFIG_DIR") or str(Path("~/.claude").expanduser())
@@ -133,14 +128,12 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
 def wraps(more: Iterable[str]) -> bool:
-    """Return True if ``print_words`` asks the client for one JSON object, because the user's arguments name no output
-    format.
-    """
+    """Return True if ``print_words`` asks for one JSON object, because the user's arguments name no output format."""
     return not any(each.partition("=")[0] == "--output-format" for each in more)
 
 
 def print_words(model: str | None, permission_mode: str | None, more: Sequence[str] = ()) -> list[str]:
-    """Return the command line for one unattended run of the client. The prompt is sent on standard input."""
+    """The prompt is sent on standard input."""
     words = ["claude", "--print", *(["--output-format", "json"] if wraps(more) else [])]
     words += ["--model", model] if model else []
     words += ["--permission-mode", permission_mode] if permission_mode else []
@@ -148,7 +141,7 @@ def print_words(model: str | None, permission_mode: str | None, more: Sequence[s
 
 
 def unwrapped(stdout: str) -> str:
-    """Return the answer from the JSON object that the client printed. Any other output is returned unchanged."""
+    """Return the answer in the JSON object that the client printed. Other output is returned unchanged."""
     before, _, last = stdout.rstrip().rpartition("\n")
     found = object_on(last)
     if found is None or found.get("type") != "result" or not isinstance(found.get("result"), str):
@@ -157,7 +150,7 @@ def unwrapped(stdout: str) -> str:
 
 
 def denied_tools(stdout: str) -> list[str]:
-    """Return the tools that the client was not allowed to use, from its last ``result``. Each tool is named once."""
+    """Return the tools that the client refused, from its last ``result``, each once."""
     found = next((each for each in printed_objects(stdout, '"result"') if each.get("type") == "result"), {})
     denials = found.get("permission_denials")
     named = [each.get("tool_name") for each in denials if isinstance(each, dict)] if isinstance(denials, list) else []
@@ -165,11 +158,7 @@ def denied_tools(stdout: str) -> list[str]:
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """Return the token usage in the last ``result`` of ``json`` or ``stream-json`` output; ``None`` if there is no
-    ``result``.
-
-    The sum over all models takes precedence over the numbers of the result itself.
-    """
+    """Return the usage in the last ``result``; ``None`` without one. The sum over all models takes precedence."""
     for event in printed_objects(stdout, '"result"'):
         if event.get("type") == "result":
             return _of_models(event) or _of_result(event)
@@ -199,8 +188,6 @@ def _of_result(event: JsonObject) -> PrintedUsage | None:
 
 
 class ClaudeCodeAgent(ClientAgent[ClaudeCodeSettings]):
-    """Agent that runs the ``claude`` command line."""
-
     name = "claude-code"
     settings_class = ClaudeCodeSettings
     install = (
@@ -209,18 +196,16 @@ class ClaudeCodeAgent(ClientAgent[ClaudeCodeSettings]):
 
     @property
     def account(self) -> str:
-        """Account of the key or login that the client would use."""
         return account()
 
     def problem(self) -> str | None:
-        """Return the reason why the client cannot be started, or ``None``."""
         bypasses = self.settings.permission_mode == "bypassPermissions"
         if (why := super().problem()) or not bypasses or os.geteuid() != 0 or os.environ.get("IS_SANDBOX"):
             return why
         return "Claude Code refuses permission_mode bypassPermissions as root; use acceptEdits, or set IS_SANDBOX=1"
 
     def start(self, brief: Brief) -> Turn:
-        """Start the client in the project and send the prompt. If possible, continue ``brief.conversation``."""
+        """If possible, continue ``brief.conversation``."""
         self.demand()
         return ClaudeTurn(self.settings, brief)
 
@@ -231,9 +216,7 @@ LONGEST_TEXT = 2000  # of a line that is not JSON
 
 
 class ClaudeTurn(CommandTurn):
-    """One run of the client. If the client no longer has the conversation to resume, it is started once more without
-    it.
-    """
+    """One run of the client. If the conversation to resume is gone, the client is started once more without it."""
 
     def __init__(self, settings: ClaudeCodeSettings, brief: Brief) -> None:
         self._settings, self._brief = settings, brief
@@ -264,13 +247,11 @@ class ClaudeTurn(CommandTurn):
     # ---- messages
 
     def steer(self, text: str) -> bool:
-        """Send a message. Return True if the client received the message, for its next tool call or for a further
-        turn.
-        """
+        """Return True if the client received the message, for its next tool call or for a further turn."""
         return self._open and not self._ended and self._say(self._running, text)
 
     def interrupt(self) -> bool:
-        """Ask the client to end the model turn; the client then sends a ``result``."""
+        """The client then sends a ``result``."""
         asked = {"type": "control_request", "request_id": "interrupt", "request": {"subtype": "interrupt"}}
         return self._open and not self._ended and _write(self._running, asked)
 
@@ -330,7 +311,6 @@ class ClaudeTurn(CommandTurn):
         self._ready.append(Finished(ok=ok, message=why, exit_code=code))
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the client and every process that it started."""
         self._stopped = True
         self._open = False
         super().stop(grace_seconds)

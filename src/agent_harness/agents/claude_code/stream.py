@@ -4,6 +4,7 @@ Refusals of the provider are read from structured fields, else from their text (
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -30,9 +31,7 @@ _EPOCH = re.compile(r"limit reached\|(\d{9,11})\b", re.IGNORECASE)
 
 
 def reset_of(event: Mapping[str, Any]) -> str | None:
-    """Return the time at which a rate limit ends, if a ``rate_limit_event`` reports an exhausted limit; ``None``
-    otherwise.
-    """
+    """Return the reset time if the event reports an exhausted limit; ``None`` otherwise."""
     told = event.get("rate_limit_info")
     if not isinstance(told, dict) or told.get("status") != "rejected":
         return None
@@ -40,10 +39,7 @@ def reset_of(event: Mapping[str, Any]) -> str | None:
 
 
 def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLimited | None:
-    """Return the provider's refusal in an error of the client; ``None`` if the error is not a refusal.
-
-    The refusal contains the reset time that an earlier event stated.
-    """
+    """Return the provider's refusal in an error; ``None`` for other errors. ``reset`` is from an earlier event."""
     told = _EPOCH.search(text)
     status = record.get("api_error_status")
     if told is None and status not in REFUSED and record.get("error") != "rate_limit":
@@ -58,7 +54,6 @@ def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLim
 
 
 def moment(seconds: object) -> str | None:
-    """Return a Unix timestamp as ISO text; ``None`` if the value is not a timestamp."""
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < 1e11:
         return None
     return clock.timestamp(datetime.fromtimestamp(seconds, UTC))
@@ -66,76 +61,66 @@ def moment(seconds: object) -> str | None:
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _TOTALS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
-_Counts = tuple[int, int, int, int]
-_NONE: _Counts = (0, 0, 0, 0)
 
 
 class ProcessTally:
-    """Token counts of one client process, including sub-agents. Each token is counted once.
-
-    The stream reports a call of the main agent completely: ``message_start`` has the input, ``message_delta`` the
-    output. A sub-agent's lines contain only the input, once per block; its output is only in the totals of ``result``.
-    Of these totals, only tokens that were not counted before are added. ``resumed``: the totals may include older
-    calls.
-    """
+    """Token counts of one client process, each token once. The stream reports a main agent's call completely:
+    ``message_start`` has the input, ``message_delta`` the output. A sub-agent's lines contain only the input, once per
+    block; its output is only in the totals of ``result``, of which only uncounted tokens are added. ``resumed``: the
+    totals may include older calls."""
 
     def __init__(self, *, resumed: bool = False) -> None:
         self._resumed = resumed
         self._begun: Mapping[str, Any] | None = None  # the message that the stream is in
         self._seen: set[str] = set()
-        self._counted: dict[str, _Counts] = {}  # by model, reported so far
-        self._told: dict[str, _Counts] = {}  # by model, in the totals so far
+        self._counted: dict[str, Counter[str]] = {}  # by model, reported so far
+        self._told: dict[str, Counter[str]] = {}  # by model, in the totals so far
         self._context = 0  # of the main agent, after its latest call
         self._streams = False
         self._told_usd = 0.0  # by all results so far
 
     def starts(self, message: Mapping[str, Any]) -> None:
-        """Record that an answer of the main agent has started."""
         self._streams = True
         self._begun = message
         self._seen.add(str(message.get("id")))
 
     def ends(self, usage: Mapping[str, Any]) -> Usage | None:
-        """Record the end of the latest answer. Its final counts replace the counts from its start."""
+        """Record the end of the latest answer. Its final counts replace those from its start."""
         begun, self._begun = self._begun, None
         if begun is None:
             return None
         counts = _counts(
             {**mapping_of(begun.get("usage")), **{k: v for k, v in usage.items() if v is not None}}, _COUNTS
         )
-        self._context = sum(counts)
+        self._context = counts.total()
         return self._count(_model(begun), counts)
 
     def repeats(self, message: Mapping[str, Any], *, sub_agent: bool) -> Usage | None:
-        """Count the tokens of a complete message line when it first appears, unless the stream reports the call in
-        detail.
-        """
+        """Count a complete message line when it first appears, unless the stream reports the call in detail."""
         name = str(message.get("id"))
         if name in self._seen or (self._streams and not sub_agent):
             return None
         self._seen.add(name)
         counts = _counts(mapping_of(message.get("usage")), _COUNTS)
         if not sub_agent:
-            self._context = sum(counts)
-        return self._count(_model(message), counts) if any(counts) else None
+            self._context = counts.total()
+        return self._count(_model(message), counts) if counts.total() else None
 
     def settle(self, result: Mapping[str, Any]) -> list[Usage]:
         """Return those tokens of a result's totals that were not counted before."""
         for name, record in self._totals(result).items():
             known = mapping_of(record)
             model = str(known.get("canonicalModel") or name)
-            self._told[model] = _plus(self._told.get(model, _NONE), _counts(known, _TOTALS))
+            self._told[model] = self._told.get(model, Counter()) + _counts(known, _TOTALS)
         if set(self._counted) <= set(self._told):
-            return [usage for model in self._told if (usage := self._rest(model, self._told, self._counted))]
-        told, counted = {"": _sum(self._told)}, {"": _sum(self._counted)}  # the client names a model in two ways
-        usage = self._rest("", told, counted)
-        return [usage] if usage else []
+            left = {model: told - self._counted.get(model, Counter()) for model, told in self._told.items()}
+        else:  # the client names a model in two ways
+            left = {"": sum(self._told.values(), Counter()) - sum(self._counted.values(), Counter())}
+        return [self._count(model, counts) for model, counts in left.items() if counts]
 
     def cost(self, result: Mapping[str, Any]) -> Usage | None:
-        """Return the cost that the client reports for the calls since the last result; ``None`` if it reports no cost.
-
-        ``total_cost_usd`` grows over the process, and may include older calls if a conversation was resumed.
-        """
+        """Return the cost since the last result; ``None`` if none is reported. ``total_cost_usd`` grows over the
+        process and, after a resume, may include older calls."""
         since = result.get("model_usage_since_last_result")
         each = [dollars(mapping_of(row).get("costUSD")) for row in since.values()] if isinstance(since, dict) else []
         known = [usd for usd in each if usd is not None]
@@ -147,28 +132,24 @@ class ProcessTally:
         else:
             return None
         self._told_usd = whole if whole is not None else self._told_usd + told
-        if not told and not any(map(any, self._counted.values())):
+        if not told and not any(self._counted.values()):
             return None  # no call was made, or none was reported
         return Usage(told_usd=told, context_tokens=self._context)
 
     def _totals(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the token totals since the last result. For an older client, return the totals of its only result."""
+        """Return the totals since the last result. An older client's only result holds them directly."""
         totals = result.get("model_usage_since_last_result")
         if isinstance(totals, dict):
             return totals
         return {} if self._resumed or self._told else mapping_of(result.get("modelUsage"))
 
-    def _rest(self, model: str, told: Mapping[str, _Counts], counted: Mapping[str, _Counts]) -> Usage | None:
-        left = _minus(told.get(model, _NONE), counted.get(model, _NONE))
-        return self._count(model, left) if any(left) else None
-
-    def _count(self, model: str, counts: _Counts) -> Usage:
-        self._counted[model] = _plus(self._counted.get(model, _NONE), counts)
+    def _count(self, model: str, counts: Counter[str]) -> Usage:
+        self._counted[model] = self._counted.get(model, Counter()) + counts
         return Usage(
-            input_tokens=counts[0],
-            output_tokens=counts[1],
-            cached_tokens=counts[2],
-            cache_write_tokens=counts[3],
+            input_tokens=counts[_COUNTS[0]],
+            output_tokens=counts[_COUNTS[1]],
+            cached_tokens=counts[_COUNTS[2]],
+            cache_write_tokens=counts[_COUNTS[3]],
             context_tokens=self._context,
             model=model or None,
         )
@@ -178,26 +159,10 @@ def _model(message: Mapping[str, Any]) -> str:
     return str(message.get("model") or "")
 
 
-def _counts(record: Mapping[str, Any], names: tuple[str, ...]) -> _Counts:
-    found = [record.get(name) for name in names]
-    whole = [max(0, each) if isinstance(each, int) else 0 for each in found]
-    return whole[0], whole[1], whole[2], whole[3]
-
-
-def _plus(first: _Counts, second: _Counts) -> _Counts:
-    return first[0] + second[0], first[1] + second[1], first[2] + second[2], first[3] + second[3]
-
-
-def _minus(first: _Counts, second: _Counts) -> _Counts:
-    left = [max(0, one - other) for one, other in zip(first, second, strict=True)]
-    return left[0], left[1], left[2], left[3]
-
-
-def _sum(by_model: Mapping[str, _Counts]) -> _Counts:
-    total = _NONE
-    for counts in by_model.values():
-        total = _plus(total, counts)
-    return total
+def _counts(record: Mapping[str, Any], names: tuple[str, ...]) -> Counter[str]:
+    """Return the positive counts of a record under the names of ``_COUNTS``; ``names`` are those in the record."""
+    found = [(name, record.get(theirs)) for name, theirs in zip(_COUNTS, names, strict=True)]
+    return Counter({name: count for name, count in found if isinstance(count, int) and count > 0})
 
 
 DELTA = b'{"type":"stream_event","event":{"type":"content_block_'
@@ -207,9 +172,7 @@ _WORKS_ON = ("agent", "workflow", "teammate")  # background tasks whose end begi
 
 
 class Stream:
-    """Output of one client process. ``result`` is the last result so far; ``heard`` counts the messages that the client
-    has read.
-    """
+    """Output of one client process. ``heard`` counts the messages that the client has read."""
 
     def __init__(self, *, resumed: bool = False) -> None:
         self.session: str | None = None
@@ -227,7 +190,6 @@ class Stream:
         return any(word in kind for kind in self.background for word in _WORKS_ON)
 
     def events(self, record: Record) -> list[Event]:
-        """Return the events of an output line; empty if the type of the line is unknown."""
         kind = record.get("type")
         read = _READERS.get(kind) if isinstance(kind, str) else None
         return read(self, record) if read else []
@@ -307,7 +269,6 @@ _READERS: Mapping[str, Callable[[Stream, Record], list[Event]]] = {
 
 
 def reason(result: Record) -> str:
-    """Return, on one line, the reason why a turn failed."""
     errors = result.get("errors")
     told = [each for each in errors if isinstance(each, str)] if isinstance(errors, list) else []
     text = result.get("result")

@@ -31,9 +31,7 @@ SAID = "[Codex runs without its app-server: it cannot be steered, and only its s
 
 
 def _begin_execution(settings: CodexSettings, brief: Brief) -> "ExecutionTurn":
-    """Start a turn of ``codex exec``. Raise ``ToolMissing`` if the settings require more than the sandbox of ``codex
-    exec`` can enforce.
-    """
+    """Raise ``ToolMissing`` if the settings require more than the sandbox of ``codex exec`` can enforce."""
     if not (brief.tools.shell_enabled and brief.tools.filesystem_enabled):
         raise ToolMissing(
             "this Codex version has no app-server, and `codex exec` cannot disable shell or file tools",
@@ -55,8 +53,6 @@ def _begin_execution(settings: CodexSettings, brief: Brief) -> "ExecutionTurn":
 
 
 class ExecutionTurn(CommandTurn):
-    """One turn of ``codex exec``."""
-
     def __init__(self, running: process.Running, model: str | None, servers: Path | None = None) -> None:
         super().__init__(running, servers)
         self._model = model
@@ -133,22 +129,17 @@ def _item(record: Record) -> Record:
 
 
 class CodexAgent(ClientAgent[CodexSettings]):
-    """Agent that runs the Codex command line."""
-
     name = "codex"
     settings_class = CodexSettings
     install = "Install it (npm install -g @openai/codex), or set its path: agent: {kind: codex, program: …}"
 
     @property
     def account(self) -> str:
-        """Account of the key or login that the client would use."""
         return command.account()
 
     def start(self, brief: Brief) -> Turn:
-        """Start a turn in the project. If possible, continue ``brief.conversation``.
-
-        Raise ``ToolMissing`` if the client is missing or the sandbox of the settings does not work on this machine.
-        """
+        """Continue ``brief.conversation`` if possible. Raise ``ToolMissing`` without the client or a working
+        sandbox."""
         self.demand()
         try:
             return appserver.begin(self.settings, brief)

@@ -44,9 +44,7 @@ class RequestFailed(Exception):
 
 
 def begin(settings: CodexSettings, brief: Brief) -> "AppServerTurn":
-    """Start a turn of the app-server. Raise ``NoServer`` if it is unusable, or ``ToolMissing`` if the sandbox does not
-    work.
-    """
+    """Raise ``NoServer`` if the server is unusable, or ``ToolMissing`` if the sandbox does not work."""
     turn = AppServerTurn(settings, brief)
     try:
         turn.open()
@@ -57,8 +55,6 @@ def begin(settings: CodexSettings, brief: Brief) -> "AppServerTurn":
 
 
 class AppServerTurn(CommandTurn):
-    """One turn of the app-server."""
-
     def __init__(self, settings: CodexSettings, brief: Brief) -> None:
         super().__init__(
             process.start(
@@ -148,9 +144,7 @@ class AppServerTurn(CommandTurn):
     # ---- messages
 
     def steer(self, text: str) -> bool:
-        """Send a message. Return True if the running turn accepted the message, which the agent then reads in its next
-        request.
-        """
+        """Return True if the running turn accepted the message for the agent's next request."""
         if not self._running_turn():
             return False
         given = {"threadId": self.conversation, "expectedTurnId": self._turn_id, "input": _input(text)}
@@ -161,17 +155,15 @@ class AppServerTurn(CommandTurn):
         return True
 
     def interrupt(self) -> bool:
-        """Ask the server to end the turn; the server then sends ``turn/completed``."""
+        """The server then sends ``turn/completed``."""
         given = {"threadId": self.conversation, "turnId": self._turn_id}
         return self._running_turn() and self._ask("turn/interrupt", given) is not None
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the client and every process that it started."""
         self._open = False
         super().stop(grace_seconds)
 
     def close(self) -> None:
-        """Kill the client of this turn immediately."""
         self._open = False
         self._running.close()
 
@@ -179,10 +171,8 @@ class AppServerTurn(CommandTurn):
         return self._open and self._turn_id is not None and self._claimed is None and not self._ended
 
     def _call(self, method: str, params: Record, seconds: float = OPENING_SECONDS) -> Record:
-        """Send a request and return its result. Lines that arrive before the result are kept for ``next_event``.
-
-        Raise ``RequestFailed`` if the request fails.
-        """
+        """Send a request and return its result; lines before it are kept for ``next_event``. Raise
+        ``RequestFailed``."""
         number = self._ask(method, params)
         until = time.monotonic() + seconds
         while number is not None and number not in self._answers and not self._running.at_end:
@@ -312,9 +302,7 @@ LAST_BYTES = 4_000_000
 
 
 def call_arguments(path: Path, call: str) -> object:
-    """Return the arguments that the model gave a tool call, from the thread's record; ``None`` if not recorded in
-    time.
-    """
+    """Return the model's arguments from the thread's record; ``None`` if not recorded in time."""
     until = time.monotonic() + LOOK_SECONDS
     while True:
         found = _find(path, call)
@@ -352,8 +340,6 @@ Answer = tuple[dict[str, Any], str | None]
 
 
 class Approvals:
-    """Answers to the approval requests of one turn."""
-
     def __init__(self, root: Path, rules: ToolRules, *, sandboxed: bool) -> None:
         self._root, self._rules, self._sandboxed = root, rules, sandboxed
         self._changes: dict[str, list[str]] = {}
@@ -362,22 +348,19 @@ class Approvals:
         self.records: dict[str, Path] = {}  # by thread: the client's record of its calls
 
     def note(self, item: Mapping[str, Any]) -> None:
-        """Record the paths of a file change, because the approval request for the change contains only the item's
-        id.
-        """
+        """Record the paths of a file change: its approval request contains only the item's id."""
         if item.get("type") == "fileChange":
             self._changes[str(item.get("id"))] = stream.changed_paths(item)
 
     def note_raw(self, params: Mapping[str, Any]) -> None:
-        """Record the model's own call before the approval request for the call arrives."""
-        item = params.get("item")
-        raw: Mapping[str, Any] = item if isinstance(item, dict) else {}
+        """Record the model's own call, which precedes its approval request."""
+        raw = mapping_of(params.get("item"))
         self._shown.add(str(params.get("threadId")))
         if raw.get("call_id") and not _leaves_the_sandbox(raw.get("arguments")):
             self._inside.add(str(raw["call_id"]))
 
     def answer(self, method: str, params: Mapping[str, Any]) -> Answer | None:
-        """Return the answer to an approval request; ``None`` for an unknown request."""
+        """Return ``None`` for an unknown request."""
         answer = _ANSWERS.get(method)
         return answer(self, params) if answer else None
 
@@ -391,10 +374,7 @@ class Approvals:
         return _decided(self._refusal("shell", {"command": stream.script_of(params.get("command"))}))
 
     def _stays_inside(self, params: Mapping[str, Any]) -> bool:
-        """Return True if the model's call stays in the sandbox.
-
-        If the call itself is not known, return True if the request gives no reason for more access.
-        """
+        """Return True if the call stays in the sandbox. For an unknown call: if the request asks for no more access."""
         thread, call = str(params.get("threadId")), str(params.get("itemId"))
         if thread in self._shown:
             return call in self._inside
@@ -415,9 +395,6 @@ class Approvals:
         kind = meta.get("codex_approval_kind") if isinstance(meta, dict) else None
         ours = kind == "mcp_tool_call" and params.get("serverName") in self._rules.mcp_servers
         return {"action": "accept" if ours else "decline", "content": {} if ours else None}, None
-
-    def _permissions(self, params: Mapping[str, Any]) -> Answer:
-        return {"permissions": {}, "scope": "turn"}, "no further permissions are granted"
 
     def _refusal(self, tool: str, given: Mapping[str, object]) -> str | None:
         return toolcheck.refusal(tool, given, self._root, self._rules)
@@ -440,7 +417,10 @@ def _decided(why: str | None) -> Answer:
 _ANSWERS: Mapping[str, Any] = {
     "item/commandExecution/requestApproval": Approvals._command,
     "item/fileChange/requestApproval": Approvals._change,
-    "item/permissions/requestApproval": Approvals._permissions,
+    "item/permissions/requestApproval": lambda *_: (
+        {"permissions": {}, "scope": "turn"},
+        "no further permissions are granted",
+    ),
     "mcpServer/elicitation/request": Approvals._elicitation,
     "item/tool/requestUserInput": lambda *_: ({"answers": {}}, None),
     "item/tool/call": lambda *_: ({"contentItems": [], "success": False}, None),

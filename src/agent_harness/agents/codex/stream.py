@@ -16,22 +16,18 @@ _TOTALS = ("inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteInputT
 
 
 class TurnTally:
-    """Token counts of one turn. The server reports totals of each thread, including sub-agents; an event reports one
-    call.
-    """
+    """The server reports totals of each thread, including sub-agents; an event reports one call."""
 
-    def __init__(self, thread: str | None = None, model: str | None = None) -> None:
-        self.thread, self.model = thread, model
+    def __init__(self) -> None:
+        self.thread: str | None = None
+        self.model: str | None = None
         self.turn: str | None = None  # set at the start of the turn
         self._totals: dict[str, tuple[int, ...]] = {}
         self._context = 0
 
     def update(self, params: Mapping[str, Any]) -> Usage | None:
-        """Return the tokens that were added since the last report on the thread; ``None`` if none were added.
-
-        For a new thread, only the last call is counted, because the thread's total may include earlier turns. For a
-        resumed thread, counting starts at the thread's total.
-        """
+        """Return the tokens since the thread's last report, or ``None``. A new thread counts only its last call,
+        because its total may include earlier turns; a resumed one counts from its total."""
         thread, told = str(params.get("threadId")), mapping_of(params.get("tokenUsage"))
         total, last = _counts(mapping_of(told.get("total"))), _counts(mapping_of(told.get("last")))
         before = self._totals.get(thread)
@@ -39,10 +35,8 @@ class TurnTally:
         used = last if before is None else tuple(max(0, one - other) for one, other in zip(total, before, strict=True))
         if thread == self.thread:
             self._context = last[0] + last[1]
-        return self._usage(used) if any(used) and not self._is_earlier(thread, params.get("turnId")) else None
-
-    def _is_earlier(self, thread: str, turn: object) -> bool:
-        return self.turn is None or (thread == self.thread and turn is not None and turn != self.turn)
+        earlier = self.turn is None or (thread == self.thread and params.get("turnId") not in (None, self.turn))
+        return self._usage(used) if any(used) and not earlier else None
 
     def _usage(self, used: tuple[int, ...]) -> Usage:
         given, made, cached, written = used
@@ -67,9 +61,7 @@ _USED_UP = 100  # percent
 
 
 def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimited | None:
-    """Return the provider's refusal in the error of a turn. ``windows`` is the last report on the account's rate
-    limits.
-    """
+    """Return the provider's refusal, if any. ``windows`` is the last report on the account's rate limits."""
     message = plain(str(error.get("message") or ""))
     told = error.get("codexErrorInfo")
     kind = told if isinstance(told, str) else None
@@ -80,9 +72,7 @@ def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimite
 
 
 def _told(message: str) -> str | None:
-    """Return the time that a message states, as ISO text. A time of day without a zone is in this machine's time
-    zone.
-    """
+    """Return the time in a message as ISO text. A time of day without a zone is in this machine's time zone."""
     wait = retry.find_wait(message, clock.now())
     if wait is None:
         return None
@@ -92,7 +82,7 @@ def _told(message: str) -> str | None:
 
 
 def reset_of(windows: Mapping[str, Any]) -> str | None:
-    """Return the latest reset time of the exhausted rate limit windows; ``None`` if none is exhausted."""
+    """Return the latest reset time of the exhausted windows; ``None`` if none is exhausted."""
     known = [windows.get(name) for name in ("primary", "secondary")]
     used_up = [each for each in known if isinstance(each, dict) and _amount(each.get("usedPercent")) >= _USED_UP]
     moments = [_amount(each.get("resetsAt")) for each in used_up]
@@ -118,7 +108,7 @@ _SHELL_OPTIONS = ("-c", "-lc", "-ic", "-lic")
 
 
 def script_of(command: object) -> str:
-    """Return the shell text in a command such as ``/bin/bash -lc 'ls'``. Any other command is returned unchanged."""
+    """Return the shell text in a command such as ``/bin/bash -lc 'ls'``. Any other command stays unchanged."""
     if isinstance(command, list):
         words = [str(word) for word in command]
     else:
@@ -132,7 +122,6 @@ def script_of(command: object) -> str:
 
 
 def started(item: Item) -> list[Event]:
-    """Return the events that report the start of an item."""
     make = _STARTED.get(str(item.get("type")))
     call = make(item) if make else None
     event = event_from({"type": "tool_call", "id": item.get("id"), **call}) if call else None
@@ -140,14 +129,13 @@ def started(item: Item) -> list[Event]:
 
 
 def completed(item: Item) -> list[Event]:
-    """Return the events that report the end of an item."""
     make = _COMPLETED.get(str(item.get("type")))
     event = make(item) if make else None
     return [event] if event else []
 
 
 def changed_paths(item: Item) -> list[str]:
-    """Return the files that a ``fileChange`` item changes, including the targets of moves."""
+    """Include the targets of moves."""
     changes = item.get("changes")
     known = [change for change in changes if isinstance(change, dict)] if isinstance(changes, list) else []
     kinds = [change.get("kind") for change in known]
@@ -185,10 +173,6 @@ def _mcp_result(item: Item) -> Event:
     return _result(item, str(message) if message else "\n".join(texts), item.get("status") == "completed" and not error)
 
 
-def _mcp_call(item: Item) -> dict[str, Any]:
-    return {"name": f"mcp__{item.get('server')}__{item.get('tool')}", "input": item.get("arguments")}
-
-
 def _change_call(item: Item) -> dict[str, Any]:
     paths = changed_paths(item)
     return {"name": "apply_patch", "input": {"path": paths[0], "paths": paths} if paths else {}}
@@ -197,7 +181,10 @@ def _change_call(item: Item) -> dict[str, Any]:
 _STARTED: Mapping[str, Callable[[Item], dict[str, Any]]] = {
     "commandExecution": lambda item: {"name": "shell", "input": {"command": script_of(item.get("command"))}},
     "fileChange": _change_call,
-    "mcpToolCall": _mcp_call,
+    "mcpToolCall": lambda item: {
+        "name": f"mcp__{item.get('server')}__{item.get('tool')}",
+        "input": item.get("arguments"),
+    },
     "dynamicToolCall": lambda item: {"name": str(item.get("tool")), "input": item.get("arguments")},
     "collabAgentToolCall": lambda item: {"name": str(item.get("tool")), "input": {"prompt": item.get("prompt")}},
     "webSearch": lambda item: {"name": "web_search", "input": {"query": item.get("query")}},

@@ -21,18 +21,18 @@ _LONGEST_CLUSTER = 4  # -rf, -xdf; longer single-dash words are single options
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form of a command, used for comparisons: with its wrapper programs, such as ``env``, or without them."""
+    """A command for comparisons, with and without its wrapper programs such as ``env``."""
 
     words: tuple[str, ...]
     redirects: tuple[tuple[str, str], ...]
 
 
 class UnreadableCommand(ValueError):
-    """Error: no shell accepts the text of a command. The message is a short reason."""
+    """No shell accepts the text. The message is a short reason."""
 
 
 def commands(text: str) -> tuple[ShellCommand, ...]:
-    """Return the simple commands of a shell text. Raise ``UnreadableCommand`` if the text is not valid shell."""
+    """Raise ``UnreadableCommand`` if the text is not valid shell."""
     found = read(text)
     if found.fault:
         raise UnreadableCommand(found.fault)
@@ -40,17 +40,14 @@ def commands(text: str) -> tuple[ShellCommand, ...]:
 
 
 def forms_of(command: ShellCommand) -> Form:
-    """Return the forms of a parsed command that are used for comparisons."""
     words = tuple(word.written for word in command.words)
     return Form(words, tuple((sign, to.written) for sign, to in command.redirects))
 
 
 def denied_entry(entries: Sequence[str], found: Sequence[Sequence[Form]]) -> str | None:
-    """Return the first denied entry that matches one or more successive commands, or ``None``.
-
-    The first word of an entry is the program. Its further words must appear in order, possibly with other words between
-    them; ``-rf`` also matches ``-fr`` and ``-r -f``. An entry such as ``curl | sh`` matches two successive commands.
-    """
+    """Return the first denied entry that matches successive commands. An entry's first word is the program; its other
+    words must appear in order, with gaps allowed. ``-rf`` also matches ``-fr`` and ``-r -f``. ``curl | sh`` matches two
+    commands."""
     for entry in entries:
         patterns = _patterns(entry)
         for at in range(len(found) - len(patterns) + 1 if patterns else 0):
@@ -68,7 +65,8 @@ def _patterns(entry: str) -> list[Form]:
 
 
 def _fits(pattern: Form, form: Form) -> bool:
-    if any(not any(_same_redirect(wanted, each) for each in form.redirects) for wanted in pattern.redirects):
+    given = [("<" in sign, path) for sign, path in form.redirects]
+    if any(("<" in sign, path) not in given for sign, path in pattern.redirects):
         return False
     if not pattern.words:
         return True
@@ -88,11 +86,6 @@ def _cluster(word: str) -> bool:
     return word.startswith("-") and not word.startswith("--") and 1 < len(word) <= _LONGEST_CLUSTER
 
 
-def _same_redirect(wanted: tuple[str, str], given: tuple[str, str]) -> bool:
-    """Return True if both redirections have the same direction and path."""
-    return ("<" in wanted[0]) == ("<" in given[0]) and wanted[1] == given[1]
-
-
 DENIED_PROGRAMS = ("sudo", "su", "doas")
 DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")  # those that may be written to
 
@@ -101,10 +94,8 @@ _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 
 
 def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
-    """Return a one-line reason why a shell command is refused, or ``None``; never raise (C32).
-
-    The command is assumed to start in ``root``. A ``cd`` in the command applies to the commands after it.
-    """
+    """Return a one-line reason for a refusal, or ``None``; never raise (C32). The command starts in ``root``; its
+    ``cd`` applies to the commands after it."""
     if not rules.shell_enabled:
         return "the shell is disabled in this project (tools.shell.enabled)"
     try:
@@ -118,7 +109,7 @@ def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
 
 @dataclass(slots=True)
 class _Judge:
-    """Checker of one script. A subshell gets a separate checker, so that its changes do not affect the outer script."""
+    """Checker of one script. A subshell gets its own, so that its changes do not affect the outer script."""
 
     denied: Sequence[str]
     place: WorkingFolder
@@ -134,7 +125,7 @@ class _Judge:
         return self.script(commands(text))
 
     def script(self, script: Sequence[ShellCommand]) -> str | None:
-        """Return the reason why the first refused command of a script is refused, or ``None``."""
+        """Return the reason of the first refused command, or ``None``."""
         seen: list[list[Form]] = []
         for command in script:
             self._enter(command.before)
@@ -158,13 +149,11 @@ class _Judge:
                 self.place.folders.pop()
 
     def _substituted(self, command: ShellCommand) -> str | None:
-        """Return the reason why a command in the substitutions of this command is refused, or ``None``."""
+        """Check the commands in the substitutions of this command."""
         return next((reason for each in command.substitutes() if (reason := self.inner().script(each))), None)
 
     def _command(self, command: ShellCommand, forms: list[Form], piped: Sequence[str]) -> str | None:
-        """Return the reason why a command, or a command that it starts, is refused, or ``None``. Add its forms to
-        ``forms``.
-        """
+        """Check a command and those that it starts. Add its forms to ``forms``."""
         words = self._own_words(command.words)
         for _ in range(DEEPEST):
             if not words:
@@ -186,9 +175,7 @@ class _Judge:
         raise UnreadableCommand("it is nested too deeply")
 
     def _executed(self, words: Sequence[ShellWord]) -> str | None:
-        """Return the reason why a command of ``find -exec`` is refused, or ``None``. ``{}`` stands for the files
-        found.
-        """
+        """Check the commands of ``find -exec``. ``{}`` stands for the files found."""
         texts = [word.written for word in words]
         for start, end in executed(texts):
             removing = name_of(texts[start:end]) == "rm" and rm_operands(texts[start:end]) is not None
@@ -199,10 +186,7 @@ class _Judge:
         return None
 
     def _own_words(self, words: Sequence[ShellWord]) -> list[ShellWord]:
-        """Return the words of a command that begin with the program's name, without preceding keywords and assignments.
-
-        Variables in the program's name are expanded.
-        """
+        """Skip keywords and assignments before the program's name, in which variables are expanded."""
         rest = list(words)
         while rest and (self._assigned(rest[0]) or (not rest[0].quoted and rest[0].text in KEYWORDS)):
             rest.pop(0)
@@ -234,7 +218,6 @@ def _device(path: str) -> str | None:
 
 
 def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
-    """Return why a program that is called with these arguments is refused, or ``None``."""
     texts = [word.written for word in words]
     name = name_of(texts)
     if name in DENIED_PROGRAMS:
@@ -252,9 +235,7 @@ def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
 
 
 def _fed(texts: Sequence[str], given: ShellWord | None, piped: Sequence[str]) -> str | None:
-    """Return the script that a shell reads from standard input, if the command's text shows the script; else
-    ``None``.
-    """
+    """Return the script that a shell reads from standard input, if the text shows it."""
     if name_of(texts) not in SHELLS or any(not each.startswith("-") for each in texts[1:]):
         return None
     if given is None and name_of(piped) in ("echo", "printf"):

@@ -19,12 +19,9 @@ KEPT = (".git", ".harness")  # never written by a tool, whatever the settings sa
 
 
 def check_path(path: str | os.PathLike[str], root: Path, rules: ToolRules, write: bool = False) -> str | None:
-    """Return a one-line reason why a tool must not access a path, or ``None``; never raise (UAH-444, C32).
-
-    A relative path starts at ``root``. Symbolic links are followed. Names of denied folders are compared without regard
-    to case, because some file systems ignore case. If ``write`` is set, the folders of git and of the harness are
-    refused too.
-    """
+    """Return a one-line reason for a refusal, or ``None``; never raise (UAH-444, C32). A relative path starts at
+    ``root``; symbolic links are followed. Denied folders are compared without regard to case, because some file systems
+    ignore case. ``write`` also refuses the folders of git and of the harness."""
     if not rules.filesystem_enabled:
         return "file tools are disabled in this project (tools.filesystem.enabled)"
     try:
@@ -53,12 +50,12 @@ def _refused(path: str, root: str, rules: ToolRules, write: bool) -> str | None:
 
 
 def resolved(path: str, start: str) -> str:
-    """Return the absolute path with symbolic links resolved; a relative path starts at ``start``."""
+    """Resolve symbolic links; a relative path starts at ``start``."""
     return os.path.realpath(os.path.join(start, os.path.expanduser(path)))
 
 
 def within(path: str, folder: str, *, fold: bool = False) -> bool:
-    """Return True if ``path`` is ``folder`` or lies below it. Both must be absolute and normalised."""
+    """Both paths must be absolute and normalised. A folder is within itself."""
     if fold:
         path, folder = path.casefold(), folder.casefold()
     return path == folder or path.startswith(folder.rstrip("/") + "/")
@@ -95,7 +92,7 @@ def temporary() -> Iterator[str]:
 
 
 def expanded(text: str, place: WorkingFolder, unknown: str) -> str:
-    """Return a word in which known variables are expanded and the text ``unknown`` replaces all other variables."""
+    """Expand known variables; ``unknown`` replaces all others."""
     known = {"HOME": os.path.expanduser("~"), "PWD": place.cwd, "TMPDIR": tempfile.gettempdir()} | place.variables
     text = _TOP.sub(lambda _: place.root, _HERE.sub(lambda _: place.cwd, text))
     return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], unknown), text)
@@ -134,7 +131,7 @@ def _one(path: str, place: WorkingFolder) -> str | None:
 
 
 def _target(path: str, cwd: str) -> str:
-    """Return the path that a removal affects: symbolic links are followed, except for a link at the end of the path."""
+    """Follow symbolic links, except for a link at the end: a removal removes the link."""
     whole = os.path.join(cwd, path)
     head, _, last = whole.rpartition("/")
     if last in ("", ".", ".."):
@@ -143,9 +140,7 @@ def _target(path: str, cwd: str) -> str:
 
 
 def _takes(target: str, path: str) -> bool:
-    """Return True if a removal target matches a path or a folder that contains the path. The target may contain
-    wildcards.
-    """
+    """Return True if the target, which may contain wildcards, matches the path or a folder that contains it."""
     wanted, there = target.casefold().strip("/").split("/"), path.casefold().strip("/").split("/")
     if wanted == [""]:
         return True
@@ -175,7 +170,7 @@ def _forms(text: str) -> list[str]:
 
 
 def rm_operands(words: Sequence[str]) -> list[int] | None:
-    """Return the indexes of the paths of a recursive ``rm``; ``None`` if the ``rm`` is not recursive."""
+    """Return the indexes of the paths; ``None`` if the ``rm`` is not recursive."""
     operands: list[int] = []
     recursive = plain = False
     for index, word in enumerate(words[1:], start=1):

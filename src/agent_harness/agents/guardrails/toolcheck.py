@@ -30,7 +30,7 @@ FILE_TOOLS = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep")
 
 
 def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules) -> str | None:
-    """Return a one-line reason why a tool call with this input is refused, or ``None``. MCP tools are not checked."""
+    """Return a one-line reason, or ``None``. MCP tools are not checked."""
     if tool.startswith("mcp__"):
         return None
     if tool in FILE_TOOLS and not rules.filesystem_enabled:
@@ -59,7 +59,7 @@ def hook_command(root: Path, rules: ToolRules) -> str:
 
 
 def hook_answer(call: str, told: str) -> str:
-    """Return the hook's output: empty, or a refusal in the format of ``PreToolUse``."""
+    """Return an empty text, or a refusal in the format of ``PreToolUse``."""
     try:
         given, settings = json.loads(call), json.loads(told)
         rules: dict[str, Any] = settings["rules"]

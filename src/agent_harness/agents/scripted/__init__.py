@@ -31,12 +31,11 @@ class ScriptedAgent(CommandAgent):
 
     @classmethod
     def from_words(cls, text: str) -> "ScriptedAgent":
-        """Return the agent for ``scripted:FILE``."""
         return cls(Path(text).expanduser())
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ScriptedAgent":
-        """Return the agent for ``agent: {kind: scripted, script: FILE}``; the file is relative to the project."""
+        """The file is relative to the project."""
         script = options.checked("scripted", settings, ("script",)).get("script")
         if not isinstance(script, str) or not script:
             raise ConfigurationError(
@@ -46,14 +45,11 @@ class ScriptedAgent(CommandAgent):
 
     @property
     def account(self) -> str:
-        """Account for the agent's rate limits: the script's name and a digest of its path. So each script has its own
-        account.
-        """
+        """Script name and a digest of its path, so that each script has its own account."""
         place = os.fsencode(self.script)
         return f"{self.name}:{self.script.name}-{digest.sha256(place)[:8]}"
 
     def problem(self) -> str | None:
-        """Return the first problem of the script, or ``None``."""
         try:
             self._load()
         except HarnessError as error:
@@ -61,7 +57,7 @@ class ScriptedAgent(CommandAgent):
         return None
 
     def start(self, brief: Brief) -> Turn:
-        """Start the script player. Raise ``ScriptError`` before anything runs if the script is invalid."""
+        """Raise ``ScriptError`` before anything runs if the script is invalid."""
         self._load()
         return super().start(brief)
 

@@ -16,7 +16,6 @@ USAGE = "usage: python -m agent_harness.agents.scripted [--check] FILE"
 
 
 def main(words: list[str], environ: Mapping[str, str]) -> int:
-    """Play or check the script given in ``words``; return the exit status."""
     files = [word for word in words if word != "--check"]
     if len(files) != 1 or files[0].startswith("-"):
         _complain(USAGE)
@@ -69,10 +68,7 @@ def _occasion(environ: Mapping[str, str], memory: Memory) -> Occasion:
 
 
 def _nothing_left(stage: Stage, script: Script) -> int:
-    """Report that the script has no entry left, and return the exit status.
-
-    After a failed check, the report is text of the agent; otherwise it is an error.
-    """
+    """Report that no entry is left: as text of the agent after a failed check, otherwise as an error."""
     if stage.occasion.round > 0:
         stage.text("I have nothing more to try.")
         return 0

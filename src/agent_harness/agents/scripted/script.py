@@ -68,7 +68,7 @@ _CALLED: Mapping[Callable[[object], bool], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """Keys of one verb of a script. ``short`` is the key to which a value without keys belongs."""
+    """Keys of one verb. ``short`` is the key to which a value without keys belongs."""
 
     keys: Mapping[str, Callable[[object], bool]] = field(default_factory=dict)
     short: str | None = None
@@ -76,7 +76,7 @@ class Verb:
     positional: tuple[str, ...] = ()  # the keys of a bare list, in order
 
     def problems(self, value: Any) -> Iterator[str]:
-        """Yield the problems in the verb's value. Each problem starts with its position after the verb's name."""
+        """Each problem starts with its position after the verb's name."""
         found = self.named(value)
         if found is None:
             yield f": takes {self._form()}, not {one_line(value)}"
@@ -91,7 +91,7 @@ class Verb:
                 yield f": {need.replace('|', ' or ')!r} is missing"
 
     def named(self, value: Any) -> Mapping[str, Any] | None:
-        """Return the verb's value as a mapping of keys; ``None`` if its form does not fit this verb."""
+        """Return ``None`` if the value's form does not fit this verb."""
         if value is None:
             return {}
         if self.short is not None and self.keys[self.short] is _event:
@@ -152,13 +152,12 @@ VERBS: Mapping[str, Verb] = {
 
 
 def normal_step(step: Any) -> Step:
-    """Return a valid step as its verb and its keys. The verb ``sh`` is replaced by ``run``."""
+    """Return a valid step as verb and keys. The verb ``sh`` becomes ``run``."""
     name, value = (step, None) if isinstance(step, str) else next(iter(step.items()))
     return ("run" if name == "sh" else name), VERBS[name].named(value) or {}
 
 
 def one_line(value: object) -> str:
-    """Return a value or an error as one short line."""
     text = str(value) if isinstance(value, Exception | str) else repr(value)
     text = " ".join(text.split())
     return text if len(text) <= 120 else text[:117] + "..."
@@ -185,7 +184,7 @@ _ENTRY = ("name", "when", "times", "do")
 
 
 class ScriptError(ConfigurationError):
-    """Error: a script is invalid. The message names file, entry and key; ``problems`` contains all problems."""
+    """The message names file, entry and key; ``problems`` contains all problems."""
 
     code = "script"
 
@@ -198,8 +197,6 @@ class ScriptError(ConfigurationError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptOptions:
-    """Options of a script, from its ``agent:`` section."""
-
     prefixes: bool = False  # print [CMD:RUN] and its like
     tool_events: bool = True  # emit tool_call and tool_result events
     pace_seconds: float = 0.0  # wait after each step, for people who watch
@@ -220,8 +217,6 @@ class ScriptedTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """Complete script that was found valid."""
-
     path: Path
     options: ScriptOptions
     entries: tuple[ScriptedTurn, ...]
@@ -229,10 +224,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """Facts about a turn. The conditions of a script's entries are compared with these facts.
-
-    ``attempt`` is 1 in the first session on a feature.
-    """
+    """Facts with which the conditions of entries are compared. ``attempt`` is 1 in the first session on a feature."""
 
     prompt_type: str = "coding"
     feature: int | None = None
@@ -243,7 +235,6 @@ class Occasion:
     prompt: str = field(default="", repr=False)
 
     def fits(self, when: Mapping[str, tuple[Any, ...]]) -> bool:
-        """Return True if the turn meets every condition."""
         return all(
             any(text in self.prompt for text in wanted) if key == "prompt_contains" else getattr(self, key) in wanted
             for key, wanted in when.items()
@@ -255,7 +246,7 @@ class Occasion:
 
 
 def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> ScriptedTurn | None:
-    """Return the first entry that fits the turn and has uses left; ``None`` if no entry fits."""
+    """Return the first entry that fits the turn and has uses left."""
     for entry in script.entries:
         if (entry.times is None or uses.get(entry.key, 0) < entry.times) and occasion.fits(entry.when):
             return entry
@@ -263,7 +254,7 @@ def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> Scrip
 
 
 def load(path: Path) -> Script:
-    """Return the script in a YAML or JSON file. Raise ``ScriptError`` if the script is invalid."""
+    """Read YAML or JSON. Raise ``ScriptError`` if the script is invalid."""
     found = _parsed(path)
     problems = list(_problems(found))
     if problems:

@@ -23,10 +23,8 @@ from agent_harness.kernel.json import edit, jsontext
 
 @dataclass(slots=True)
 class Memory:
-    """Stored facts about a script in one project: its used entries, and the sessions of each feature.
-
-    The file is in the repository's git directory, so a rollback of the work tree does not remove it.
-    """
+    """Used entries, and sessions of each feature. The file is in the git directory, so a rollback does not remove
+    it."""
 
     path: Path
     uses: dict[str, int] = field(default_factory=dict)
@@ -34,7 +32,7 @@ class Memory:
 
     @classmethod
     def open(cls, project: Path, script: Path) -> "Memory":
-        """Return the stored memory of a script; an empty memory if the file is missing or damaged."""
+        """Return an empty memory if the file is missing or damaged."""
         name = hashlib.sha256(f"{project.resolve()}\0{script.resolve()}".encode()).hexdigest()[:16]
         path = _folder(project) / f"{name}.json"
         try:
@@ -44,14 +42,14 @@ class Memory:
             return cls(path)
 
     def attempt(self, feature: int | None, session: int) -> int:
-        """Return the number of this session among the sessions on this feature, counted from 1."""
+        """Return this session's number among those on this feature, from 1."""
         known = self.sessions.setdefault(str(feature), [])
         if session not in known:
             known.append(session)
         return known.index(session) + 1
 
     def use(self, key: str) -> None:
-        """Store one more use of an entry before the entry is played, so that a killed turn counts as a use."""
+        """Store one more use before the entry is played, so that a killed turn counts as a use."""
         self.uses[key] = self.uses.get(key, 0) + 1
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_suffix(f".{os.getpid()}")
@@ -79,8 +77,6 @@ _RESULT_CHARACTERS = 16_384  # of it in a tool_result event
 
 
 class Stage:
-    """Resources that a script uses while it is played."""
-
     def __init__(self, options: ScriptOptions, occasion: Occasion, project: Path, scripts: Path) -> None:
         self.options = options
         self.occasion = occasion
@@ -89,7 +85,7 @@ class Stage:
         self._calls = 0
 
     def text(self, text: str) -> None:
-        """Print text. A line that looks like an event is sent as a text event."""
+        """A line that looks like an event is sent as a text event."""
         for line in text.split("\n"):
             if line.lstrip().startswith("{"):
                 self.event({"type": "text", "text": line})
@@ -97,7 +93,6 @@ class Stage:
                 self.raw(line.encode("utf-8", "replace") + b"\n")
 
     def event(self, record: Mapping[str, object]) -> None:
-        """Print one event of the command interface."""
         self.raw(json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
 
     def prefix(self, kind: str, payload: object = "") -> None:
@@ -106,12 +101,10 @@ class Stage:
             self.text(f"[{kind}] {payload}".rstrip())
 
     def raw(self, data: bytes) -> None:
-        """Write bytes to stdout, and flush stdout."""
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
     def path(self, name: str) -> Path:
-        """Return the path of a file in the project."""
         return self.project / name
 
     def call(self, name: str, given: Mapping[str, object]) -> str:
@@ -123,18 +116,14 @@ class Stage:
         return made
 
     def result(self, call: str, output: str, *, is_error: bool = False) -> None:
-        """Report the result of a tool call that was reported earlier."""
         if self.options.tool_events:
             half, more = _RESULT_CHARACTERS // 2, len(output) - _RESULT_CHARACTERS
             short = f"{output[:half]}\n[... {more} characters left out ...]\n{output[-half:]}" if more > 0 else output
             self.event({"type": "tool_result", "id": call, "output": short, "is_error": is_error})
 
     def run(self, command: str, timeout_seconds: float | None = None) -> int:
-        """Run a shell command in the project. Print the command, its output and its exit status in the way that agents
-        do.
-
-        Return the exit status, or 124 after the timeout. Do not wait for background processes.
-        """
+        """Run a shell command and print command, output and exit status as agents do. Return the status, or 124 after
+        the timeout. Do not wait for background processes."""
         self.prefix("CMD:RUN", command)
         self.text(f"$ {command}")
         call = self.call("shell", {"command": command})
@@ -177,7 +166,7 @@ _REFUSALS: Mapping[int, str] = {
 
 
 class TurnEnds(Exception):
-    """Error that ends a turn: the script ends it with an exit status."""
+    """A script ends the turn with an exit status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -185,11 +174,11 @@ class TurnEnds(Exception):
 
 
 class CannotPlay(Exception):
-    """Error: a step does not fit the project, for example if the step claims a feature that does not exist."""
+    """A step does not fit the project, for example it claims a feature that does not exist."""
 
 
 def play(stage: Stage, step: Step) -> None:
-    """Run one step of a script. Raise ``TurnEnds`` if the step ends the turn, and ``CannotPlay`` if the step fails."""
+    """Raise ``TurnEnds`` if the step ends the turn, and ``CannotPlay`` if it fails."""
     name, given = step
     try:
         _VERBS[name](stage, given)
@@ -378,9 +367,7 @@ def _test_file(stage: Stage, feature: int) -> str:
 
 
 def _test_command(stage: Stage, feature: int) -> str:
-    """Return the test command for a feature: the script's, else the one in ``.harness.yaml``, else the default pytest
-    command.
-    """
+    """Return the script's command, else that of ``.harness.yaml``, else the default pytest command."""
     wanted = stage.options.test_command or _configured(stage.path(".harness.yaml")) or DEFAULT_TEST_COMMAND
     return wanted.replace("{test_file}", _test_file(stage, feature))
 
@@ -397,14 +384,12 @@ def _configured(settings: Path) -> str | None:
 
 
 def test_file_of(text: str, feature: int) -> str | None:
-    """Return the test file of a feature; ``None`` if the feature is missing or has no test file."""
+    """Return ``None`` if the feature is missing or has no test file."""
     return next((found.get("test_file") for _, found in _features(text) if found.get("id") == feature), None)
 
 
 def with_passes(text: str, features: Iterable[int], passes: bool) -> str:
-    """Return the JSON text, in which ``passes`` is set for these features. Raise ``KeyError`` if a feature is
-    missing.
-    """
+    """Set ``passes`` of these features. Raise ``KeyError`` if a feature is missing."""
     places = {found.get("id"): place for place, found in reversed([*_features(text)])}
     for feature in features:
         text = edit.put(text, ["features", places[feature], "passes"], passes)
@@ -412,7 +397,6 @@ def with_passes(text: str, features: Iterable[int], passes: bool) -> str:
 
 
 def _features(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield each feature in the JSON text, with its index in the list."""
     listed = jsontext.loads(text).get("features")
     for place, found in enumerate(listed if isinstance(listed, list) else ()):
         if isinstance(found, dict):

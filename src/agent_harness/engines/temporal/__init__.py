@@ -19,12 +19,11 @@ WORKER_LEFT = "HandsLeft"
 
 
 def work_queue(pool: str) -> str:
-    """Return the name of the Temporal task queue from which a pool's workers take jobs."""
     return f"harness.work.{pool}"
 
 
 def slice_queue(host: str) -> str:
-    """Return the name of the Temporal task queue from which a machine takes slices of its long tasks."""
+    """Return the task queue from which a machine takes slices of its long tasks."""
     return f"harness.lth.{host}"
 
 

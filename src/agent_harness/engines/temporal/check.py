@@ -26,9 +26,7 @@ SECONDS = 60.0
 
 def looked_at(address: EngineAddress, folder: str) -> JsonObject:
     """Return the result of ``harness engine check``: ``ok``, and ``checks``, each with ``what``, ``ok`` and ``told``.
-
-    The checks leave nothing behind on the server or the remote.
-    """
+    Nothing stays on the server or the remote."""
     rows: list[JsonObject] = []
     loop = LoopThread()
     try:
@@ -69,7 +67,7 @@ async def _of_server(client: Client, address: EngineAddress) -> list[JsonObject]
 
 
 def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
-    """Return the result of the check that a private ref can be pushed to the remote and deleted again."""
+    """Check that a private ref can be pushed to the remote and deleted again."""
     row: JsonObject = {"what": "remote", "ok": False}
     try:
         git = Git(folder)
@@ -91,10 +89,7 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
 
 
 def _of_exchange(folder: str, git: Git, head: str) -> JsonObject:
-    """Return the result of the check that a repository in the exchange folder can be created and accepts a push.
-
-    The repository is removed afterwards.
-    """
+    """Check that a repository in the exchange folder can be created and accepts a push; remove it."""
     path = exchange.made(folder, secrets.token_hex(12))
     try:
         given = exchange.served_by(path, "receive-pack")

@@ -21,10 +21,7 @@ _Value = TypeVar("_Value")
 
 
 async def connected(address: EngineAddress) -> Client:
-    """Return a Temporal client that is connected to the address.
-
-    Raise ``PreflightFailed``, with the address, if the server does not answer.
-    """
+    """Raise ``PreflightFailed``, with the address, if the server does not answer."""
     quiet = TelemetryConfig(logging=LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR")))
     try:
         settings = dict(ClientConfig.load_client_connect_config())
@@ -59,7 +56,7 @@ async def _knows_namespace(client: Client, address: EngineAddress) -> None:
 
 
 class LoopThread:
-    """Event loop in a separate thread, for calls from synchronous code. The loop runs until it is closed."""
+    """Event loop in a separate thread, for calls from synchronous code, until it is closed."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -71,15 +68,11 @@ class LoopThread:
         return self.begin(what).result()
 
     def begin(self, what: Coroutine[Any, Any, _Value]) -> "Future[_Value]":
-        """Start a coroutine in the loop's thread, and return its future."""
         return asyncio.run_coroutine_threadsafe(what, self._loop)
 
     def close(self) -> None:
-        """Cancel all running coroutines and git transfers, and end the loop's thread.
-
-        Git transfers are ended because a remote may never answer. The threads of the Temporal SDK end when the last SDK
-        object is deleted.
-        """
+        """Cancel all coroutines and git transfers, whose remote may never answer, and end the loop's thread. The
+        threads of the Temporal SDK end when the last SDK object is deleted."""
 
         async def cancel() -> None:
             others = [each for each in asyncio.all_tasks() if each is not asyncio.current_task()]

@@ -47,10 +47,8 @@ class TemporalEngine:
     def __init__(
         self, address: EngineAddress, git: Git, folder: str, say: Callable[[str], None], *, refs: str = REFS
     ) -> None:
-        """Prepare the engine without a connection to the server.
-
-        ``folder`` contains the project's parallel runs. ``refs`` is the ref folder for its jobs on the remote.
-        """
+        """Prepare the engine without a connection. ``folder`` contains the project's parallel runs. ``refs`` is the ref
+        folder for its jobs on the remote."""
         self._refs = REFS if address.exchange else refs
         self.name = str(address)
         self._address = address
@@ -100,9 +98,7 @@ class TemporalEngine:
         await Worker(client, task_queue=PLAN_QUEUE, workflows=[JobWorkflow], workflow_runner=bare).run()
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Push a job and start its workflow in the background. The engine watches the job until its result has been
-        fetched.
-        """
+        """Push a job and start its workflow in the background. Watch it until its result has been fetched."""
         assert self._loop is not None
         if job.id in self._jobs:
             return
@@ -114,9 +110,7 @@ class TemporalEngine:
         self._loop.begin(self._follow(job, folder))
 
     async def _follow(self, job: Job, folder: str) -> None:
-        """Watch a job from its submission until ``result.json`` is written. Wait while the server or remote is
-        unreachable.
-        """
+        """Watch a job until ``result.json`` is written. Wait while the server or remote is unreachable."""
         try:
             found = await self._offered(job)
             if found.get("status") == "stopped" and not found.get("ref"):
@@ -142,11 +136,8 @@ class TemporalEngine:
             self._ended.put(job.id)
 
     async def _offered(self, job: Job) -> JsonObject:
-        """Return the message that announces a job's result (SC-56).
-
-        If a worker refuses the job, other workers are asked, then the next pool. If all refuse, raise the
-        ``WorkflowFailureError`` of the last refusal.
-        """
+        """Return the message that announces a job's result (SC-56). After a refusal, other workers are asked, then the
+        next pool. If all refuse, raise the ``WorkflowFailureError`` of the last refusal."""
         sending = asyncio.ensure_future(self._patiently(lambda: asyncio.to_thread(self._bundles().send, job)))
         self._unsent[job.id] = sending
         if job.id in self._recalled:
@@ -178,9 +169,7 @@ class TemporalEngine:
         raise AssertionError("an address has a pool")
 
     def _offers(self) -> list[str]:
-        """Return the pools to ask to run a job, in order. Each pool occurs several times, because it can have several
-        workers.
-        """
+        """Return the pools to ask, in order; each several times, because it can have several workers."""
         return [pool for pool in self._address.pools for _ in range(OFFERS)]
 
     def _collected(self, job_id: str) -> None:
@@ -188,9 +177,7 @@ class TemporalEngine:
             self._tell(f"{job_id}: uncounted work was saved in {ref}")
 
     async def _patiently(self, act: Callable[[], Any]) -> Any:
-        """Call ``act`` until it succeeds, and return its result. The call is retried while the server or remote is
-        unreachable.
-        """
+        """Retry ``act`` while the server or remote is unreachable, and return its result."""
         while True:
             try:
                 return await act()
@@ -246,7 +233,7 @@ class TemporalEngine:
         return f"harness/{self._project}/{job_id}{f'~{offer}' if offer else ''}"
 
     async def _listen(self, job_id: str, handle: WorkflowHandle[Any, Any]) -> None:
-        """Store the heartbeats that a job's worker sends. This coroutine runs until it is cancelled."""
+        """Store the heartbeats of a job's worker until this coroutine is cancelled."""
         while True:
             with suppress(RPCError, KeyError, IndexError, TypeError, ValueError, AttributeError):  # anybody may beat
                 described = await handle.describe()
@@ -260,7 +247,7 @@ class TemporalEngine:
             await asyncio.sleep(clock.scaled(LOOK_SECONDS))
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Cancel a job: tell its workflow to stop the worker. A job that is not on the remote yet is never started."""
+        """Tell the job's workflow to stop the worker. A job that is not on the remote yet is never started."""
         if self._loop is None or job_id not in self._jobs:
             return
         self._recalled[job_id] = reason
@@ -274,10 +261,8 @@ class TemporalEngine:
                 await self._handles[job_id].signal("stop", self._recalled[job_id])
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Return the status of each job, as the server knows it (SC-14).
-
-        If jobs have ended, their work on the remote is fetched and kept in rescues.
-        """
+        """Return the status of each job, as the server knows it (SC-14). The work of ended jobs is fetched from the
+        remote and kept in rescues."""
         assert self._loop is not None
         found: dict[str, str] = {}
         for each in jobs:
@@ -304,7 +289,7 @@ class TemporalEngine:
         return found
 
     def heard(self) -> dict[str, JsonObject]:
-        """Return the last heartbeat of each job. ``tries_usd`` in a heartbeat is the cost of each try in US dollars."""
+        """Return the last heartbeat of each job. Its ``tries_usd`` is the cost of each try in US dollars."""
         return dict(self._heard)
 
     def close(self) -> None:
@@ -325,16 +310,14 @@ def _cause(error: WorkflowFailureError) -> BaseException:
 
 
 def _refusal(error: WorkflowFailureError) -> str | None:
-    """Return the reason why workers refused a job, or None for any other failure."""
+    """Return why workers refused a job, or None for any other failure."""
     cause = _cause(error)
     return cause.message if isinstance(cause, ApplicationError) and cause.type == REFUSED else None
 
 
 def remote_url(git: Git, name: str) -> str:
-    """Return the URL of a project's remote in a form that workers can use.
-
-    Raise ``PreflightFailed`` if the remote does not exist or its URL contains a password.
-    """
+    """Return the URL of a remote in a form that workers can use. Raise ``PreflightFailed`` if it does not exist or
+    contains a password."""
     url = git.settings().get(f"remote.{name}.url") or ""
     if not url and (":" in name or name.startswith("/")):
         url = name
@@ -350,6 +333,6 @@ def remote_url(git: Git, name: str) -> str:
 
 
 def _write(folder: str, job: Job, **found: object) -> None:
-    """Write a job's result in place of its workers. Such a result does not count as an attempt."""
+    """Write a result in place of the workers. It does not count as an attempt."""
     found["uncounted"] = True
     files.write_json(os.path.join(folder, RESULT), {"v": 1, "id": job.id, "fence": job.fence, **found})

@@ -29,11 +29,8 @@ class MachineRoom(CustomSlotSupplier):
     """Job slots of one worker. The Temporal SDK requests a job only if a slot is free."""
 
     def __init__(self, folder: str, min_free_mb: int, most: int) -> None:
-        """Set the limits that apply to the slots.
-
-        ``folder`` is on the disk of the workspaces. ``min_free_mb`` is in MiB. ``most`` is the maximum number of
-        concurrent jobs.
-        """
+        """``folder`` is on the disk of the workspaces. ``min_free_mb`` is in MiB. ``most`` limits the concurrent
+        jobs."""
         self._folder = folder
         self._memory = min_free_mb << 20
         self._most = most
@@ -44,25 +41,19 @@ class MachineRoom(CustomSlotSupplier):
         self._say_at = 0.0  # of the monotonic clock
 
     def shortage(self) -> str | None:
-        """Return the reason why no further agent should start on this machine, or None if an agent may start."""
+        """Return why no further agent should start on this machine, or None."""
         try:
             return slots.shortage(self._folder, self._memory)
         except OSError as error:
             return f"{self._folder}: {error.strerror}"
 
     def is_scarce(self) -> bool:
-        """Return True if memory is so short that a job should be returned, but at most once a minute.
-
-        This method must be called regularly.
-        """
+        """Return True, at most once a minute, if memory is so short that a job should be returned. Call this
+        regularly."""
         return self._watch.is_due(slots.free_memory(), time.monotonic() / clock.time_scale())
 
     def news(self, at_work: int) -> str | None:
-        """Return a message if a shortage prevents further jobs while ``at_work`` jobs are running, but at most once a
-        minute.
-
-        Otherwise, return None.
-        """
+        """Return a message, at most once a minute, if a shortage prevents jobs beside the ``at_work`` running ones."""
         if not at_work or (short := self.shortage()) is None:
             self._say_at = 0.0
             return None
@@ -74,7 +65,7 @@ class MachineRoom(CustomSlotSupplier):
     # ---- as the SDK asks
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
-        """Wait until a job slot is free and the machine has enough memory and disk space, and return the slot."""
+        """Wait until a slot is free and the machine has enough memory and disk space."""
         freed = asyncio.Event()
         self._freed = asyncio.get_running_loop(), freed
         while True:
@@ -85,7 +76,7 @@ class MachineRoom(CustomSlotSupplier):
                 await asyncio.wait_for(freed.wait(), LOOK_SECONDS)
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
-        """Return a job slot if one is free and the machine has enough memory and disk space, otherwise None."""
+        """Return None without a free slot or enough memory and disk space."""
         with self._lock:
             if self._taken >= self._most or (self._taken and self.shortage()):
                 return None
@@ -93,10 +84,10 @@ class MachineRoom(CustomSlotSupplier):
             return SlotPermit()
 
     def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
-        """Do nothing, because a slot is already counted when it is reserved."""
+        """Do nothing: a slot is counted when it is reserved."""
 
     def release_slot(self, ctx: SlotReleaseContext) -> None:
-        """Release a job slot, and wake the coroutine that waits for a slot."""
+        """Release a slot, and wake the coroutine that waits for one."""
         with self._lock:
             self._taken -= 1
         if self._freed:

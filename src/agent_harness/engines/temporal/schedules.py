@@ -50,16 +50,13 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86400}
 
 
 def schedule_id(root: str) -> str:
-    """Return the id of the Temporal schedule for the long task in a folder of this machine."""
+    """Return the id of the schedule for the long task in a folder of this machine."""
     return f"lth/{socket.gethostname()}/{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
 
 
 def act(address: EngineAddress, root: str, options: ScheduleOptions) -> str:
-    """Create the Temporal schedule of the task in ``root``, or carry out the given verb. Return lines for a person.
-
-    If the schedule exists, its interval is changed. Raise ``UsageError`` for an invalid interval or for two verbs, and
-    ``NothingEligible`` if the task has no schedule.
-    """
+    """Create the schedule of the task in ``root`` or change its interval, or carry out the given verb. Return lines for
+    a person. Raise ``UsageError`` for an invalid interval or two verbs, and ``NothingEligible`` without a schedule."""
     verbs = options.verbs
     if len(verbs) > 1:
         raise UsageError(f"--{verbs[0]} and --{verbs[1]} cannot be used together", hint="lth schedule --help")
@@ -151,8 +148,6 @@ async def _listed(client: Client) -> str:
 
 
 class SliceWorker:
-    """Worker that executes slices of the long tasks in the given folders."""
-
     def __init__(self, client: Client, roots: tuple[str, ...], say: Any) -> None:
         self._client = client
         self._roots = roots

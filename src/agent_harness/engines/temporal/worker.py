@@ -77,8 +77,6 @@ _SAVED = "refs/harness/saved"
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerTerms:
-    """Settings of a worker on another machine."""
-
     address: EngineAddress
     remotes: tuple[str, ...]  # patterns of the URLs whose jobs are taken
     folder: str
@@ -104,10 +102,8 @@ class RemoteWorker:
         self._room = MachineRoom(terms.folder, terms.min_free_mb, terms.slots)
 
     async def run(self) -> int:
-        """Run the worker until a signal arrives. Return 0 if it ended cleanly.
-
-        Raise ``Busy`` if the folder already has a worker, and ``PreflightFailed`` if the server does not answer.
-        """
+        """Run until a signal arrives; return 0 after a clean end. Raise ``Busy`` if the folder has a worker, and
+        ``PreflightFailed`` if the server does not answer."""
         client = await connected(self._terms.address)
         os.makedirs(self._terms.folder, mode=0o700, exist_ok=True)
         lock = LockFile(os.path.join(self._terms.folder, "worker.lock"))
@@ -130,9 +126,7 @@ class RemoteWorker:
             lock.release()
 
     def _leave(self) -> None:
-        """Begin to shut down the worker. On the second call, save running jobs immediately, without time to wrap up
-        (SC-54).
-        """
+        """Begin to shut down. A second call saves running jobs at once, without time to wrap up (SC-54)."""
         if self._leaving.is_set():
             self._say("Second signal: running jobs are saved immediately, without wrapping up.")
             for each in self._tries:
@@ -167,7 +161,7 @@ class RemoteWorker:
         self._say("The worker has stopped.")
 
     async def _end_hanging(self) -> None:
-        """End git transfers that take longer than the wrap-up time, or that hang after the second signal (SC-54)."""
+        """End git transfers that outlast the wrap-up time, or hang after the second signal (SC-54)."""
         told = asyncio.ensure_future(self._hurried.wait())
         await asyncio.wait({told}, timeout=clock.scaled(WRAP_UP_SECONDS + PUSH_SECONDS))
         if told.done():
@@ -195,7 +189,7 @@ class RemoteWorker:
         )
 
     async def _watch_server(self, client: Client) -> None:
-        """Print a message once a minute for as long as the server cannot be reached (SC-55)."""
+        """Print a message once a minute while the server cannot be reached (SC-55)."""
         while True:
             await asyncio.sleep(clock.scaled(60.0))
             try:
@@ -206,9 +200,8 @@ class RemoteWorker:
                 self._say(f"{self._terms.address.target} is unreachable; running jobs continue")
 
     async def _watch_room(self) -> None:
-        """Print once a minute why no further job is accepted. If memory is short, return the youngest job to the pool
-        (SC-41).
-        """
+        """Print once a minute why no job is accepted. If memory is short, return the youngest job to the pool
+        (SC-41)."""
         while True:
             at_work = [each for each in self._tries if not each.is_leaving]
             if told := self._room.news(len(at_work)):
@@ -265,11 +258,8 @@ class RemoteWorker:
     # ---- work left by a killed worker
 
     async def _put_in_order(self) -> None:
-        """Clean up after a killed worker.
-
-        After a first signal, the cleanup takes at most the wrap-up time; a second signal ends it. The folder stays
-        locked until no process works in it. The next worker does what is left.
-        """
+        """Clean up after a killed worker; after a signal, for at most the wrap-up time; a second signal ends it. The
+        folder stays locked until no process works in it. The next worker does what is left."""
         ending = asyncio.ensure_future(asyncio.to_thread(self._end_orphans))
         told = [asyncio.ensure_future(each.wait()) for each in (self._leaving, self._hurried)]
         await asyncio.wait({ending, told[0]}, return_when="FIRST_COMPLETED")
@@ -282,7 +272,7 @@ class RemoteWorker:
         await ending
 
     def _end_orphans(self) -> None:
-        """End the jobs of a killed worker, and push the work that it left to the remote, for the coordinator."""
+        """End the jobs of a killed worker, and push the work that it left, for the coordinator."""
         for name in sorted(os.listdir(self._terms.folder)):
             root = os.path.join(self._terms.folder, name)
             told = files.read_json_if_any(os.path.join(root, "remote.json"))
@@ -328,7 +318,7 @@ class RemoteWorker:
 
 
 class JobTry:
-    """One try of a job, which is executed in its own thread."""
+    """One try of a job, executed in its own thread."""
 
     def __init__(
         self,
@@ -340,7 +330,7 @@ class JobTry:
         room: MachineRoom,
         tries: Mapping["JobTry", None],
     ) -> None:
-        """Prepare a try of a job. ``tries`` contains all running tries of the worker, in the order of their start."""
+        """``tries`` contains all running tries of the worker, in the order of their start."""
         self.id = str(head.get("id"))
         self.slot = slot
         self.is_leaving = False
@@ -366,9 +356,7 @@ class JobTry:
         self._recalled = True
 
     def leave(self, why: str) -> None:
-        """Save the work and return the job to the pool, so that another worker can take it. ``why`` is the reason on
-        this machine.
-        """
+        """Save the work and return the job to the pool for another worker. ``why`` is the reason on this machine."""
         if not self.is_leaving:
             self._why = why
             self._leave_by = time.monotonic() + clock.scaled(WRAP_UP_SECONDS)
@@ -381,9 +369,7 @@ class JobTry:
             process.end_orphans(files.read_json_if_any(Workspace(self._job.workspace).record).get("process") or {})
 
     def told(self) -> JsonObject:
-        """Return the heartbeat of a try, at most about one kilobyte. It includes rate limits that other workers may
-        wait for.
-        """
+        """Return a heartbeat, at most about one kilobyte, with rate limits that other workers may wait for."""
         found: JsonObject = {"phase": "setup", "slot": self.slot, "host": socket.gethostname()}
         for each in _told_by(self._job) if self._job is not None else ():
             last = [str(line)[:100] for line in (each.get("last") or [])[-2:]]
@@ -393,11 +379,8 @@ class JobTry:
         return found | {"limits": [each | {"said": ""} for each in limits.news_of(self._began)[:2]]}
 
     def work(self, ports: PortBlocks) -> JsonObject:
-        """Run the try, and return the message that announces its result.
-
-        Raise ``JobRefused`` if this worker must not run the job, and ``HarnessError`` if the job is returned to the
-        pool.
-        """
+        """Run the try, and return the message that announces its result. Raise ``JobRefused`` if this worker must not
+        run the job, and ``HarnessError`` if the job is returned to the pool."""
         self._refuse_foreign()
         project = str(self._head["project"])
         root = os.path.join(self._terms.folder, project)
@@ -412,7 +395,7 @@ class JobTry:
         told = {"remote": bundles.remote, "refs": bundles.refs, "own": [*job.own]}
         files.write_json(os.path.join(root, "remote.json"), told)
         if self._try > 1 and (saved := bundles.saved(job.id)):
-            job = _continued(git, job, saved)
+            job = replace(job, inputs={"told": {}, **job.inputs, "seed": git.tree_of(saved)})  # SC-52
         os.makedirs(os.path.dirname(job.workspace), mode=0o700, exist_ok=True)
         files.write_json(os.path.join(folder, JOB), job.as_record())
         self._job = job
@@ -424,7 +407,8 @@ class JobTry:
         if not os.path.exists(os.path.join(folder, RESULT)):
             self._save_left()
             raise HarnessError(f"the processes of {job.id} left no result", hint="harness queue")
-        if self.is_leaving and not _is_proven(folder):
+        proven = ("accepted", "rejected", "parked")
+        if self.is_leaving and files.read_json_if_any(os.path.join(folder, RESULT)).get("status") not in proven:
             self._save_left()
             raise HarnessError(f"{socket.gethostname()} {self._why}", hint="harness queue")
         head = self._pushed(lambda: bundles.answer(job, self._try, folder, self._began))
@@ -434,10 +418,8 @@ class JobTry:
         return head
 
     def _wait_for_room(self) -> None:
-        """Wait while the disk is full. After five minutes, or when the job is stopped, return the job to the pool.
-
-        If another job is running and the machine lacks memory or disk space, the new job is returned immediately.
-        """
+        """Wait while the disk is full; after five minutes or a stop, return the job to the pool. If another job is
+        running and memory or disk space is short, return it at once."""
         is_beside = [*self._tries, self][0] is not self
         if is_beside and (short := self._room.shortage()):
             self.leave("")
@@ -454,9 +436,7 @@ class JobTry:
         self._waits = False
 
     def _is_over(self) -> bool:
-        """Return True if the job must stop, and save its work every few minutes. This method is called twice a
-        second.
-        """
+        """Return True if the job must stop. Save its work every few minutes. Called twice a second."""
         if time.monotonic() > self._save_at and not (self._saving and self._saving.is_alive()):
             self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
             self._save()
@@ -474,9 +454,7 @@ class JobTry:
             raise JobRefused("the job contains no valid project id")
 
     def _save(self) -> None:
-        """Take a snapshot of the work and push it in a thread. An unreachable remote therefore does not delay a
-        stop.
-        """
+        """Take a snapshot of the work and push it in a thread, so that an unreachable remote does not delay a stop."""
         job, bundles = self._job, self._bundles
         assert job is not None and bundles is not None
         self._saves += 1
@@ -500,10 +478,8 @@ class JobTry:
         self._saving.start()
 
     def _save_left(self) -> None:
-        """Push the work in the workspace and the try's cost, after the job's processes have ended.
-
-        A message is printed for each part that could not be pushed.
-        """
+        """Push the work and the try's cost, after the job's processes have ended. Print a message for each part that
+        could not be pushed."""
         job, bundles = self._job, self._bundles
         assert job is not None and bundles is not None
         home, workspace = Git(job.home), Workspace(job.workspace)
@@ -523,11 +499,8 @@ class JobTry:
             self._terms.say(f"{job.id}: not saved: {error}")
 
     def _pushed(self, act: Callable[[], Any]) -> Any:
-        """Call ``act`` until the remote can be reached, and return its result. Heartbeats continue meanwhile.
-
-        If the job is being returned to the pool, retries end with the wrap-up time. The next worker in the folder
-        pushes what is left.
-        """
+        """Retry ``act`` until the remote can be reached; heartbeats continue. If the job is being returned to the pool,
+        retries end with the wrap-up time; the next worker in the folder pushes what is left."""
         for _ in range(360):
             try:
                 return act()
@@ -540,7 +513,7 @@ class JobTry:
 
 
 def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
-    """Remove the local refs and files of a try whose result is on the remote with all its parts (SC-57)."""
+    """Remove local refs and files of a try whose result is on the remote with all its parts (SC-57)."""
     shutil.rmtree(folder, ignore_errors=True)
     work = job.refs.candidate(job.name, job.fence)
     for ref in {*kept, work, f"{_SAVED}/{job.name}", *git.refs_below(f"{JOBS}/")}:
@@ -549,7 +522,7 @@ def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
 
 
 def _told_by(job: Job) -> list[JsonObject]:
-    """Return the progress reports of the session that runs for a job."""
+    """Return the progress reports of the job's session."""
     workspaces_of = (
         job.inputs.get("counts"),
         trusted_state.existing(os.path.join(job.workspace, ".git"), job.workspace),
@@ -558,10 +531,8 @@ def _told_by(job: Job) -> list[JsonObject]:
 
 
 def _spent(job: Job, folder: str) -> float:
-    """Return the cost of a try so far, in US dollars.
-
-    This is the higher of two amounts: the cost in the try's result, and the amount that was recorded before each call.
-    """
+    """Return the try's cost so far in US dollars: that of its result, or the recorded one before each call if
+    higher."""
     told = files.read_json_if_any(os.path.join(folder, RESULT)).get("cost_usd")
     inputs = job.inputs.get("parallel")
     noted = SharedBudget(str(inputs)).spent(job.id) if inputs else 0.0
@@ -573,19 +544,8 @@ def _free(folder: str) -> int:
     return disk.f_bavail * disk.f_frsize
 
 
-def _is_proven(folder: str) -> bool:
-    return files.read_json_if_any(os.path.join(folder, RESULT)).get("status") in ("accepted", "rejected", "parked")
-
-
-def _continued(git: Git, job: Job, saved: str) -> Job:
-    """Return the job changed so that it starts from the work that the previous try saved (SC-52)."""
-    nothing: JsonObject = {}
-    inputs = {"told": nothing, **job.inputs, "seed": git.tree_of(saved)}
-    return replace(job, inputs=inputs)
-
-
 def _stand_in(folder: str) -> Git:
-    """Return the local repository for the project. If there is none, create it."""
+    """Return the local repository for the project, created if missing."""
     if not os.path.isdir(os.path.join(folder, ".git")):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         made = process.run(
@@ -597,7 +557,7 @@ def _stand_in(folder: str) -> Git:
 
 
 def serve(terms: WorkerTerms) -> int:
-    """Run a worker for other machines' jobs in this process until a signal ends it. Return its exit code."""
+    """Run a worker for other machines' jobs until a signal ends it; return its exit code."""
     logging.getLogger(
         "temporalio.activity"
     ).disabled = True  # it would print a traceback for errors that are reported in a line

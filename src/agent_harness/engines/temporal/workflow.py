@@ -22,9 +22,7 @@ class JobWorkflow:
 
     @workflow.run
     async def run(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Run the job's activity, and return the message that announces the result. The message contains only ids and
-        refs.
-        """
+        """Run the job's activity, and return the message that announces the result, with only ids and refs."""
         if self._why:
             return {"status": "stopped", "why": self._why}
         beat = float(head["heartbeat_seconds"])
@@ -66,14 +64,12 @@ class JobWorkflow:
 
 @workflow.defn(name="harness.Slice.v1")
 class SliceWorkflow:
-    """Workflow of one slice of a long task.
-
-    A slice that crashed is not retried. The next scheduled slice finds that the lease has expired.
-    """
+    """Workflow of one slice of a long task. A crashed slice is not retried: the next one finds that the lease has
+    expired."""
 
     @workflow.run
     async def run(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Run one slice, and return its exit code and the state of the task."""
+        """Return the slice's exit code and the state of the task."""
         found: dict[str, Any] = await workflow.execute_activity(
             "harness.lth_slice.v1",
             head,

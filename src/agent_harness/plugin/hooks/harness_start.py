@@ -36,9 +36,7 @@ def find() -> bool:
 
 
 def recorded() -> "tuple[str, str]":
-    """Return the interpreter and package folder recorded by the last install; empty texts if missing or another
-    user's.
-    """
+    """Return interpreter and package folder of the last install; empty texts if missing or another user's."""
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     path = os.path.join(home, "agent-harness", "hooks-path")
     try:
@@ -52,10 +50,8 @@ def recorded() -> "tuple[str, str]":
 
 
 def be_quick() -> None:
-    """Disable garbage collection and OpenSSL, which a process of a few milliseconds does not need.
-
-    Digests then come from the interpreter itself, because ``hashlib`` works without OpenSSL too.
-    """
+    """Disable garbage collection and OpenSSL, which a process of milliseconds does not need; ``hashlib`` works
+    without."""
     gc.disable()
     sys.modules["_hashlib"] = None  # type: ignore[assignment]
 

@@ -28,11 +28,9 @@ ADDRESS = "127.0.0.1"
 
 
 class ModelServer:
-    """Model server that listens on loopback from its creation, and answers once ``run`` is called.
-
-    Raise ``UsageError`` for invalid scripts, and ``OSError`` if the port is in use. A script file is read again for
-    each request, so that steps can be added while a client works.
-    """
+    """Server that listens on loopback from its creation, and answers once ``run`` is called. Raise ``UsageError`` for
+    invalid scripts, and ``OSError`` if the port is in use. A script file is read again for each request, so that steps
+    can be added while a client works."""
 
     def __init__(
         self, scripts: Mapping[str, Any] | str | Path, *, port: int = 0, log: str | os.PathLike[str] | None = None
@@ -44,7 +42,6 @@ class ModelServer:
 
     @property
     def port(self) -> int:
-        """Port on which the model server listens."""
         return int(self._http.server_address[1])
 
     @property
@@ -53,17 +50,14 @@ class ModelServer:
         return f"http://{ADDRESS}:{self.port}"
 
     def requests(self) -> list[dict[str, Any]]:
-        """Return the logged requests, one object each: ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``,
-        ``script``, ``step``.
-        """
+        """One object each: ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``, ``script``, ``step``."""
         return self._shared.log.records()
 
     def run(self) -> None:
-        """Answer model requests until another thread calls ``close``."""
+        """Answer requests until another thread calls ``close``."""
         self._http.serve_forever(poll_interval=0.05)
 
     def close(self) -> None:
-        """End ``run`` and every scripted delay of the model server."""
         self._shared.closing.set()
         self._http.shutdown()
         self._http.server_close()

@@ -14,7 +14,6 @@ from agent_harness.testing.model_server import ModelServer
 
 
 def main() -> int:
-    """Run the model server; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m agent_harness.testing.model_server",
         description="A model server on this machine that plays scripts (docs/model-server.md).",

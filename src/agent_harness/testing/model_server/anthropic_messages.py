@@ -23,7 +23,7 @@ SIGNATURE = "c2NyaXB0ZWQ="
 
 
 def turns(body: Mapping[str, Any]) -> list[Message]:
-    """Return the messages of a request in order, with tool results separate from text."""
+    """Return the messages in order, with tool results separate from text."""
     return [_turn(message) for message in members(body, "messages")]
 
 
@@ -35,7 +35,6 @@ def _turn(message: Json) -> Message:
 
 
 def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
-    """Return the Anthropic message for a script step."""
     blocks = [_block(block) for block in step.blocks]
     calls = any(block["type"] == "tool_use" for block in blocks)
     whole = {
@@ -52,7 +51,7 @@ def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
 
 
 def error(status: int, kind: str, message: str, reset: Json) -> Json:
-    """Return the response body of an error; the reset time of a rate limit is only in the headers."""
+    """Return the body of an error; the reset time of a rate limit is only in the headers."""
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": new_id("req_")}
 
 

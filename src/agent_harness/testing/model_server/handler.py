@@ -40,7 +40,7 @@ __all__ = ["Handler", "RequestLog", "Shared", "kind_of", "masked"]
 
 
 class RequestLog:
-    """Log with one JSON object per request, in a file or in memory. Safe to share between threads."""
+    """One JSON object per request, in a file or in memory. Safe to share between threads."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -59,7 +59,7 @@ class RequestLog:
                 journal.append(self._path, record)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return all logged requests, oldest first, including requests of earlier runs in the same file."""
+        """Return the requests, oldest first, including those of earlier runs in the same file."""
         with self._lock:
             return list(self._kept) if self._path is None else list(journal.read(self._path))
 
@@ -84,7 +84,7 @@ KINDS: Mapping[int, str] = {
 
 
 def status_of(error: Mapping[str, Any]) -> int:
-    """Return the HTTP status of a scripted error; 500 if the script sets no status."""
+    """Return the HTTP status of a scripted error, by default 500."""
     return int(error.get("status", 500))
 
 
@@ -94,10 +94,8 @@ def kind_of(error: Mapping[str, Any]) -> str:
 
 
 def reset_facts(error: Mapping[str, Any]) -> Json:
-    """Return the reset time of a scripted rate limit; empty without ``reset_seconds``.
-
-    ``resets_at`` is in seconds since 1970, and ``resets_in_seconds`` in seconds from now.
-    """
+    """Return the reset time of a rate limit; empty without ``reset_seconds``. ``resets_at`` is in seconds since
+    1970."""
     if "reset_seconds" not in error:
         return {}
     seconds = float(error["reset_seconds"])
@@ -105,9 +103,7 @@ def reset_facts(error: Mapping[str, Any]) -> Json:
 
 
 def reset_headers(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the reset time of a rate limit as headers of both providers, Anthropic and OpenAI; empty if the time is
-    unknown.
-    """
+    """Return the reset time as headers of Anthropic and OpenAI; empty if it is unknown."""
     if not facts:
         return {}
     at, seconds = int(facts["resets_at"]), int(facts["resets_in_seconds"])
@@ -131,8 +127,6 @@ LIMIT_BYTES = 64 * 1024 * 1024
 
 @dataclass
 class Shared:
-    """Data shared by all requests to one model server."""
-
     scripts: Mapping[str, Any] | str | Path
     log: RequestLog
     closing: threading.Event = field(default_factory=threading.Event)
@@ -140,7 +134,7 @@ class Shared:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> Scripts:
-        """Return the current scripts; the script file may change while the server runs."""
+        """Read the scripts again: the file may change while the server runs."""
         return read_scripts(self.scripts)
 
     def refused_before(self, key: str) -> int:
@@ -151,7 +145,7 @@ class Shared:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """HTTP handler of the model server; refuses and records every proxy request."""
+    """Refuse and record every proxy request."""
 
     protocol_version = "HTTP/1.1"
     server_version = "agent-harness-model-server"
@@ -162,7 +156,7 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing, because the request log records every request."""
 
     def parse_request(self) -> bool:
-        """Parse a request; also accept the server's full URL, which clients send if the server is also their proxy."""
+        """Also accept the server's full URL, which clients send if the server is also their proxy."""
         good = super().parse_request()
         own = f"http://127.0.0.1:{self.server.server_address[1]}/"  # type: ignore[index]
         if good and self.path.startswith(own):
@@ -191,7 +185,6 @@ class Handler(BaseHTTPRequestHandler):
             self._send_error_body(404, f"there is nothing at {self._place()}")
 
     def do_POST(self) -> None:
-        """Answer a POST request: one call of a model API."""
         if self._refused():
             return
         try:
@@ -272,7 +265,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send_json(status_of(error), body, {**reset_headers(facts), **given})
 
     def _send_as_it_is(self, error: Mapping[str, Any], *, stream: bool) -> None:
-        """Send a scripted body unchanged; in a stream, send the body as the only event."""
+        """Send a scripted body unchanged; in a stream, as the only event."""
         text = str(error["body"])
         kind, content = ("text/event-stream", f"data: {text}\n\n") if stream else ("application/json", text)
         self._send(int(error.get("status", 200)), content.encode(), {"content-type": kind})

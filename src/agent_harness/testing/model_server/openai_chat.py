@@ -24,7 +24,7 @@ __all__ = ["answer", "error", "turns"]
 
 
 def turns(body: Mapping[str, Any]) -> list[Message]:
-    """Return the user, assistant and tool messages of a request, in order, without instructions."""
+    """Return the user, assistant and tool messages in order, without instructions."""
     return [turn for message in members(body, "messages") if (turn := _turn(message))]
 
 
@@ -42,7 +42,7 @@ def _turn(message: Json) -> Message | None:
 
 
 def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
-    """Return the chat completion for a script step. Thinking is omitted, because the format does not support it."""
+    """Thinking is omitted, because the format does not support it."""
     text = "".join(block["text"] for block in step.blocks if "text" in block)
     calls = [_call(block) for block in step.blocks if "tool" in block]
     finish = step.stop_reason or ("tool_calls" if calls else "stop")
@@ -62,9 +62,7 @@ def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
 
 
 def error(status: int, kind: str, message: str, reset: Json) -> Json:
-    """Return the response body of an error, with ``resets_at`` and ``resets_in_seconds`` for a rate limit with a reset
-    time.
-    """
+    """Return the body of an error, with ``resets_at`` and ``resets_in_seconds`` if the reset time is known."""
     return {"error": {"type": kind, "code": kind, "message": message, "param": None, **reset}}
 
 

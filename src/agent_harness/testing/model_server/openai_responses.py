@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from agent_harness.testing.model_server.openai_chat import error
 from agent_harness.testing.model_server.script import (
     Event,
     Json,
@@ -24,7 +25,7 @@ FROM_THE_MODEL = frozenset(["function_call", "custom_tool_call", "local_shell_ca
 
 
 def turns(body: Mapping[str, Any]) -> list[Message]:
-    """Return the messages, tool calls and tool results of a request, in order, without instructions."""
+    """Return messages, tool calls and tool results in order, without instructions."""
     given = body.get("input")
     if isinstance(given, str):
         return [Message(False, given)]
@@ -42,7 +43,6 @@ def _turn(item: Json) -> Message | None:
 
 
 def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
-    """Return the OpenAI response object for a script step."""
     items = [_item(block) for block in step.blocks]
     whole = {
         "id": new_id("resp_"),
@@ -55,13 +55,6 @@ def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
         "error": None,
     }
     return ModelAnswer(whole, list(_events(whole)))
-
-
-def error(status: int, kind: str, message: str, reset: Json) -> Json:
-    """Return the response body of an error, with ``resets_at`` and ``resets_in_seconds`` for a rate limit with a reset
-    time.
-    """
-    return {"error": {"type": kind, "code": kind, "message": message, "param": None, **reset}}
 
 
 def _item(block: Json) -> Json:

@@ -22,8 +22,6 @@ Event = tuple[str | None, Json | str]  # name and content of one server-sent eve
 
 @dataclass(frozen=True)
 class Message:
-    """One message from or to the model."""
-
     by_model: bool
     text: str = ""  # text of a person or the client; it may hold markers
     output: str = ""  # results of tools
@@ -38,7 +36,7 @@ class ModelAnswer:
 
 
 def texts(content: object) -> str:
-    """Return the text in a message's content, whatever its format; empty if there is none."""
+    """Return the text of a message's content in any format; empty if there is none."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -53,12 +51,11 @@ def members(body: Mapping[str, Any], name: str) -> list[Json]:
 
 
 def estimated_tokens(value: object) -> int:
-    """Return an estimated token count: one token per four characters of JSON, at least one."""
+    """Count one token per four characters of JSON, at least one."""
     return max(1, len(json.dumps(value)) // 4)
 
 
 def new_id(prefix: str) -> str:
-    """Return a random, unique id with this prefix."""
     return f"{prefix}{os.urandom(10).hex()}"
 
 
@@ -69,8 +66,6 @@ DEFAULT, END, COMPACT = "@default", "@end", "@compact"
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One scripted answer of the model."""
-
     blocks: Sequence[Json] = ()
     usage: Mapping[str, int] = field(default_factory=dict)
     delay_seconds: float = 0.0  # before the answer begins
@@ -84,8 +79,6 @@ class Step:
 
 @dataclass(frozen=True)
 class PromptScript:
-    """Scripted answers to one prompt."""
-
     steps: Sequence[Step]
     start: re.Pattern[str] | None = None
 
@@ -95,18 +88,13 @@ Scripts = Mapping[str, PromptScript]
 
 @dataclass(frozen=True)
 class Cue:
-    """Script step to play for a request."""
-
     script: str | None
     index: int
     step: Step
 
 
 def choose(scripts: Scripts, turns: Sequence[Message]) -> Cue:
-    """Return the script step for a conversation.
-
-    If no step of a script applies, return the step ``@default``, ``@end`` or ``@compact``.
-    """
+    """Return the step for a conversation; ``@default``, ``@end`` or ``@compact`` if no step of a script applies."""
     name, index = _place(scripts, turns)
     last = next((turn.text for turn in reversed(turns) if not turn.by_model and turn.text), "")
     if COMPACTION.search(last):
@@ -153,15 +141,13 @@ _HOLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 
 
 class NotFound(Exception):
-    """Raised if a pattern in the step's ``find`` matches nothing in the conversation."""
+    """A pattern in the step's ``find`` matches nothing in the conversation."""
 
 
 def fill(step: Step, turns: Sequence[Message], body: Mapping[str, Any]) -> Step:
-    """Return the step with ``${name}`` replaced by the last match of the pattern ``name`` in ``find``.
-
-    ``run`` is replaced by a call of the client's shell tool. If a pattern has groups, the first group is used. An
-    unknown ``${name}`` is left unchanged. Raise ``NotFound`` if a pattern matches nothing.
-    """
+    """Replace ``${name}`` by the last match of the pattern ``name`` in ``find`` (its first group if it has groups), and
+    ``run`` by a call of the client's shell tool. An unknown ``${name}`` is left unchanged. Raise ``NotFound`` if a
+    pattern matches nothing."""
     found = {name: _last_match(name, pattern, turns) for name, pattern in step.find.items()}
     blocks = [_with_tool(_filled(block, found), body) for block in step.blocks]
     return replace(step, blocks=blocks)
@@ -217,10 +203,7 @@ DOCS = "see docs/model-server.md"
 
 
 def read_scripts(given: Mapping[str, Any] | str | Path) -> Scripts:
-    """Return scripts parsed from a JSON file or from its value.
-
-    Raise ``UsageError``, with file, script and step, for invalid scripts.
-    """
+    """Parse a JSON file or its value. Raise ``UsageError``, with file, script and step, for invalid scripts."""
     if isinstance(given, Mapping):
         return _scripts("scripts", given)
     try:
