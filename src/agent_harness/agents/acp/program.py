@@ -201,14 +201,20 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
         cwd=brief.cwd,
         transport_kwargs={"stderr": None, "limit": LINE_BYTES, "shutdown_timeout": 1.0},
     )
-    async with started as (agent, process):
-        try:
-            return await _ask(harness, agent, brief, updates)
-        except ConnectionError:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), timeout=CANCEL_SECONDS)
-            updates.finish(None)
-            return (Finished(ok=False, message=f"the agent's program ended with status {process.returncode}"),)
+    found: Sequence[Event] = ()
+    try:
+        async with started as (agent, process):
+            try:
+                found = await _ask(harness, agent, brief, updates)
+            except ConnectionError:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), timeout=CANCEL_SECONDS)
+                updates.finish(None)
+                found = (Finished(ok=False, message=f"the agent's program ended with status {process.returncode}"),)
+    except ProcessLookupError:  # the program ended right before the library ended it
+        if not found:
+            raise
+    return found
 
 
 async def _ask(harness: Harness, agent: Any, brief: Brief, updates: Updates) -> Sequence[Event]:
