@@ -172,7 +172,7 @@ def test_dry_runs_look_at_no_lease(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "policy", "seconds"),
-    [((), {}, 120), ((), {"lockTtlSeconds": 33}, 33), (("--lock-ttl-seconds", "7"), {"lockTtlSeconds": 33}, 7)],
+    [((), {}, 120), ((), {"lockTtlSeconds": 330}, 330), (("--lock-ttl-seconds", "70"), {"lockTtlSeconds": 330}, 70)],
 )
 def test_how_long_a_lease_lasts(tmp_path: Path, words: tuple[str, ...], policy: Record, seconds: int) -> None:
     project = LongTaskProject.of_book(tmp_path)
