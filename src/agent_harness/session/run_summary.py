@@ -34,7 +34,7 @@ NAMED = 5
 
 
 class RunSummary:
-    """Summary of one run. The object must be created before the run starts."""
+    """Create it before the run starts."""
 
     def __init__(self, reader: ProjectReader) -> None:
         self._reader = reader
