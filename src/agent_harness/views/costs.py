@@ -137,7 +137,7 @@ COLUMNS_MORE = ("input_tokens", "output_tokens", "seconds")
 
 
 def csv_lines(found: JsonObject) -> str:
-    """Return the cost rows as CSV for a spreadsheet; an unknown value is an empty field."""
+    """An unknown value is an empty field."""
     import csv
     import io
 
@@ -160,7 +160,6 @@ def _assumed(models: str | None) -> Iterator[str]:
 
 
 def lines(found: JsonObject) -> list[str]:
-    """Return the costs as output lines for a terminal."""
     if not found["sessions"]:
         return ["Nothing spent: no session has ended yet.", "next: harness run"]
     unknown = found["sessions_of_unknown_cost"]

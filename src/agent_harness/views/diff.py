@@ -28,8 +28,6 @@ ACCEPTED, WIP = "accepted", "work in progress"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkDiff:
-    """Base and tip commits of a piece of work, and its outcome."""
-
     name: str  # for people
     state: str  # ACCEPTED, WIP, or a text of ``status_summary.why_kept``
     base: str
@@ -37,13 +35,11 @@ class WorkDiff:
     folder: str  # of the work tree
 
     def as_json(self, paths: Sequence[tuple[str, str]]) -> JsonObject:
-        """Return the diff's name, state, commits and changed files for JSON output."""
         named = {"what": self.name, "state": self.state, "base": self.base, "tip": self.tip}
         return {**named, "files": [{"status": status, "path": path} for status, path in paths]}
 
     @property
     def line(self) -> str:
-        """Name, state and commits of the work on one output line."""
         kept = f", kept in {self.tip}" if self.state not in (ACCEPTED, WIP) else ""
         return f"{self.name}: {self.state}{kept} ({self.base[:7]}..{self.tip[:7] if not kept else self.tip})"
 
@@ -74,7 +70,7 @@ def chosen(view: ProjectView, named: str | None) -> WorkDiff:
 
 
 def _of_item(view: ProjectView, item: Item) -> WorkDiff:
-    """Return the complete diff of a proven item, otherwise the diff of the item's last session with changes."""
+    """Return the complete diff of a proven item, otherwise of its last session with changes."""
     claims = [each for each in view.claims if each.item == item.id and each.accepted]
     line = claims[-1] if claims else None
     folder = item.folder or view.path
@@ -160,7 +156,7 @@ def show(found: WorkDiff, *, form: Sequence[str], tests: Sequence[str] = ()) -> 
 
 
 def _pager() -> str:
-    """Return the user's pager, never one from the repository's git configuration, which an agent may have changed."""
+    """Return the user's pager, never one from the repository's git configuration: an agent may have changed it."""
     import subprocess
 
     if named := os.environ.get("GIT_PAGER"):

@@ -15,7 +15,6 @@ else:
 
 
 def reader_of(kind: str, folder: str) -> ProjectReader:
-    """Return a reader for a project of the given kind."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 
@@ -30,7 +29,7 @@ def reader_of(kind: str, folder: str) -> ProjectReader:
 
 
 def followed_of(kind: str, folder: str) -> list[FollowedLog]:
-    """Return the logs of a project that ``harness log --follow`` can show."""
+    """Return the logs that ``harness log --follow`` can show."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 
@@ -45,7 +44,7 @@ def followed_of(kind: str, folder: str) -> list[FollowedLog]:
 
 
 def log_rows_of(kind: str, folder: str) -> Iterator[JsonObject]:
-    """Yield the log rows of a task list or a long task, newest first."""
+    """Yield the rows of a task list or a long task, newest first."""
     if kind == "longtask":
         from agent_harness.protocols.longtask import api as long_task
 
@@ -56,7 +55,7 @@ def log_rows_of(kind: str, folder: str) -> Iterator[JsonObject]:
 
 
 def parallel_of(kind: str, folder: str) -> str | None:
-    """Return the path of the parallel run's snapshot file; ``None`` for a kind of project without parallel runs."""
+    """Return the path of the snapshot file; ``None`` for a kind of project without parallel runs."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 

@@ -25,8 +25,6 @@ NEXT_SESSION = "with the next session"
 
 @dataclass(frozen=True, kw_only=True)
 class SlotAtWork:
-    """Slot of one running agent in a parallel run."""
-
     slot: str
     item: str
     name: str  # of the item, for people
@@ -38,8 +36,6 @@ class SlotAtWork:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftMessage:
-    """Stored message that waits for its agent."""
-
     message: PersonMessage
     to: str | None  # the item that it is for; None: any
     who: str
@@ -47,12 +43,12 @@ class LeftMessage:
 
     @property
     def sentence(self) -> str:
-        """Sentence that tells the user who gets the message and when."""
+        """Tell the user who gets the message and when."""
         return f"{self.who} gets the message {self.when}."
 
 
 def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]:
-    """Return the agents of a parallel run that messages can reach; empty if no such run is running on this machine."""
+    """Return the agents of a parallel run on this machine that messages can reach."""
     if not found or not found.get("alive") or found.get("engine") != "local":
         return []
     rows = found.get("workers")
@@ -134,7 +130,7 @@ def _listed(slots: Sequence[SlotAtWork]) -> str:
 
 
 def user() -> str:
-    """Return the user name of this process, or "a person" if the user has no name."""
+    """Return "a person" if the user has no name."""
     from getpass import getuser
 
     try:

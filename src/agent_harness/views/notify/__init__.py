@@ -23,10 +23,7 @@ VARIABLE = "HARNESS_NOTIFY"
 
 
 def start(kind: str, folder: str) -> None:
-    """Start the process that sends a project's notifications while this process lives; do nothing without a target.
-
-    No exception is raised.
-    """
+    """Start the process that notifies while this process lives, if there is a target. Never raise."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.of_user("notify", make=False)
@@ -46,7 +43,6 @@ def start(kind: str, folder: str) -> None:
 
 
 def record_path(home: str, kind: str, folder: str) -> str:
-    """Return the path of the file that records a project's notifications."""
     from hashlib import sha256
 
     digest = sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:24]

@@ -51,10 +51,7 @@ def start(kind: str, folder: str) -> str | None:
 
 
 def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
-    """Record the spans of a project that no collector accepted; ``None`` removes the record after a successful export.
-
-    Disk errors are ignored.
-    """
+    """Record the spans that no collector accepted; ``None`` removes the record. Disk errors are ignored."""
     from contextlib import suppress
 
     from agent_harness.errors import HarnessError

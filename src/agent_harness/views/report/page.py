@@ -25,7 +25,6 @@ SCRIPT = (_FOLDER / "page.js").read_text("utf-8")
 
 
 def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
-    """Return the whole report page as HTML."""
     script = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script}'"
     title = f"{found['project']}: {counted_words(found['proven'], found['items'], found['checked_items'])}"
@@ -43,7 +42,7 @@ def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
 
 
 def markdown(found: JsonObject, *, costs: bool = True) -> str:
-    """Return the report as Markdown for a pull request: questions, unproven items, proven items, claims by agent."""
+    """Return the report for a pull request: questions, unproven items, proven items, claims by agent."""
     lines = [f"## {_title(found)}", "", _said(found), ""]
     if costs:
         lines += [f"{' · '.join(_facts(found, costs=True))}", ""]
@@ -84,9 +83,7 @@ def _first(rows: Sequence[str], most: int, form: str) -> list[str]:
 
 
 def _md(text: object) -> str:
-    """Return untrusted text escaped for a Markdown table cell, so that it cannot create cells, links, images or
-    HTML.
-    """
+    """Escape untrusted text for a table cell, so that it cannot create cells, links, images or HTML."""
     signs = {
         "|": "\\|",
         "<": "&lt;",
@@ -143,7 +140,6 @@ def _money(amount: float | None) -> str:
 
 
 def top(found: JsonObject, *, costs: bool) -> Iterator[Element]:
-    """Yield the title and summary of the report page."""
     yield E("h1", _title(found))
     yield E("p", _said(found))
     if found["since"]:
@@ -161,7 +157,7 @@ def _state(each: JsonObject) -> str:
 
 
 def sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element]:
-    """Yield the sections below the summary of the report page; most empty sections are omitted."""
+    """Yield the sections below the summary; most empty sections are omitted."""
     if found["waits"]:
         yield _section(1, "Needs you", *(_question(each) for each in found["waits"]))
     if found["open"] or found["by_word"]:
