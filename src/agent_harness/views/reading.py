@@ -86,14 +86,14 @@ def transcript_of(
     ``home`` is the project's state folder outside the project. ``parallel`` is the snapshot of a parallel run, whose
     agents keep their transcripts in their workspaces.
     """
-    from agent_harness.parallel import snapshot
+    from agent_harness.session import run_snapshot
 
-    worker = snapshot.worker_on(parallel, item)
+    worker = run_snapshot.worker_on(parallel, item)
     if worker is None or parallel is None:
         return KeptTranscript(path=_transcript(view, item))
     if parallel.get("engine") != "local":
         return KeptTranscript(path=None, why=ELSEWHERE)
-    workspace = snapshot.workspace_of(worker, home) if home else None
+    workspace = run_snapshot.workspace_of(worker, home) if home else None
     begins = KeptTranscript(path=None, why=f"Its agent in {worker.get('slot')} has printed nothing yet.")
     if workspace is None or worker.get("phase") == "setup":  # until then the workspace holds an earlier attempt's
         return begins

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from agent_harness.errors import Refused, UsageError
 from agent_harness.kernel import owner
-from agent_harness.parallel import snapshot
-from agent_harness.session import now, project_view
+from agent_harness.session import now, project_view, run_snapshot
 from agent_harness.supervision.messages import PersonMessage, PersonsMessages
 from agent_harness.views import reading
 
@@ -75,16 +74,16 @@ def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -
     owner.refuse_agents(folder, "harness say")
     reader = reading.reader_of(kind, folder)
     parallel = reading.parallel_of(kind, folder)
-    found = snapshot.told(parallel) if parallel else None
+    found = run_snapshot.told(parallel) if parallel else None
     slots = slots_in(found, kind)
-    if snapshot.at_work(found) and not slots and found and found.get("workers"):
+    if run_snapshot.at_work(found) and not slots and found and found.get("workers"):
         raise Refused("the agents run on other machines, which messages cannot reach", hint="harness watch")
     if to is not None:
         at_work = next((each for each in slots if _is_named(to, each.slot, each.item, each.name)), None)
         return _to_slot(reader.home, at_work, text, by) if at_work else _to_item(reader, slots, to, text, by)
     if len(slots) == 1:
         return _to_slot(reader.home, slots[0], text, by)
-    if snapshot.at_work(found):
+    if run_snapshot.at_work(found):
         there = f": {_listed(slots)}" if slots else ""
         hint = f"harness say --to {slots[0].slot if slots else 'ITEM'} TEXT"
         raise Refused(f"several agents are running; select the agent that gets the message{there}", hint=hint)

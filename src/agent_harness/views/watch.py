@@ -25,7 +25,7 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.terminal import fitted, padded, shortened, shown, width
 from agent_harness.kernel.trusted_state import Place
-from agent_harness.parallel import snapshot
+from agent_harness.session import run_snapshot
 from agent_harness.session.project_view import (
     DONE,
     NEEDS_YOU,
@@ -104,11 +104,11 @@ class WatchReader:
         if self._rows is None:
             self._rows = self._lines.last()
         self._rows = [*self._rows, *self._lines.news()][-KEPT_ROWS:]
-        told = snapshot.told(self._parallel) if self._parallel else None
+        told = run_snapshot.told(self._parallel) if self._parallel else None
         alive = told if told and told.get("alive") else None
         sign = "#" if self.kind == "features" else ""
         view = self._reader.load()
-        slots = snapshot.lines(alive, lambda item: f"{sign}{item}") if alive else []
+        slots = run_snapshot.lines(alive, lambda item: f"{sign}{item}") if alive else []
         return WatchView(
             name=view.state.name or self.folder.rstrip("/").rpartition("/")[2] or self.folder,
             view=view,
@@ -191,7 +191,7 @@ def _head(seen: WatchView, columns: int) -> list[str]:
         third = _sides(f"! cannot be read: {names}", "harness doctor", columns)
     elif view.state.rests:
         third = f"rests: {view.state.rests}"
-    several = _of_several(seen.parallel) if snapshot.at_work(seen.parallel) else None
+    several = _of_several(seen.parallel) if run_snapshot.at_work(seen.parallel) else None
     paid = _paid(view.money, running, columns) if several is None else _paid_by_several(view, several, columns)
     return [_sides(first, left, columns), paid, shortened(shown(third), columns)]
 
@@ -313,7 +313,7 @@ def footer(seen: WatchView, columns: int, waits: str = "") -> list[str]:
     """
     view = seen.view
     running = next((each for each in view.now if each.alive), None)
-    several = snapshot.at_work(seen.parallel)
+    several = run_snapshot.at_work(seen.parallel)
     doing = several or (running.doing() if running else "preparing")
     count = f"{view.proven}/{len(view.items)}"
     ends = f" -- {doing} -- {view.counted} "

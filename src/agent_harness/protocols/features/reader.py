@@ -14,7 +14,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions, records, selection, status
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import CLAIMS_OF_RUN, OPEN_SESSION, PAUSE, FeatureStore
-from agent_harness.session import needs, now, project_view, status_summary
+from agent_harness.session import needs, now, project_view, run_snapshot, status_summary
 from agent_harness.session.project_view import AskedQuestion, Item, Money, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ class FeatureSource:
 
     def several(self) -> str | None:
         """Return one line about the progress of the parallel run that is under way, or None."""
-        return status.several(self._layout)
+        return run_snapshot.at_work(run_snapshot.told(self._layout.parallel))
 
     def state_files(self) -> Sequence[str]:
         """Return the paths of the files that ``state`` reads."""
@@ -75,7 +75,7 @@ class FeatureSource:
         waiting = {each.feature_id: questions.hint(each) for each in asked}
         done = selection.finalized(document)
         found = status.what_decides(store, document, state, asked)
-        found |= {"parallel": status.parallel_of(at), "root": at.root, "open_session": under_way}
+        found |= {"parallel": run_snapshot.told(at.parallel), "root": at.root, "open_session": under_way}
         found["last_run"] = status.last_run_of(found, store.home())
         return StatePart(
             name=document.project,

@@ -11,7 +11,7 @@ from agent_harness.kernel.rate_limits import LimitClock, sentence
 from agent_harness.protocols.features import questions, records, selection
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
-from agent_harness.session import needs, status_summary
+from agent_harness.session import needs, now, run_snapshot, status_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
         "open_session": _open(under_way),
         "client_retry": _client_retry(layout) if under_way else None,
         "limits": [each.as_notice() for each in LimitClock().all()],
-        "now": _now(store),
+        "now": now.told(os.path.dirname(path) if (path := store.now_path()) else None),
         "claims": status_summary.claims(store.ledger(make=False)),
         "kept": sum(kept.values()),
         "kept_as": kept,
-        "parallel": parallel_of(layout),
+        "parallel": run_snapshot.told(layout.parallel),
     }
     found["last_run"] = last_run = last_run_of(found, store.home())
     needed = [each._asdict() for each in needs_of(found, last_run)]
@@ -86,7 +86,7 @@ def needs_of(found: "Mapping[str, Any]", last_run: "JsonObject") -> "tuple[needs
     """Return the actions that a person has to take, derived from the result of ``read``."""
     return needs.of(
         [(each.message, questions.hint(each)) for each in map(records.Question, found["questions"])],
-        held=_held(found["parallel"]),
+        held=run_snapshot.held(found["parallel"]),
         looks=[str(each) for each in found["awaiting_manual"]],
         handed=bool(found["handoff"]),
         last_run=last_run,
@@ -149,45 +149,6 @@ def outcome(row: "Mapping[str, Any]") -> str:
     return "ended without a claim" if reason == "complete" else f"handed off ({reason.replace('_', ' ')})"
 
 
-def parallel_of(layout: FeatureLayout) -> "JsonObject | None":
-    """Return the current or last known state of a parallel run, or None."""
-    if not os.path.exists(layout.parallel):
-        return None
-    from agent_harness.parallel import snapshot
-
-    return snapshot.told(layout.parallel)
-
-
-def _parallel_lines(found: "JsonObject | None", *, everything: bool) -> list[str]:
-    if found is None:
-        return []
-    from agent_harness.parallel import snapshot
-
-    return snapshot.lines(found, lambda item: f"#{item}", most=None if everything else snapshot.MOST_AGENTS)
-
-
-def several(layout: FeatureLayout) -> str | None:
-    """Return the state of the parallel run that is under way as a short text, or ``None`` if there is none."""
-    return _at_work(parallel_of(layout))
-
-
-def _held(found: "JsonObject | None") -> list[str]:
-    """Return the features that wait for a person and were therefore left by a parallel run that has ended."""
-    if found is None or found["alive"]:
-        return []
-    from agent_harness.parallel import snapshot
-
-    return snapshot.held(found)
-
-
-def _at_work(found: "JsonObject | None") -> str | None:
-    if found is None:
-        return None
-    from agent_harness.parallel import snapshot
-
-    return snapshot.at_work(found)
-
-
 def _left(store: FeatureStore) -> "JsonObject | None":
     """Return the features that a killed parallel run left, and the command that continues this run."""
     left = store.left_by_run()
@@ -201,15 +162,6 @@ def _left(store: FeatureStore) -> "JsonObject | None":
     return {"proven": proven, "begun": begun, "next": f"harness run --workers {left['workers']}{where}"}
 
 
-def _now(store: FeatureStore) -> "list[JsonObject]":
-    path = store.now_path()
-    if path is None:
-        return []
-    from agent_harness.session import now
-
-    return now.told(os.path.dirname(path))
-
-
 MOST_NAMED = 5
 """Maximum number of questions, skipped features, files or agents that are listed by default."""
 
@@ -219,7 +171,7 @@ def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
     features = found["features"]
     asks = [str(needs.Need(**each)) for each in found["needs"]]
     asks = status_summary.first_of(asks, MOST_NAMED, everything=everything)
-    kept, several = status_summary.kept_text(found["kept_as"]), _at_work(found["parallel"])
+    kept, several = status_summary.kept_text(found["kept_as"]), run_snapshot.at_work(found["parallel"])
     heard = _now_lines("", [each for each in found["now"] if each["alive"] or found["open_session"]])
     return status_summary.lines(
         name=found["project"] or os.path.basename(found["root"]),
@@ -242,7 +194,7 @@ def glance(found: "Mapping[str, Any]") -> str:
     features, costs = found["features"], found["costs"]
     alive = [each for each in found["now"] if each["alive"]]
     doing = "needs you" if any(questions.stops(each) for each in map(records.Question, found["questions"])) else ""
-    doing = doing or ("paused" if found["paused"] else "") or _at_work(found["parallel"]) or ""
+    doing = doing or ("paused" if found["paused"] else "") or run_snapshot.at_work(found["parallel"]) or ""
     doing = doing or (f"{alive[0].get('item') or 'session'} {alive[0].get('phase') or ''}".strip() if alive else "")
     resting = "needs you" if found["needs"] else "idle"
     doing = doing or ("done" if features["total"] and features["passing"] == features["total"] else resting)
@@ -263,7 +215,7 @@ def next_command(found: "Mapping[str, Any]") -> str:
     ``found`` contains the status data. Its members ``now`` and ``parallel`` may be missing if no agent is running.
     """
     features, waits, skipped = found["features"], found["awaiting_manual"], found["skipped"]
-    at_work = _at_work(found.get("parallel")) or any(each["alive"] for each in found.get("now", ()))
+    at_work = run_snapshot.at_work(found.get("parallel")) or any(each["alive"] for each in found.get("now", ()))
     first, removes = comes_first(found), found["last_run"].get("command")
     rows: tuple[tuple[object, str], ...] = (
         (first, first or ""),
@@ -284,7 +236,7 @@ def comes_first(found: "Mapping[str, Any]") -> str | None:
         (found["handoff"], "harness hand-back"),
         (stopping, questions.hint(stopping[0]) if stopping else ""),
         (found["paused"], "harness resume"),
-        (left and not _at_work(found.get("parallel")), str(left["next"]) if left else ""),
+        (left and not run_snapshot.at_work(found.get("parallel")), str(left["next"]) if left else ""),
     )
     return next((command for holds, command in rows if holds), None)
 
@@ -335,7 +287,8 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
         ]
     else:
         rows += _now_lines("Now: ", [each for each in found["now"] if each["alive"]])
-    rows += _parallel_lines(found["parallel"], everything=everything)
+    most = None if everything else run_snapshot.MOST_AGENTS
+    rows += run_snapshot.lines(found["parallel"], lambda item: f"#{item}", most=most)
     rows += _left_lines(found["left_by_run"], everything=everything)
     if found["last_failure"]:
         rows.append("Last failure: " + " ".join(str(found["last_failure"]).split())[:300])
@@ -390,10 +343,6 @@ def _question_lines(asked: "list[JsonObject]") -> "list[str]":
 
 
 def _now_lines(begin: str, found: "list[JsonObject]") -> list[str]:
-    if not found:
-        return []
-    from agent_harness.session import now
-
     return [f"{begin}{line}" for line in now.lines(found)]
 
 

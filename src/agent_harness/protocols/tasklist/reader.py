@@ -14,7 +14,7 @@ from agent_harness.kernel.terminal import quoted
 from agent_harness.protocols.tasklist import proven, status, store
 from agent_harness.protocols.tasklist.layout import TaskListLayout, safe_name
 from agent_harness.protocols.tasklist.records import State, Task
-from agent_harness.session import needs, now, project_view
+from agent_harness.session import needs, now, project_view, run_snapshot
 from agent_harness.session.project_view import AskedQuestion, Item, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ class TaskListSource:
 
     def several(self) -> str | None:
         """Describe the progress of a live run with several agents in a few words; None if there is no such run."""
-        return status.several(self._layout)
+        return run_snapshot.at_work(status.parallel_of(self._layout))
 
     def state_files(self) -> Sequence[str]:
         """Return the paths of the files from which ``state`` is read."""
@@ -60,15 +60,14 @@ class TaskListSource:
         checked = proven.checked(layout)
         paused = os.path.lexists(layout.pause)
         last_run = status.last_run_of(layout, state)
+        held = run_snapshot.held(status.parallel_of(layout))
         return StatePart(
             name=os.path.basename(layout.root),
             items=tuple(_item(task, unproven, checked, state, layout.root) for task in state.tasks),
             questions=asked_questions(state),
-            needs=status.needs_of(state, status.held(layout), last_run),
+            needs=status.needs_of(state, held, last_run),
             rests="paused" if paused else None,
-            next=status.next_command(
-                state, paused=paused, held=status.held(layout), last_run=last_run, is_proven=not unproven
-            ),
+            next=status.next_command(state, paused=paused, held=held, last_run=last_run, is_proven=not unproven),
             comes_first=status.comes_first(state, paused=paused),
         )
 

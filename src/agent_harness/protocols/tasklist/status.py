@@ -20,7 +20,7 @@ from agent_harness.protocols.tasklist import (
 )
 from agent_harness.protocols.tasklist.claims import leases
 from agent_harness.protocols.tasklist.records import ADD, BROKEN
-from agent_harness.session import needs, status_summary
+from agent_harness.session import needs, now, run_snapshot, status_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonObject:
     """Return the answer of ``harness status``. Raise ``StateDamaged`` if the state cannot be parsed."""
-    state, now = store.read(layout), clock.now()
-    holder, following = leases.holder(state, now), selection.next_task(state)
+    state = store.read(layout)
+    holder, following = leases.holder(state, clock.now()), selection.next_task(state)
     unproven = [task.id for task in proven.unproven(layout, state)]
     checked = proven.checked(layout)
     marked = {*unproven}
@@ -73,13 +73,13 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "costs": costs(layout, state),
         "limits": [each.as_notice() for each in LimitClock().all()],
         "now": _now_records(layout),
-        "parallel": _parallel(layout),
+        "parallel": parallel_of(layout),
         "log": progress.tail(layout, tail),
         "claims": status_summary.claims(proven.ledger(layout, make=False)),
         **({"tasks": [_row(task, marked, checked) for task in state.tasks]} if tasks else {}),
     }
     last_run = last_run_of(layout, state)
-    needed = needs_of(state, _held(found["parallel"]), last_run)
+    needed = needs_of(state, run_snapshot.held(found["parallel"]), last_run)
     return found | {"needs": [each._asdict() for each in needed], "next": _following(found, state, last_run)}
 
 
@@ -115,49 +115,14 @@ def needs_of(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[n
 
 
 def _now_records(layout: TaskListLayout) -> list[JsonObject]:
-    """Return the present or last known activity of the running attempts; see ``session/now.py``."""
+    """Return the present or last known activity of the running attempts."""
     path = proven.now_path(layout)
-    if path is None:
-        return []
-    from agent_harness.session import now
-
-    return now.told(os.path.dirname(path))
+    return now.told(os.path.dirname(path) if path else None)
 
 
-def _parallel(layout: TaskListLayout) -> JsonObject | None:
-    """Return the present or last known state of a parallel run. Return None if there was no parallel run."""
-    if layout.linked() or not os.path.exists(layout.parallel):
-        return None
-    from agent_harness.parallel import snapshot
-
-    return snapshot.told(layout.parallel)
-
-
-def _workers(found: JsonObject | None) -> list[JsonObject]:
-    """Return the entries for workers in the state of a parallel run."""
-    workers = (found or {}).get("workers")
-    return [each for each in workers if isinstance(each, dict)] if isinstance(workers, list) else []
-
-
-def several(layout: TaskListLayout) -> str | None:
-    """Describe the state of a live parallel run in a few words; ``None`` if there is no such run."""
-    return _at_work(_parallel(layout))
-
-
-def _at_work(found: JsonObject | None) -> str | None:
-    if found is None:
-        return None
-    from agent_harness.parallel import snapshot
-
-    return snapshot.at_work(found)
-
-
-def _parallel_lines(found: JsonObject | None, *, everything: bool) -> list[str]:
-    if found is None:
-        return []
-    from agent_harness.parallel import snapshot
-
-    return snapshot.lines(found, most=None if everything else snapshot.MOST_AGENTS)
+def parallel_of(layout: TaskListLayout) -> JsonObject | None:
+    """Return the present or last known state of a parallel run, or None. A link in the project is not followed."""
+    return None if layout.linked() else run_snapshot.told(layout.parallel)
 
 
 def next_command(
@@ -216,19 +181,6 @@ def answer_of_question(task: Task) -> str:
 
 def _name_proof(task_id: str) -> str:
     return f"harness task set {quoted(task_id)} validation.command='...'"
-
-
-def held(layout: TaskListLayout) -> list[str]:
-    """Return the tasks that an ended run left unmerged because the user holds their merge back."""
-    return _held(_parallel(layout))
-
-
-def _held(parallel: JsonObject | None) -> list[str]:
-    if not parallel or parallel["alive"]:
-        return []
-    from agent_harness.parallel import snapshot
-
-    return snapshot.held(parallel)
 
 
 def comes_first(state: State, *, paused: bool) -> bool:
@@ -295,12 +247,10 @@ def head(found: JsonObject) -> list[str]:
     """Return the first lines of ``harness status``, which summarize the list before all details."""
     alive = [each for each in found["now"] if each["alive"]]
     doing: list[str] = ["Paused."] if found["paused"] else []
-    several = _at_work(found["parallel"])
+    several = run_snapshot.at_work(found["parallel"])
     if several:
         doing = [f"{several}."]
     elif heard := alive or [each for each in found["now"] if found["in_progress"]]:
-        from agent_harness.session import now
-
         doing = now.lines(heard)
     rescues = found["rescues"]
     return status_summary.lines(
@@ -321,14 +271,14 @@ def head(found: JsonObject) -> list[str]:
 
 def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
     """Return the command to type now. While a worker is running, this is a command that only shows the progress."""
-    at_work = any(each["alive"] for each in found["now"]) or _at_work(found["parallel"])
+    at_work = any(each["alive"] for each in found["now"]) or run_snapshot.at_work(found["parallel"])
     looks = at_work and not comes_first(state, paused=found["paused"])
     if looks:
         return status_summary.AT_WORK
     return next_command(
         state,
         paused=found["paused"],
-        held=_held(found["parallel"]),
+        held=run_snapshot.held(found["parallel"]),
         last_run=last_run,
         is_proven=not found["unproven"],
     )
@@ -338,7 +288,9 @@ def glance(found: JsonObject) -> str:
     """Summarize the answer of ``harness status`` in one short line."""
     counts, costs = found["counts"], found["costs"]
     alive = [each for each in found["now"] if each["alive"]]
-    doing = "needs you" if found["halt"] else "paused" if found["paused"] else _at_work(found["parallel"]) or ""
+    doing = (
+        "needs you" if found["halt"] else "paused" if found["paused"] else run_snapshot.at_work(found["parallel"]) or ""
+    )
     doing = doing or (f"{alive[0].get('item') or 'task'} {alive[0].get('phase') or ''}".strip() if alive else "")
     resting = "needs you" if found["needs"] else "idle"
     is_done = counts["total"] and _proven(found) + len(found["checked"]) == counts["total"]
@@ -400,14 +352,12 @@ def lines(
         f"Tasks: {summary}, {counts['total']} in all",
         f"Sessions: {found['session_count']} of {found['max_sessions'] or 'any number'}{last}",
     ]
-    below = [each.get("item") for each in _workers(found["parallel"])]
+    below = run_snapshot.items(found["parallel"])
     heard = [each for each in found["now"] if each["alive"] or found["in_progress"]]
     if heard := [each for each in heard if each.get("item") not in below]:
-        from agent_harness.session import now
-
         told = [f"Now: {line}" for line in now.lines(heard)]
         text += status_summary.first_of(told, MOST_NAMED, everything=everything)
-    text += _parallel_lines(found["parallel"], everything=everything)
+    text += run_snapshot.lines(found["parallel"], most=None if everything else run_snapshot.MOST_AGENTS)
     text += _warnings(found, everything=everything, hooks=hooks)
     text += _task_lines(found, columns or COLUMNS, everything=everything)
     if found["log"] and not columns:  # agents read it there; a person has ``harness log``
