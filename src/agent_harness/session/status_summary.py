@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from agent_harness.session import needs, run_snapshot
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -114,41 +116,53 @@ def _rows(path: str) -> Sequence[bytes]:
 
 
 def lines(
+    found: Mapping[str, Any],
     *,
     name: str,
     proven: int,
+    checked: int,
     total: int,
     doing: Sequence[str],
-    asks: Sequence[str],
     cost: str | None,
-    counted: Mapping[str, int],
     kept_line: str | None,
-    following: str,
-    untold: Sequence[Mapping[str, str]] = (),
-    untaken: Mapping[str, Any] | None = None,
-    checked: int = 0,
+    most: int | None = None,
 ) -> list[str]:
-    """Return the first lines of ``status``.
+    """Return the first lines of ``status``. ``found`` is its answer, and ``doing`` the current activity.
 
-    ``doing`` is the current activity and ``asks`` are the items that need the user. ``untold`` are notifications that
-    were not delivered. ``untaken`` describes sessions that were not exported.
+    Of the actions that the user has to take, the first ``most`` are listed.
     """
     first = f"{name}: {counted_words(proven, total, checked)}." if total else f"{name}: no tasks or features yet."
+    asks = [str(needs.Need(**each)) for each in found["needs"]]
     rows = [
         " ".join([first, *doing]),
-        *(labelled("needs you", each) for each in asks or ["nothing"]),
+        *(labelled("needs you", each) for each in first_of(asks or ["nothing"], most)),
         *([labelled("cost", cost)] if cost else []),
     ]
+    counted = found["claims"]
     if judged := counted["judged"]:
         rejected = f", {counted['rejected'] or 'none'} rejected"
         rows.append(labelled("claims", f"{judged}{rejected}"))
     if kept_line:
         rows.append(labelled("kept", kept_line))
-    if untold:
+    if untold := found.get("undelivered"):
         rows.append(labelled("not sent", not_delivered(untold)))
-    if untaken:
+    if untaken := found.get("unexported"):
         rows.append(labelled("not exported", not_exported(untaken)))
-    return [*rows, labelled("next", following)]
+    return [*rows, labelled("next", str(found["next"]))]
+
+
+def doing(found: Mapping[str, Any], *, stops: bool, is_done: bool, unnamed: str) -> str:
+    """Return the activity of a project in a few words. ``stops`` means that a question stops every session."""
+    alive = next((each for each in found["now"] if each["alive"]), None)
+    words = (
+        "needs you" if stops else "",
+        "paused" if found["paused"] else "",
+        run_snapshot.at_work(found["parallel"]),
+        f"{alive.get('item') or unnamed} {alive.get('phase') or ''}".strip() if alive else "",
+        "done" if is_done else "",
+        "needs you" if found["needs"] else "",
+    )
+    return next(filter(None, words), "idle")
 
 
 def counted_words(proven: int, total: int, checked: int) -> str:
@@ -186,9 +200,9 @@ def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None, 
 ALL = "harness status --all"
 
 
-def first_of(lines: Sequence[str], most: int, *, everything: bool = False) -> list[str]:
+def first_of(lines: Sequence[str], most: int | None, *, everything: bool = False) -> list[str]:
     """Return the first ``most`` lines and the command that shows all. A short list is returned whole."""
-    if everything or len(lines) <= most + 1:
+    if everything or most is None or len(lines) <= most + 1:
         return [*lines]
     return [*lines[:most], f"... and {len(lines) - most} more: {ALL}"]
 

@@ -254,18 +254,11 @@ def head(found: JsonObject) -> list[str]:
         doing = now.lines(heard)
     rescues = found["rescues"]
     return status_summary.lines(
-        name=os.path.basename(found["root"]),
-        proven=_proven(found),
-        checked=len(found["checked"]),
-        total=found["counts"]["total"],
+        found,
+        **_counted(found),
         doing=doing,
-        asks=[str(needs.Need(**each)) for each in found["needs"]],
         cost=_cost(found["costs"]),
-        counted=found["claims"],
         kept_line=f"{rescues} rolled back: harness rescue list" if rescues else None,
-        following=str(found["next"]),
-        untold=found.get("undelivered") or (),
-        untaken=found.get("unexported"),
     )
 
 
@@ -286,28 +279,21 @@ def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
 
 def glance(found: JsonObject) -> str:
     """Summarize the answer of ``harness status`` in one short line."""
-    counts, costs = found["counts"], found["costs"]
-    alive = [each for each in found["now"] if each["alive"]]
-    doing = (
-        "needs you" if found["halt"] else "paused" if found["paused"] else run_snapshot.at_work(found["parallel"]) or ""
-    )
-    doing = doing or (f"{alive[0].get('item') or 'task'} {alive[0].get('phase') or ''}".strip() if alive else "")
-    resting = "needs you" if found["needs"] else "idle"
-    is_done = counts["total"] and _proven(found) + len(found["checked"]) == counts["total"]
-    doing = doing or ("done" if is_done else resting)
+    costs, counted = found["costs"], _counted(found)
+    is_done = bool(counted["total"]) and counted["proven"] + counted["checked"] == counted["total"]
     unknown = costs and costs["attempts_of_unknown_cost"] == costs["attempts"]
     return status_summary.glance(
-        name=os.path.basename(found["root"]),
-        proven=_proven(found),
-        checked=len(found["checked"]),
-        total=counts["total"],
-        doing=doing,
+        **counted,
+        doing=status_summary.doing(found, stops=bool(found["halt"]), is_done=is_done, unnamed="task"),
         cost="cost unknown" if unknown else f"${costs['total_usd']:.2f}" if costs else None,
     )
 
 
-def _proven(found: JsonObject) -> int:
-    return int(found["counts"].get("completed", 0)) - len({*found["unproven"], *found["checked"]})
+def _counted(found: JsonObject) -> JsonObject:
+    counts, checked = found["counts"], len(found["checked"])
+    proven_now = int(counts.get("completed", 0)) - len({*found["unproven"], *found["checked"]})
+    name = os.path.basename(found["root"])
+    return {"name": name, "proven": proven_now, "checked": checked, "total": counts["total"]}
 
 
 def _cost(costs: JsonObject | None) -> str | None:
