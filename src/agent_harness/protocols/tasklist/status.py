@@ -24,7 +24,7 @@ from agent_harness.session import needs, now, run_snapshot, status_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from agent_harness.agents.usage import Totals
     from agent_harness.kernel.json import JsonObject
@@ -35,15 +35,14 @@ if TYPE_CHECKING:
 def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonObject:
     """Return the answer of ``harness status``. Raise ``StateDamaged`` if the state cannot be parsed."""
     state = store.read(layout)
+    facts = ListFacts(layout, state)
     holder, following = leases.holder(state, clock.now()), selection.next_task(state)
-    unproven = [task.id for task in proven.unproven(layout, state)]
-    checked = proven.checked(layout)
-    marked = {*unproven}
-    found: JsonObject = {
+    at_work = any(each["alive"] for each in facts.now) or run_snapshot.at_work(facts.parallel)
+    return {
         "kind": "tasklist",
         "root": layout.root,
         "active": os.path.isfile(layout.marker),
-        "paused": os.path.lexists(layout.pause),
+        "paused": facts.paused,
         "halt": state.halt,
         "mode": "concurrent" if state.config.concurrent else "exclusive",
         "isolation": state.config.isolation,
@@ -62,8 +61,8 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "next_task": {"id": following.id, "title": following.title} if following else None,
         "rescues": sum(len(task.rescues) for task in state.tasks),
         "green_before": [task.id for task in state.tasks if task.proof.get("red_before") == "green"],
-        "unproven": unproven,
-        "checked": {task.id: checked[task.id] for task in state.tasks if task.id in checked},
+        "unproven": facts.unproven,
+        "checked": {task.id: facts.checked[task.id] for task in state.tasks if task.id in facts.checked},
         "questions": [
             {**task.question, "task_id": task.id, "answer": answer_of_question(task)}
             for task in state.tasks
@@ -72,40 +71,63 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "findings": [each.as_json() for each in state.findings()],
         "costs": costs(layout, state),
         "limits": [each.as_notice() for each in LimitClock().all()],
-        "now": _now_records(layout),
-        "parallel": parallel_of(layout),
+        "now": facts.now,
+        "parallel": facts.parallel,
         "log": progress.tail(layout, tail),
         "claims": status_summary.claims(proven.ledger(layout, make=False)),
-        **({"tasks": [_row(task, marked, checked) for task in state.tasks]} if tasks else {}),
+        **({"tasks": [_row(task, facts.standing(task)) for task in state.tasks]} if tasks else {}),
+        "needs": [each._asdict() for each in facts.needs],
+        "next": status_summary.AT_WORK if at_work and not facts.comes_first else facts.next,
     }
-    last_run = last_run_of(layout, state)
-    needed = needs_of(state, run_snapshot.held(found["parallel"]), last_run)
-    return found | {"needs": [each._asdict() for each in needed], "next": _following(found, state, last_run)}
 
 
-def last_run_of(layout: TaskListLayout, state: State) -> JsonObject:
-    """Return why the last run ended, or why the next run would end immediately. Empty if the user does not have to
-    act.
-    """
-    if not selection.work_left(state):
-        return needs.looks_of(needs.read_end(_home(layout)))
-    end = needs.now_or_end_of(layout.root, _home(layout), under_way=bool(selection.in_progress(state)))
-    if end.get("reason") == needs.HELD and not _is_held_by_a_person(layout, state):
-        return {}
-    return end
+class ListFacts:
+    """Facts of a task list that ``harness status`` and all other views show, computed once from its files."""
+
+    def __init__(self, layout: TaskListLayout, state: State) -> None:
+        self.unproven = [task.id for task in proven.unproven(layout, state)]
+        self.checked = proven.checked(layout)
+        self.paused = os.path.lexists(layout.pause)
+        self.now = _now_records(layout)
+        self.parallel = parallel_of(layout)
+        held, last_run = run_snapshot.held(self.parallel), self._last_run(layout, state)
+        self.needs = _needs(state, held, last_run)
+        self.next = next_command(state, paused=self.paused, held=held, last_run=last_run, is_proven=not self.unproven)
+        """Command to type while no agent works."""
+        self.comes_first = bool(state.halt or self.paused or leases.left_by_run(state))
+        """True if the user must type the command before anything else can start."""
+        self._marked = {*self.unproven}
+
+    def _last_run(self, layout: TaskListLayout, state: State) -> JsonObject:
+        """Return why the last run ended, or why the next run would end at once. Empty if the user need not act."""
+        home = trusted_state.existing(layout.tasks, layout.root, writable=False)
+        if not selection.work_left(state):
+            return needs.looks_of(needs.read_end(home))
+        end = needs.now_or_end_of(layout.root, home, under_way=bool(selection.in_progress(state)))
+        is_held = leases.holder(state, clock.now()) is not None and not any(each["alive"] for each in self.now)
+        return {} if end.get("reason") == needs.HELD and not is_held else end
+
+    def standing(self, task: Task) -> str:
+        """Return the state of a task in the words that all views use."""
+        if task.question:
+            return status_summary.NEEDS_YOU
+        if task.id in self._marked:
+            return status_summary.UNPROVEN
+        if task.status == "failed" and task.given_up and task.blocked_only:
+            return status_summary.BLOCKED
+        if task.status == "completed" and task.id in self.checked:
+            return status_summary.CHECKED
+        return _STANDINGS.get(task.status, status_summary.OPEN)
 
 
-def _is_held_by_a_person(layout: TaskListLayout, state: State) -> bool:
-    """Return True if a session is active but no agent that the harness started is working in the session."""
-    return leases.holder(state, clock.now()) is not None and not any(each["alive"] for each in _now_records(layout))
+_STANDINGS = {
+    "completed": status_summary.PROVEN,
+    "in_progress": status_summary.WORKING,
+    "failed": status_summary.FAILED,
+}
 
 
-def _home(layout: TaskListLayout) -> str | None:
-    return trusted_state.existing(layout.tasks, layout.root, writable=False)
-
-
-def needs_of(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[needs.Need, ...]:
-    """Return what the user has to do. ``held`` contains the tasks whose merge the user holds back."""
+def _needs(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[needs.Need, ...]:
     halt = state.halt
     asked = [(f"halted, {halt.get('category')}: {halt.get('message')}", answer_of_halt(state))] if halt else []
     asked += [(str(task.question["message"]), answer_of_question(task)) for task in state.tasks if task.question]
@@ -183,11 +205,6 @@ def _name_proof(task_id: str) -> str:
     return f"harness task set {quoted(task_id)} validation.command='...'"
 
 
-def comes_first(state: State, *, paused: bool) -> bool:
-    """Return True if the user must type the command of ``next_command`` before anything else can start."""
-    return bool(state.halt or paused or leases.left_by_run(state))
-
-
 def _left_by_run(state: State) -> JsonObject | None:
     """Return two groups of tasks of a dead parallel run: proven tasks that wait for the merge, and unfinished tasks."""
     left = leases.left_by_run(state)
@@ -207,32 +224,12 @@ def _claim_of(task: Task) -> JsonObject:
     }
 
 
-def standing(task: Task, unproven: Container[str], checked: Container[str] = ()) -> str:
-    """Return the state of a task in the words that all views use."""
-    if task.question:
-        return status_summary.NEEDS_YOU
-    if task.id in unproven:
-        return status_summary.UNPROVEN
-    if task.status == "failed" and task.given_up and task.blocked_only:
-        return status_summary.BLOCKED
-    if task.status == "completed" and task.id in checked:
-        return status_summary.CHECKED
-    return _STANDINGS.get(task.status, status_summary.OPEN)
-
-
-_STANDINGS = {
-    "completed": status_summary.PROVEN,
-    "in_progress": status_summary.WORKING,
-    "failed": status_summary.FAILED,
-}
-
-
-def _row(task: Task, unproven: Container[str], checked: Mapping[str, str]) -> JsonObject:
+def _row(task: Task, standing: str) -> JsonObject:
     return {
         "id": task.id,
         "title": task.title,
         "status": task.status,
-        "state": standing(task, unproven, checked),
+        "state": standing,
         "priority": task.priority,
         "attempts": task.attempts_made,
         "max_attempts": task.max_attempts,
@@ -245,35 +242,15 @@ def _row(task: Task, unproven: Container[str], checked: Mapping[str, str]) -> Js
 
 def head(found: JsonObject) -> list[str]:
     """Return the first lines of ``harness status``, which summarize the list before all details."""
+    several, rescues = run_snapshot.at_work(found["parallel"]), found["rescues"]
     alive = [each for each in found["now"] if each["alive"]]
-    doing: list[str] = ["Paused."] if found["paused"] else []
-    several = run_snapshot.at_work(found["parallel"])
-    if several:
-        doing = [f"{several}."]
-    elif heard := alive or [each for each in found["now"] if found["in_progress"]]:
-        doing = now.lines(heard)
-    rescues = found["rescues"]
+    heard = alive or [each for each in found["now"] if found["in_progress"]]
     return status_summary.lines(
         found,
         **_counted(found),
-        doing=doing,
+        doing=[f"{several}."] if several else now.lines(heard) or ["Paused."] * found["paused"],
         cost=_cost(found["costs"]),
         kept_line=f"{rescues} rolled back: harness rescue list" if rescues else None,
-    )
-
-
-def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
-    """Return the command to type now. While a worker is running, this is a command that only shows the progress."""
-    at_work = any(each["alive"] for each in found["now"]) or run_snapshot.at_work(found["parallel"])
-    looks = at_work and not comes_first(state, paused=found["paused"])
-    if looks:
-        return status_summary.AT_WORK
-    return next_command(
-        state,
-        paused=found["paused"],
-        held=run_snapshot.held(found["parallel"]),
-        last_run=last_run,
-        is_proven=not found["unproven"],
     )
 
 
