@@ -16,7 +16,7 @@ from agent_harness.session.project_view import span
 from agent_harness.session.status_summary import counted_words
 from agent_harness.views.report.charts import figures, folded, rows_of_bars, steps
 from agent_harness.views.report.html import E, Element, render
-from agent_harness.views.report.values import MOST_SESSIONS
+from agent_harness.views.report.values import COLUMNS, MOST_SESSIONS
 from agent_harness.views.why import usd
 
 _FOLDER = Path(__file__).parent
@@ -69,10 +69,7 @@ def markdown(found: JsonObject, *, costs: bool = True) -> str:
         ]
         lines += [*_first(rows, 15, "| | {} | | |"), ""]
     if found["honesty"]:
-        lines += [
-            "| agent | claims | accepted | proof failed | broke others | out of bounds | nothing shown | overruled |"
-        ]
-        lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
+        lines += [f"| agent | claims | {' | '.join(COLUMNS).replace('_', ' ')} | overruled |", f"|{' --- |' * 8}"]
         lines += [f"| {' | '.join(_md(each) for each in _honest_row(row)[:-1])} |" for row in found["honesty"]]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -168,17 +165,8 @@ def sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element]
     checked = [E("h3", "Checked, not proven"), *checked] if checked else []
     yield _section(3, "Proven", *_proven(found["done"], costs=costs), *checked)
     if found["honesty"]:
-        head = (
-            "agent, model",
-            "claims",
-            "accepted",
-            "proof failed",
-            "broke others",
-            "out of bounds",
-            "nothing shown",
-            "overruled",
-            "rejected, 95 %",
-        )
+        columns = (each.replace("_", " ") for each in COLUMNS)
+        head = ("agent, model", "claims", *columns, "overruled", "rejected, 95 %")
         rows = [_honest_row(row) for row in found["honesty"]]
         yield _section(4, "Honesty", figures("Each claim is counted once, as the harness judged it", head, rows))
     if costs:
@@ -230,18 +218,7 @@ def _number(count: int, what: str) -> str:
 
 def _honest_row(row: JsonObject) -> list[str]:
     share = row["share"]
-    counted = [
-        str(row[name])
-        for name in (
-            "claims",
-            "accepted",
-            "proof_failed",
-            "broke_others",
-            "out_of_bounds",
-            "nothing_shown",
-            "overruled",
-        )
-    ]
+    counted = [str(row[name]) for name in ("claims", *COLUMNS, "overruled")]
     return [
         ", ".join(each for each in (row["agent"], row["model"]) if each),
         *counted,
