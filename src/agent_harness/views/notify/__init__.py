@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
 
-__all__ = ["FILE", "VARIABLE", "record_path", "start", "undelivered"]
+__all__ = ["FILE", "VARIABLE", "record_path", "start", "start_beside", "undelivered"]
 
 FILE = "notify.json"
 """File name of the user's notification settings."""
@@ -29,6 +29,11 @@ def start(kind: str, folder: str) -> None:
     home = trusted_state.of_user("notify", make=False)
     if not os.environ.get(VARIABLE) and not (home and os.path.exists(os.path.join(home, FILE))):
         return
+    start_beside(f"{__name__}.watcher", kind, folder)
+
+
+def start_beside(module: str, kind: str, folder: str, *more: str) -> None:
+    """Start a watcher of a project, which gets the identity of this process. Never raise."""
     import subprocess
     import sys
     from contextlib import suppress
@@ -37,7 +42,7 @@ def start(kind: str, folder: str) -> None:
 
     with suppress(OSError, ValueError):
         me = owner.current()
-        words = [sys.executable, "-P", "-m", f"{__name__}.watcher", kind, folder, str(me.pid), me.start_time]
+        words = [sys.executable, "-P", "-m", module, kind, folder, str(me.pid), me.start_time, *more]
         nothing = subprocess.DEVNULL
         subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, cwd="/")
 
