@@ -96,6 +96,10 @@ class Item:
     next: str = ""  # the command to type now, unless the project needs another first
 
     @property
+    def short_name(self) -> str:
+        return self.name.replace("Feature ", "")
+
+    @property
     def is_left(self) -> bool:
         """True if a run still has to work on the item."""
         return self.again or self.state in (OPEN, WORKING)

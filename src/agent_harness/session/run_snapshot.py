@@ -33,12 +33,12 @@ __all__ = [
     "agents",
     "at_work",
     "held",
-    "items",
     "lines",
     "workspace_of",
     "spent_usd",
     "told",
     "worker_on",
+    "workers",
 ]
 
 WRITE_SECONDS = 1.0
@@ -135,12 +135,12 @@ def at_work(found: JsonObject | None) -> str | None:
 
 def agents(found: JsonObject | None) -> int:
     """Return the number of running agents according to the snapshot; 0 if the run is not alive."""
-    return len(_rows(found.get("workers"))) if found and found.get("alive") else 0
+    return len(workers(found)) if found and found.get("alive") else 0
 
 
-def items(found: JsonObject | None) -> list[object]:
-    """Return the items of all workers in the snapshot, also of a run that has ended."""
-    return [each.get("item") for each in _rows((found or {}).get("workers"))]
+def workers(found: Mapping[str, object] | None) -> list[Mapping[str, object]]:
+    """Return all workers in the snapshot, also of a run that has ended."""
+    return _rows((found or {}).get("workers"))
 
 
 def spent_usd(found: JsonObject) -> float:
@@ -152,7 +152,7 @@ def worker_on(found: JsonObject | None, item: str) -> Mapping[str, object] | Non
     """Return the worker that works on an item according to the snapshot; None if there is none, or if the run is not
     alive.
     """
-    rows = _rows((found or {}).get("workers")) if found and found.get("alive") else []
+    rows = workers(found) if found and found.get("alive") else []
     return next((each for each in rows if str(each.get("item")) == item), None)
 
 

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
-from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.project_view import DONE, Money, PastSession, ProjectView
 from agent_harness.session.status_summary import NOT_REPORTED
-from agent_harness.views.why import usd, wasted
+from agent_harness.views.why import histories, usd, wasted
 
 __all__ = ["WAYS", "csv_lines", "lines", "read"]
 
@@ -71,13 +70,8 @@ def _proven_outside(view: ProjectView) -> int:
 
 def wasted_sessions(view: ProjectView) -> list[PastSession]:
     """Return the sessions that claimed an item but had no claim accepted."""
-    mine: dict[str | None, list[PastSession]] = {}
-    for session in view.sessions:
-        mine.setdefault(session.item, []).append(session)
-    claims: dict[str | None, list[ClaimVerdict]] = {}
-    for claim in view.claims:
-        claims.setdefault(claim.item, []).append(claim)
-    return [lost for item, sessions in mine.items() for lost in wasted(sessions, claims.get(item, []))]
+    found = histories(view, *(each.item for each in view.sessions))
+    return [lost for claims, sessions in found.values() for lost in wasted(sessions, claims)]
 
 
 def _day(session: PastSession) -> str:

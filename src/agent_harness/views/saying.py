@@ -50,9 +50,7 @@ def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]
     """Return the agents of a parallel run on this machine that messages can reach."""
     if not found or not found.get("alive") or found.get("engine") != "local":
         return []
-    rows = found.get("workers")
     sign = "#" if kind == "features" else ""
-    known = [each for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
     return [
         SlotAtWork(
             slot=str(each.get("slot")),
@@ -60,7 +58,7 @@ def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]
             name=f"{sign}{each.get('item')}",
             can="say" in (can if isinstance(can := each.get("can"), list) else ()),
         )
-        for each in known
+        for each in run_snapshot.workers(found)
     ]
 
 

@@ -31,7 +31,6 @@ from agent_harness.session.project_view import (
     NEEDS_YOU,
     OPEN,
     WORKING,
-    Item,
     Money,
     Now,
     ProjectView,
@@ -234,19 +233,15 @@ def _items(seen: WatchView, columns: int, rows: int, chosen: str | None) -> list
     first = max(0, min(at - room // 2, len(found) - room))
     visible = found[first : first + room]
     money = seen.view.money_by_item()
-    wide = max((width(_short_name(each)) for each in visible), default=0)
+    wide = max((width(each.short_name) for each in visible), default=0)
     state = max((len(each.state) for each in visible), default=0)
     text = [f"-- {_NAMED[seen.view.kind]} -- {first + 1 if visible else 0}-{first + len(visible)} of {len(found)}"]
     for each in visible:
         mark = ">" if each.id == chosen else " "
         cost = str(money[each.id]) if each.id in money else ""
-        told = f"{mark} {padded(_short_name(each), wide)} {each.state:<{state}}  {each.title}"
+        told = f"{mark} {padded(each.short_name, wide)} {each.state:<{state}}  {each.title}"
         text.append(_sides(told, cost, columns))
     return text
-
-
-def _short_name(item: Item) -> str:
-    return item.name.replace("Feature ", "")
 
 
 def current(view: ProjectView) -> str | None:
@@ -344,8 +339,7 @@ def footer(seen: WatchView, columns: int, waits: str = "") -> list[str]:
 
 def _slots(seen: WatchView) -> str:
     sign = "#" if seen.view.kind == "features" else ""
-    workers = (seen.parallel or {}).get("workers")
-    rows = [each for each in workers if isinstance(each, dict)] if isinstance(workers, list) else []
+    rows = run_snapshot.workers(seen.parallel)
     return "   ".join(f"{each.get('slot')} {sign}{each.get('item')} {each.get('phase')}" for each in rows)
 
 
@@ -461,7 +455,7 @@ def _item_of(view: ProjectView) -> str:
     running = sorted((each for each in view.now if each.item), key=lambda each: not each.alive)
     name = asked or next((each.item for each in running), None)
     found = next((each for each in view.items if name in (each.id, each.name)), None)
-    return _short_name(found) if found else "-"
+    return found.short_name if found else "-"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -202,9 +202,9 @@ def explain(
     }
 
 
-def histories(view: ProjectView, *items: str) -> dict[str, History]:
+def histories(view: ProjectView, *items: str | None) -> dict[str | None, History]:
     """Return claims and sessions of each item, from one pass over the records."""
-    found: dict[str, History] = {each: ([], []) for each in items}
+    found: dict[str | None, History] = {each: ([], []) for each in items}
     for claim in view.claims:
         if claim.item in found:
             found[claim.item][0].append(claim)

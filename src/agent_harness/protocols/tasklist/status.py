@@ -310,7 +310,7 @@ def lines(
         f"Tasks: {summary}, {counts['total']} in all",
         f"Sessions: {found['session_count']} of {found['max_sessions'] or 'any number'}{last}",
     ]
-    below = run_snapshot.items(found["parallel"])
+    below = [each.get("item") for each in run_snapshot.workers(found["parallel"])]
     heard = [each for each in found["now"] if each["alive"] or found["in_progress"]]
     if heard := [each for each in heard if each.get("item") not in below]:
         told = [f"Now: {line}" for line in now.lines(heard)]
