@@ -17,7 +17,9 @@ import os
 import time
 from contextlib import contextmanager, suppress
 
+from agent_harness.kernel import clock
 from agent_harness.kernel.json import jsontext
+from agent_harness.session import run_snapshot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,8 +80,6 @@ class NowRecord:
 
     def wait(self, seconds: float) -> None:
         """Show that the session waits for a provider."""
-        from agent_harness.kernel import clock
-
         self.phase("waiting", until=clock.now() + clock.timedelta(seconds=clock.scaled(seconds)))
 
     def said(self, text: str) -> None:
@@ -124,22 +124,14 @@ class NowRecord:
     def _write(self) -> None:
         if self._path is None:
             return
-        import json  # readers of these records need only the parser
-
         self._waits = time.monotonic() < self._next
         if self._waits:
             return
         self._next = time.monotonic() + WRITE_SECONDS
-        part = f"{self._path}.part"
         with suppress(OSError):
             if self._owner is None:
                 self._begin(os.path.dirname(self._path))
-            with suppress(FileNotFoundError):
-                os.unlink(part)  # left by a killed writer, or forged: it is never opened
-            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as file:
-                json.dump(self._record(), file, ensure_ascii=True)
-            os.replace(part, self._path)
+            run_snapshot.put(self._path, self._record())
 
     def _begin(self, folder: str) -> None:
         """Create the folder, and delete the activity files of dead processes."""
@@ -171,23 +163,13 @@ class NowRecord:
         }
 
 
-def _moment(seconds: float) -> datetime:
-    from agent_harness.kernel import clock
-
-    return clock.moment(seconds)
-
-
 def _timestamp(at: datetime | None = None) -> str:
-    from agent_harness.kernel import clock
-
     return clock.timestamp(at, fraction=True)
 
 
 @contextmanager
 def waiting(path: str | None, refusal: LimitInForce, *, can: Sequence[str] = ("pause",)) -> Iterator[None]:
     """Within the context, show that a run without a session waits for an account or a free agent slot."""
-    from agent_harness.kernel import clock
-
     record = NowRecord(path, item="run", agent=str(refusal.data["account"]), can=can)
     record.phase("waiting", until=clock.parse(refusal.data["until"]))
     try:
@@ -206,7 +188,6 @@ def keep_said(path: str, text: str) -> None:
     The last five files of one megabyte are kept. So the output remains available after a terminal is closed. Source:
     ``faces.md`` F-REC-6.
     """
-    from agent_harness.kernel import clock
     from agent_harness.kernel.redact import redact
     from agent_harness.kernel.terminal import printable
 
@@ -281,4 +262,4 @@ def _records(folder: str | None) -> Iterator[tuple[str, JsonObject]]:
             with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
                 record = jsontext.loads(file.read(), exact=False)
                 if isinstance(record, dict) and record.get("v") == 1:
-                    yield path, {**record, "seen": _timestamp(_moment(os.fstat(file.fileno()).st_mtime))}
+                    yield path, {**record, "seen": _timestamp(clock.moment(os.fstat(file.fileno()).st_mtime))}

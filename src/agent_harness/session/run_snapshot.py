@@ -34,6 +34,7 @@ __all__ = [
     "at_work",
     "held",
     "lines",
+    "put",
     "workspace_of",
     "spent_usd",
     "told",
@@ -83,9 +84,13 @@ def change(path: str | None, **members: object) -> None:
 
 
 def _write(path: str, record: JsonObject) -> None:
-    if os.path.islink(os.path.dirname(path)):
-        return  # a link of somebody else is not followed
-    import json
+    if not os.path.islink(os.path.dirname(path)):  # a link of somebody else is not followed
+        put(path, record)
+
+
+def put(path: str, record: JsonObject) -> None:
+    """Replace a file by this record in one step, without waiting for the disk."""
+    import json  # late: readers of other records need only a parser
 
     part = f"{path}.part"
     with suppress(FileNotFoundError):
