@@ -213,9 +213,7 @@ class Now:
     tokens: Mapping[str, int] | None = None  # input, output, cached
     cost_usd: float | None = None
     cost_unknown: bool = False  # the price of something is unknown
-    session_left: float | None = None  # US dollars of each budget
-    item_left: float | None = None
-    project_left: float | None = None
+    session_left: float | None = None  # US dollars of the session's budget
     last: tuple[str, ...] = ()  # last text or activity of the agent
     can: tuple[str, ...] = ()  # the verbs that reach the session while it runs
     alive: bool = False  # the process that wrote it lives, as the process table says
@@ -226,11 +224,10 @@ class Now:
         """A value of the wrong type counts as missing."""
         who = owner.Owner.from_record(record.get("owner"))
         tokens, budget = record.get("tokens"), record.get("budget")
-        left = budget if isinstance(budget, dict) else {}
         known: JsonObject = {name: parse(record.get(name)) for name, parse in _NOW.items()}
-        known |= {name: amount(left.get(name)) for name in ("session_left", "item_left", "project_left")}
         known |= {name: known[name] or "" for name in ("title", "phase", "agent")}
         known["turn"] = known["turn"] or 0
+        known["session_left"] = amount(budget.get("session_left")) if isinstance(budget, dict) else None
         known["tokens"] = (
             {str(k): n for k, n in tokens.items() if whole(n) is not None} if isinstance(tokens, dict) else None
         )

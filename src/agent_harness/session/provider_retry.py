@@ -161,10 +161,6 @@ def wait_before(failure: ProviderFailure, tries: int, left_seconds: float, *, sp
     return wait if wait is not None and wait <= left_seconds else None
 
 
-def _ignore_wait(_seconds: float) -> None:
-    return
-
-
 @dataclass
 class ProviderRetry:
     """Repeat a turn as long as the provider fails and a retry can help."""
@@ -174,7 +170,7 @@ class ProviderRetry:
     began: float  # when the session's time limit began to run, of the monotonic clock
     timeout_seconds: float  # that limit
     spare: bool = False  # another agent can take over from one that is refused
-    on_wait: Callable[[float], None] = _ignore_wait  # hears before each wait how many seconds it is
+    on_wait: Callable[[float], None] = lambda _seconds: None  # hears before each wait how many seconds it is
     _tries: dict[str, int] = field(default_factory=dict)
 
     def run(

@@ -117,22 +117,16 @@ class TurnSoFar:
         return self.fix_rounds + self.asked
 
 
-def _ignore_outcome(_outcome: Outcome) -> None:
-    return
-
-
-def _ignore_process(_process: Mapping[str, object]) -> None:
-    return
-
-
 @dataclass(frozen=True, kw_only=True)
 class TurnRequest:
     """Request of a protocol for one turn."""
 
     brief: Brief
-    on_started: Callable[[Mapping[str, object]], None] = _ignore_process  # gets the process record before any event
+    on_started: Callable[[Mapping[str, object]], None] = lambda _process: (
+        None
+    )  # gets the process record, before any event
     on_event: Callable[[Event], None] | None = None
-    on_ended: Callable[[Outcome], None] = _ignore_outcome
+    on_ended: Callable[[Outcome], None] = lambda _outcome: None
     facts: Callable[[], ProjectFacts] = lambda: NO_FACTS  # the changed files, for the stall monitor
     test_file: str | None = None  # whose run counts as evidence
 

@@ -40,13 +40,10 @@ class FollowedLines:
         self._about: dict[str, bool] = {}
         self._open: dict[str, _Growing] = {}
 
-    def last(self, count: int = FIRST) -> list[JsonObject]:
-        """Return the last ``count`` rows, oldest first; ``news`` returns later rows."""
-        found: list[JsonObject] = []
-        for log in self._logs:
-            rows = [row for path in log.paths() for row in self._rows(log, self._tail(path))]
-            found += rows
-        return sorted(found, key=lambda row: str(clock.parse(row["at"]) or ""))[-count:]
+    def last(self) -> list[JsonObject]:
+        """Return the last ``FIRST`` rows, oldest first; ``news`` returns later rows."""
+        found = [row for log in self._logs for path in log.paths() for row in self._rows(log, self._tail(path))]
+        return sorted(found, key=lambda row: str(clock.parse(row["at"]) or ""))[-FIRST:]
 
     def _tail(self, path: str) -> list[str]:
         growing = self._open.setdefault(path, _Growing(path))
