@@ -4,7 +4,7 @@ from pathlib import Path
 
 from agent_harness.agents.events import Usage
 from agent_harness.agents.usage import Totals, add
-from agent_harness.protocols.tasklist import status
+from agent_harness.protocols.tasklist import costs, status
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 
@@ -31,14 +31,14 @@ def test_what_a_completed_task_costs(tmp_path: Path) -> None:
         ("b", "completed", used(Usage(cost_usd=0.5))),
     ]
     for task_id, result, totals in attempts:
-        status.note_cost(project.layout, session=1, task_id=task_id, result=result, used=totals)
+        costs.note_cost(project.layout, session=1, task_id=task_id, result=result, used=totals)
     found = status.read(project.layout)
     assert found["costs"]["by_task"] == {"a": 1.0, "b": 0.5}
     assert "cost       $1.50, $0.75 for each proven" in status.lines(found)
 
-    status.note_cost(project.layout, session=2, task_id="c", result="completed", used=Totals())  # said nothing
+    costs.note_cost(project.layout, session=2, task_id="c", result="completed", used=Totals())  # said nothing
     unknown = used(Usage(input_tokens=100_000, output_tokens=10_000, model="no-such-model"))
-    status.note_cost(project.layout, session=2, task_id="b", result="failed", used=unknown)
+    costs.note_cost(project.layout, session=2, task_id="b", result="failed", used=unknown)
     found = status.read(project.layout)
     assert found["costs"]["by_task"] == {"a": 1.0, "b": None, "c": None}
     (cost,) = (line for line in status.lines(found) if line.startswith("cost"))
@@ -47,7 +47,7 @@ def test_what_a_completed_task_costs(tmp_path: Path) -> None:
 
 def test_what_nobody_knows_is_no_amount(tmp_path: Path) -> None:
     project = TaskListProject.at_noon(tmp_path / "list", task("a", status="completed"))
-    status.note_cost(project.layout, session=1, task_id="a", result="completed", used=Totals())
+    costs.note_cost(project.layout, session=1, task_id="a", result="completed", used=Totals())
     lines = [line for line in status.lines(status.read(project.layout)) if "cost" in line]
     assert lines == ["cost       not reported by the agent; counted as $0.00"]
 
@@ -73,7 +73,7 @@ def test_a_dry_run_says_what_the_rest_will_cost(tmp_path: Path) -> None:
     )
     for name, result, cost in (("a", "completed", 0.4), ("b", "failed", 0.2), ("b", "completed", 0.6)):
         totals = used(Usage(cost_usd=cost))
-        status.note_cost(done.layout, session=1, task_id=name, result=result, used=totals)
+        costs.note_cost(done.layout, session=1, task_id=name, result=result, used=totals)
     told = done.harness("run", "--dry-run")
     assert "Next: c: Title of c" in told.out
     assert "Estimate for 2 open tasks: $1.00 to $1.40 (based on 2 proven at $0.50 to $0.70 each" in told.out

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_harness.parallel import snapshot
-from agent_harness.session import ledger, status_summary
+from agent_harness.session import ledger, run_snapshot, status_summary
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.task_list_project import TaskListProject, task
@@ -181,6 +180,6 @@ def test_much_that_waits_in_a_feature_project_stays_within_a_screen(tmp_path: Pa
 def test_a_run_of_many_agents_names_the_first_of_them() -> None:
     workers = [{"slot": f"w{n}", "item": f"t{n}", "title": "x", "phase": "agent"} for n in range(1, 65)]
     found = {"run": "r", "alive": True, "age_seconds": 0, "workers": workers, "hands": {"have": 64}}
-    assert len(snapshot.lines(found)) == 65
-    short = snapshot.lines(found, most=5)
+    assert len(run_snapshot.lines(found)) == 65
+    short = run_snapshot.lines(found, most=5)
     assert (len(short), short[-1]) == (7, "  ... and 59 more agents: harness status --all")

@@ -9,8 +9,8 @@ from agent_harness.fleet.roster import Member, Roster
 from agent_harness.kernel import clock, files, trusted_state
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
-from agent_harness.parallel import snapshot
 from agent_harness.parallel.budget import SharedBudget
+from agent_harness.session import run_snapshot
 from agent_harness.views.reading import parallel_of, reader_of
 
 STATE = "state.json"
@@ -47,14 +47,14 @@ def run_of(member: Member) -> JsonObject | None:
     if member.kind == slices.KIND:
         return slices.under_way(member.path)
     path = parallel_of(member.kind, member.path)
-    return snapshot.told(path) if path else None
+    return run_snapshot.told(path) if path else None
 
 
 def spent_usd(member: Member, run: JsonObject) -> float:
     """Return what a run has spent so far in US dollars, from the harness's record outside the project: an agent may
     have changed the snapshot."""
     if member.kind == slices.KIND:
-        return snapshot.spent_usd(run)  # read there, too
+        return run_snapshot.spent_usd(run)  # read there, too
     home = reader_of(member.kind, member.path).home
     return SharedBudget(os.path.join(home, "parallel")).standing()[0] if home else 0.0
 
@@ -77,7 +77,7 @@ def _row(member: Member, told: object) -> JsonObject:
         "weight": member.weight,
         "state": "running" if alive else str(kept.get("state") or "not looked at"),
         "why": str(kept.get("why") or ""),
-        "agents": snapshot.agents(run),
+        "agents": run_snapshot.agents(run),
         "share": kept.get("share") or 0,
         "open": kept.get("open"),
         "proven": kept.get("proven"),

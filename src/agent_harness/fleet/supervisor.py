@@ -31,8 +31,8 @@ from agent_harness.kernel import clock, files, journal, trusted_state
 from agent_harness.kernel.json import JsonObject, dollars, jsontext, number_below
 from agent_harness.kernel.lock import LockFile
 from agent_harness.kernel.owner import Owner
-from agent_harness.parallel import snapshot
 from agent_harness.parallel.people import ParallelRuns
+from agent_harness.session import run_snapshot
 from agent_harness.session.project_view import ProjectView
 from agent_harness.supervision.interruption import Stop
 from agent_harness.views.reading import reader_of
@@ -244,7 +244,7 @@ class FleetSupervisor:
         """Read the snapshot of a project's run. If the run has ended, process its end."""
         run = status.run_of(each.member)
         was, each.alive = each.alive, bool(run and run.get("alive"))
-        each.agents = min(snapshot.agents(run), self._agents)  # a lie takes no more from the others
+        each.agents = min(run_snapshot.agents(run), self._agents)  # a lie takes no more from the others
         if each.alive and run:
             with suppress(OSError, HarnessError):  # last known value
                 each.spent_live = status.spent_usd(each.member, run)

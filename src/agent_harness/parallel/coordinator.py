@@ -48,11 +48,11 @@ from agent_harness.parallel.merge_queue.merging import BRANCH_GONE, CheckRun, Me
 from agent_harness.parallel.merge_queue.refs import ProjectRefs
 from agent_harness.parallel.merge_queue.touched import ChangeWatch
 from agent_harness.parallel.people import queue_rows
-from agent_harness.parallel.snapshot import RunSnapshot
 from agent_harness.parallel.workspace_setup import PortBlocks, SetUp
 from agent_harness.parallel.workspaces import Workspace
 from agent_harness.session.needs import AGENT_FAILS
 from agent_harness.session.parallel_settings import ParallelSettings
+from agent_harness.session.run_snapshot import RunSnapshot
 from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.supervision.interruption import Stop
 

@@ -16,7 +16,7 @@ from agent_harness.kernel import clock, files, owner
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.owner import Owner
-from agent_harness.parallel import rebuild, requests, snapshot, workspace_setup, workspaces
+from agent_harness.parallel import rebuild, requests, workspace_setup, workspaces
 from agent_harness.parallel.items import result_of_job
 from agent_harness.parallel.ledger import REBUILD, RUN_LOCK, Ledger, project_id, run_held
 from agent_harness.parallel.merge_queue import candidates, told_gone
@@ -24,6 +24,7 @@ from agent_harness.parallel.merge_queue.refs import BEFORE, ProjectRefs
 from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
 from agent_harness.parallel.rebuild import LeftRun
 from agent_harness.parallel.workspaces import Workspace
+from agent_harness.session import run_snapshot
 
 BEGIN = "harness run --workers 4"
 ANSWER_SECONDS = 10.0
@@ -195,7 +196,7 @@ class ParallelRuns:
                 members["rescue"] = candidates.set_aside(self.git, members["order"], members["commit"])
             event = ledger.append(kind, **members)
             ledger.close()
-            snapshot.change(self.snapshot, queue=queue_rows(ledger.folded()))
+            run_snapshot.change(self.snapshot, queue=queue_rows(ledger.folded()))
             return event
 
     # ---- the queue
@@ -230,7 +231,7 @@ class ParallelRuns:
             self._refuse_readable()
             found = rebuild.rebuild(self.folder, self.git, branch, left)
             rows = queue_rows(Ledger(self.folder, only_read=True).folded())
-            snapshot.change(self.snapshot, queue=rows)
+            run_snapshot.change(self.snapshot, queue=rows)
         follows = f"harness run --workers {found.workers}"
         follows += f" --branch {shlex.quote(left.branch)}" if left.branch else ""
         known = {"run": found.run, "items": [each.item for each in found.jobs], "landed": found.landed}

@@ -67,7 +67,7 @@ _LOCK_SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictStep:
-    """One step of a verification. A value is None if it is unknown or does not apply."""
+    """A value is None if it is unknown or does not apply."""
 
     step: str  # guard, proof, suite, cross-check, red, lint, criterion
     result: str  # passed, warned, failed
@@ -81,7 +81,7 @@ class VerdictStep:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> VerdictStep:
-        """Return the verification step in a JSON record. A value of the wrong type counts as missing."""
+        """A value of the wrong type counts as missing."""
         return cls(
             step=_text(record.get("step")) or "",
             result=_text(record.get("result")) or "",
@@ -97,7 +97,7 @@ class VerdictStep:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimVerdict:
-    """One line of the verdict record: a claim, the verdict, and the verification steps. An unknown value is None."""
+    """One line of the verdict record. An unknown value is None."""
 
     item: str  # the id of the feature, task or long task; "cleanup" for a session without an item
     verdict: str  # ACCEPTED or REJECTED
@@ -137,12 +137,11 @@ class ClaimVerdict:
 
     @property
     def by_person(self) -> bool:
-        """True if the verdict is a decision of the user and not the result of a verification."""
         return self.by == "person"
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ClaimVerdict:
-        """Return the verdict in a JSON record. A value of the wrong type counts as missing; unknown keys are kept."""
+        """A value of the wrong type counts as missing; unknown keys are kept in ``rest``."""
         known: JsonObject = {name: parse(record[name]) for name, parse in _PARSERS.items() if name in record}
         known |= {name: known.get(name) or "" for name in ("item", "verdict", "id", "at")}
         known |= {name: known.get(name) or 0 for name in ("n", "regressions_total")}
@@ -226,9 +225,7 @@ def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
 
 
 def _of_claim(path: str, verdict: ClaimVerdict) -> ClaimVerdict | None:
-    """Return the line for this claim and verdict that an earlier process wrote before it was killed; None if there is
-    none.
-    """
+    """Return the line for this claim and verdict that an earlier process wrote before it was killed, or None."""
     near = islice(journal.backwards(path), _LOOKED_BACK) if verdict.id else ()
     found = (_verdict_in(line) for line in near if verdict.id in line)
     return next((each for each in found if each and (each.id, each.verdict) == (verdict.id, verdict.verdict)), None)
@@ -253,7 +250,7 @@ def _is_locked(descriptor: int) -> bool:
 
 
 def newest_first(path: str) -> Iterator[ClaimVerdict]:
-    """Yield the verdicts in the file, newest first. Each is read on demand. A missing file yields nothing."""
+    """Read lazily. A missing file yields nothing."""
     return (found for _, found in _backwards(path))
 
 
@@ -263,10 +260,7 @@ def after(path: str, number: int) -> list[ClaimVerdict]:
 
 
 def outputs_of(verdicts: Iterable[ClaimVerdict], root: AnyPath) -> dict[str, str]:
-    """Return the output of each verification step, by the output's path relative to ``root``.
-
-    An unreadable output is an empty string.
-    """
+    """Return outputs by their path relative to ``root``. An unreadable output is an empty string."""
     found: dict[str, str] = {}
     for log in (step.log for verdict in verdicts for step in verdict.steps if step.log):
         try:
@@ -277,7 +271,6 @@ def outputs_of(verdicts: Iterable[ClaimVerdict], root: AnyPath) -> dict[str, str
 
 
 def last_about(path: str, item: str) -> ClaimVerdict | None:
-    """Return the last verdict about an item; None if there is none."""
     return next((found for found in newest_first(path) if found.item == item), None)
 
 
@@ -310,8 +303,6 @@ def _sum(line: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainReport:
-    """Result of a check of the hash chain in the verdict file."""
-
     lines: int = 0  # that hold a verdict
     torn: int = 0  # without a verdict: a writer was killed in the middle of them
     broken_at: int | None = None  # the place, counted from 1, of the first verdict that does not follow the one before
@@ -323,7 +314,7 @@ class ChainReport:
 
     @property
     def sentence(self) -> str:
-        """Result of the chain check, as one sentence for the user."""
+        """One sentence for the user."""
         if self.whole:
             return f"{self.lines} verdicts, none altered"
         return f"the record of verdicts was altered: {self.problem}"
@@ -428,10 +419,7 @@ def keep_output(
 
 
 def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:
-    """Delete step outputs that are more than ``days`` old, and all partial files that killed writers left.
-
-    Return the number of deleted files. Do nothing if ``folder`` is a symbolic link.
-    """
+    """Delete outputs older than ``days``, and partial files of killed writers. A symbolic link is left alone."""
     removed = 0
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
     for name in names:

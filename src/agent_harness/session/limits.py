@@ -26,8 +26,6 @@ WINDOW_TOKENS = 200_000  # of the model's context, by default
 
 @dataclass(frozen=True, kw_only=True)
 class SessionLimits:
-    """Limits that apply to one session as a whole, over all its turns."""
-
     timeout_seconds: float
     warning_seconds: float | None = None  # by default at 80 % of the time
     budgets: tuple[BudgetLimit, ...]
@@ -38,9 +36,7 @@ class SessionLimits:
 
 
 def watch(limits: SessionLimits) -> Watch:
-    """Return the five monitors that enforce a session's limits. Use the returned object for all turns of the
-    session.
-    """
+    """Return the five monitors that enforce the limits. All turns of a session share the returned object."""
     warning = 0.8 * limits.timeout_seconds if limits.warning_seconds is None else limits.warning_seconds
     return Watch(
         (
@@ -75,9 +71,7 @@ def changed_in_repository(git: Git, root: Path, base: str | None = None) -> Proj
 
 
 def changed_in_folder(root: Path) -> ProjectFacts:
-    """Return every file below a folder without git, each with a stamp of its content. Dependencies and caches are
-    skipped.
-    """
+    """Return every file of a folder without git, with a stamp of its content. Dependencies and caches are skipped."""
     found: dict[str, object] = {}
     for folder, names, files in os.walk(root):
         names[:] = sorted(set(names) - DEPENDENCIES)

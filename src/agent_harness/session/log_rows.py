@@ -27,8 +27,6 @@ LATE = timedelta(minutes=5)  # rows of two writers, or of a clock that was set b
 
 @dataclass(frozen=True, slots=True)
 class FollowedLog:
-    """Log of which new lines are shown as soon as they are written."""
-
     name: str
     paths: Callable[[], Sequence[str]]  # its files, oldest first; later additions are new
     parse: Callable[[str], "tuple[str, str] | None"]  # a line as (when, what), or nothing
@@ -36,7 +34,7 @@ class FollowedLog:
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """Filter for log rows. A row matches only if it matches every field of the filter that is set."""
+    """A row matches only if it matches every field that is set."""
 
     words: tuple[str, ...] = ()  # each somewhere in the row, in any letter case
     session: int | None = None
@@ -48,7 +46,6 @@ class Filter:
     until: datetime | None = None
 
     def fits(self, row: Mapping[str, Any]) -> bool:
-        """Return True if the log row matches the filter."""
         return self._fits_place(row) and self._fits_time(row) and self._fits_words(row)
 
     def _fits_place(self, row: Mapping[str, Any]) -> bool:
@@ -76,10 +73,7 @@ class Filter:
 
 
 def moment(text: str, at: datetime) -> datetime:
-    """Return the time that a text states: an age such as ``2h`` or ``3d``, or an ISO date or time.
-
-    Raise ``UsageError`` for any other text.
-    """
+    """Return the time of an age such as ``2h`` or ``3d``, or of an ISO date. Raise ``UsageError`` for other text."""
     ago = _AGO.fullmatch(text.strip().lower())
     try:
         found = at - timedelta(**{_UNITS[ago[2]]: int(ago[1])}) if ago else clock.parse(text)
@@ -91,7 +85,7 @@ def moment(text: str, at: datetime) -> datetime:
 
 
 def wanted_of(text: str, *, since: str | None = None, until: str | None = None, **fields: Any) -> Filter:
-    """Return the log filter that the options of a command line describe. Raise ``UsageError`` for an invalid time."""
+    """Raise ``UsageError`` for an invalid time."""
     at = clock.now()
     return Filter(
         words=tuple(text.split()),
@@ -102,10 +96,7 @@ def wanted_of(text: str, *, since: str | None = None, until: str | None = None, 
 
 
 def newest(streams: Iterable[Iterator[JsonObject]], limit: int) -> JsonObject:
-    """Return the newest ``limit`` rows of several logs, oldest first. ``more`` is True if older rows exist.
-
-    Each stream must yield its rows newest first.
-    """
+    """Return the newest ``limit`` rows, oldest first. Each stream yields newest first. ``more``: older rows exist."""
     newest_first = merge(*streams, key=lambda row: str(row.get("ts") or ""), reverse=True)
     found = list(islice(newest_first, limit + 1))
     return {"rows": found[:limit][::-1], "more": len(found) > limit}
@@ -117,10 +108,7 @@ def _rank(row: Mapping[str, Any]) -> int:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield every value in a log row as text, at any depth.
-
-    The search is not recursive, because an agent could write a row with very deep nesting.
-    """
+    """Yield every value as text, at any depth. Not recursive, because an agent could write very deep nesting."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -133,7 +121,6 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def line(row: Mapping[str, Any], said: str, *, utc: bool = False) -> str:
-    """Return a log row as one output line: time (local or UTC), session, level and text."""
     at = clock.parse(row.get("ts"))
     when = (at if utc else at.astimezone()).strftime("%Y-%m-%d %H:%M:%S %Z") if at else "?"
     session = f"S{row['session']}" if row.get("session") is not None else "-"

@@ -45,7 +45,7 @@ _TOLD_OTHERWISE = frozenset({"held", "parked", "question"})
 
 
 class Need(namedtuple("Need", ("message", "command"))):
-    """One action that the user has to take: a message, and the command that performs the action or helps with it."""
+    """One action that the user has to take."""
 
     __slots__ = ()
 
@@ -114,9 +114,7 @@ def end_of(done: Mapping[str, Any]) -> JsonObject:
 
 
 def keep_end(home: str | None, end: JsonObject | None = None) -> None:
-    """Store the answer of ``end_of`` for a project. If the answer is empty, delete the stored result of the previous
-    run.
-    """
+    """Store the answer of ``end_of``. An empty answer deletes the stored result of the previous run."""
     if home is None:
         return
     path = os.path.join(home, LAST_RUN)
@@ -135,7 +133,7 @@ def looks_of(end: JsonObject) -> JsonObject:
 
 
 def read_end(home: str | None) -> JsonObject:
-    """Return the stored result of the last run; an empty record if the result requires no action by the user."""
+    """Return the stored result of the last run; empty if the user need not act on it."""
     try:
         return files.read_json_if_any(os.path.join(home, LAST_RUN)) if home else {}
     except (OSError, HarnessError):
@@ -164,10 +162,7 @@ def _block_at(folder: str) -> JsonObject:
 
 
 def _may_be_blocked(folder: str) -> bool:
-    """Return False if a quick check of a few git files finds no problem.
-
-    ``status`` then need not load the git code.
-    """
+    """Return False if a quick check of a few git files finds no problem. It saves the import of the git code."""
     top = folder
     while not os.path.lexists(os.path.join(top, ".git")) and top != os.path.dirname(top):
         top = os.path.dirname(top)

@@ -17,7 +17,9 @@ import os
 import time
 from contextlib import contextmanager, suppress
 
+from agent_harness.kernel import clock
 from agent_harness.kernel.json import jsontext
+from agent_harness.session import run_snapshot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,11 +51,7 @@ class NowRecord:
         left_usd: Mapping[str, float] | None = None,
         can: Sequence[str] = (),
     ) -> None:
-        """Create the record. ``left_usd`` contains the remaining budgets of the ``session``, ``item`` and ``project``
-        in US dollars.
-
-        ``can`` lists the commands that can reach the session while it runs.
-        """
+        """``left_usd`` holds the budgets left in US dollars. ``can`` lists the commands that reach the session."""
         self._path = path
         self._fixed: JsonObject = {"item": item, "title": title, "session": session, "agent": agent, "can": [*can]}
         self._turn: JsonObject = {"run": None, "turn": 0}
@@ -67,23 +65,21 @@ class NowRecord:
         self._waits = False
 
     def phase(self, name: str, *, until: datetime | None = None) -> None:
-        """Set the session's phase: ``preflight``, ``agent``, ``judging``, ``settling`` or ``waiting``."""
+        """Phases: ``preflight``, ``agent``, ``judging``, ``settling`` and ``waiting``."""
         ends = _timestamp(until) if until else None
         self._at_once({"phase": name, "step": None, "since": _timestamp(), "until": ends})
 
     def step(self, name: str) -> None:
-        """Set the verification step: ``guard``, ``proof``, ``suite``, ``red``, ``lint`` or ``criterion``."""
+        """Steps: ``guard``, ``proof``, ``suite``, ``red``, ``lint`` and ``criterion``."""
         self._at_once({"step": name})
 
     def turn(self, run: str | None) -> None:
-        """Record that a turn of the agent starts. ``run`` is the tag of the agent's processes."""
+        """Record that a turn starts. ``run`` is the tag of the agent's processes."""
         self._turn = {"run": run, "turn": self._turn["turn"] + 1}
         self.phase("agent")
 
     def wait(self, seconds: float) -> None:
-        """Show that the session waits this many seconds for a provider."""
-        from agent_harness.kernel import clock
-
+        """Show that the session waits for a provider."""
         self.phase("waiting", until=clock.now() + clock.timedelta(seconds=clock.scaled(seconds)))
 
     def said(self, text: str) -> None:
@@ -98,31 +94,25 @@ class NowRecord:
         self._write()
 
     def used(self, tokens: Mapping[str, int], cost_usd: float | None, *, model: str | None = None) -> None:
-        """Set the tokens and the cost that the agent has used in this session. A cost of None means that the cost is
-        unknown.
-        """
+        """Set the use of tokens and money so far. A cost of None means that the cost is unknown."""
         self._used = {"model": model, "tokens": {**tokens}, "cost_usd": cost_usd, "cost_unknown": cost_usd is None}
         self._write()
 
     @property
     def folder(self) -> str | None:
-        """Folder of the activity file, which no agent can access; None if nothing is written."""
+        """Folder that no agent can access; None if nothing is written."""
         return os.path.dirname(self._path) if self._path else None
 
     def also_can(self, verb: str) -> None:
-        """Add a command with which the user can reach the running agent."""
         self._fixed["can"] = [*self._fixed["can"], verb]
 
     def close(self) -> None:
-        """Delete the activity file, because the session has ended."""
         if self._path is not None:
             with suppress(OSError):
                 os.unlink(self._path)
 
     def tick(self) -> None:
-        """Write an update that was delayed because it came too soon after the last update. Call this method
-        regularly.
-        """
+        """Write an update that was delayed because it came too soon after the last one. Call this regularly."""
         if self._waits:
             self._write()
 
@@ -134,25 +124,17 @@ class NowRecord:
     def _write(self) -> None:
         if self._path is None:
             return
-        import json  # readers of these records need only the parser
-
         self._waits = time.monotonic() < self._next
         if self._waits:
             return
         self._next = time.monotonic() + WRITE_SECONDS
-        part = f"{self._path}.part"
         with suppress(OSError):
             if self._owner is None:
                 self._begin(os.path.dirname(self._path))
-            with suppress(FileNotFoundError):
-                os.unlink(part)  # left by a killed writer, or forged: it is never opened
-            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as file:
-                json.dump(self._record(), file, ensure_ascii=True)
-            os.replace(part, self._path)
+            run_snapshot.put(self._path, self._record())
 
     def _begin(self, folder: str) -> None:
-        """Create the folder of the activity files, and delete the activity files of dead processes."""
+        """Create the folder, and delete the activity files of dead processes."""
         from agent_harness.kernel import owner
 
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -181,25 +163,13 @@ class NowRecord:
         }
 
 
-def _moment(seconds: float) -> datetime:
-    from agent_harness.kernel import clock
-
-    return clock.moment(seconds)
-
-
 def _timestamp(at: datetime | None = None) -> str:
-    from agent_harness.kernel import clock
-
     return clock.timestamp(at, fraction=True)
 
 
 @contextmanager
 def waiting(path: str | None, refusal: LimitInForce, *, can: Sequence[str] = ("pause",)) -> Iterator[None]:
-    """Within the context, show that a run without a session waits for a rate-limited account or for a free agent
-    slot.
-    """
-    from agent_harness.kernel import clock
-
+    """Within the context, show that a run without a session waits for an account or a free agent slot."""
     record = NowRecord(path, item="run", agent=str(refusal.data["account"]), can=can)
     record.phase("waiting", until=clock.parse(refusal.data["until"]))
     try:
@@ -218,7 +188,6 @@ def keep_said(path: str, text: str) -> None:
     The last five files of one megabyte are kept. So the output remains available after a terminal is closed. Source:
     ``faces.md`` F-REC-6.
     """
-    from agent_harness.kernel import clock
     from agent_harness.kernel.redact import redact
     from agent_harness.kernel.terminal import printable
 
@@ -251,24 +220,20 @@ def _turn_over(path: str) -> None:
 
 
 def read(folder: str | None) -> list[Now]:
-    """Return the activity of all sessions in this folder, including dead ones. Ignore invalid files."""
+    """Return the activity of all sessions in this folder, including dead ones. Invalid files are ignored."""
     return [found for found, _ in _known(folder)]
 
 
 def running(folder: str | None) -> list[Now]:
-    """Return the activity of the sessions in this folder whose process is alive."""
     return [each for each in read(folder) if each.alive]
 
 
 def told(folder: str | None) -> list[JsonObject]:
-    """Return the activity records as they are stored, for a JSON answer. Each also has ``alive`` and the time
-    ``seen``.
-    """
+    """Return the stored records for a JSON answer, each also with ``alive`` and the time ``seen``."""
     return [{**record, "alive": found.alive} for found, record in _known(folder)]
 
 
 def lines(records: Sequence[JsonObject]) -> list[str]:
-    """Return one output line for each activity record."""
     if not records:
         return []
     from agent_harness.session.project_view import Now
@@ -286,9 +251,7 @@ def _known(folder: str | None) -> list[tuple[Now, JsonObject]]:
 
 
 def _records(folder: str | None) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the path and content of each activity file. ``seen`` in the content is the time at which the file was
-    written.
-    """
+    """Yield path and content. ``seen`` in the content is the time at which the file was written."""
     try:
         names = sorted(os.listdir(folder or os.devnull))
     except OSError:
@@ -299,4 +262,4 @@ def _records(folder: str | None) -> Iterator[tuple[str, JsonObject]]:
             with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
                 record = jsontext.loads(file.read(), exact=False)
                 if isinstance(record, dict) and record.get("v") == 1:
-                    yield path, {**record, "seen": _timestamp(_moment(os.fstat(file.fileno()).st_mtime))}
+                    yield path, {**record, "seen": _timestamp(clock.moment(os.fstat(file.fileno()).st_mtime))}

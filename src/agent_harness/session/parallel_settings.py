@@ -26,8 +26,6 @@ def _setting(default: Any, means: str, *, least: int = 0) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelSettings:
-    """Settings of a run with several agents."""
-
     workers: int = _setting(1, "Number of parallel agents in harness run without --workers.", least=1)
     batch_max: int = _setting(8, "Maximum number of candidates that are merged together.", least=1)
     test_runs: int = _setting(0, "Number of parallel check runs before merging; 0: half the number of cores.")
@@ -72,12 +70,10 @@ TABLE: Mapping[str, Any] = {each.name: each for each in fields(ParallelSettings)
 
 
 def means(name: str) -> str:
-    """Return the description of the setting with this name."""
     return str(TABLE[name].metadata["means"])
 
 
 def default(name: str) -> Any:
-    """Return the default value of the setting with this name."""
     return TABLE[name].default
 
 
@@ -131,7 +127,7 @@ def _problem(name: str, value: object) -> str | None:
 
 
 def _from_text(usual: object, text: str) -> object:
-    """Return the value that an environment variable states. A list is written as JSON, or separated by commas."""
+    """Parse an environment variable. A list is written as JSON, or separated by commas."""
     if isinstance(usual, bool):
         return _SWITCHES.get(text.strip().lower(), text)
     if isinstance(usual, int):

@@ -80,7 +80,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """Item of a view: a feature, a task, or a whole long task."""
+    """A feature, a task, or a whole long task."""
 
     id: str  # as sessions and claims name it
     name: str  # for people: "Feature #3"
@@ -96,6 +96,10 @@ class Item:
     next: str = ""  # the command to type now, unless the project needs another first
 
     @property
+    def short_name(self) -> str:
+        return self.name.replace("Feature ", "")
+
+    @property
     def is_left(self) -> bool:
         """True if a run still has to work on the item."""
         return self.again or self.state in (OPEN, WORKING)
@@ -103,9 +107,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastSession:
-    """One session, attempt at a task, or slice of a long task. If it has not ended, its values are those known so
-    far.
-    """
+    """A session, attempt at a task, or slice. If it has not ended, its values are those known so far."""
 
     number: int | None  # of the session; of a slice, its place among them
     item: str | None  # ``None``: no item, as for a cleanup
@@ -127,7 +129,6 @@ class PastSession:
 
     @property
     def line(self) -> str:
-        """Session as one output line: item, result, duration and cost."""
         number = f"{self.number}: " if self.number is not None else ""
         cost = f"${self.cost_usd:.2f}" if self.cost_usd is not None else "cost unknown"
         told = [
@@ -138,14 +139,11 @@ class PastSession:
         return f"Session {number}{self.item or 'no item'}, {self.outcome}; {', '.join(told)}"
 
     def as_json(self) -> JsonObject:
-        """Return the session as an object for a JSON answer."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedQuestion:
-    """Question that waits for the user's answer."""
-
     kind: str
     message: str
     item: str | None = None
@@ -159,7 +157,7 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
-    """Costs in US dollars. Sessions whose cost is unknown are counted separately."""
+    """US dollars. Sessions whose cost is unknown are counted separately."""
 
     spent_usd: float = 0.0
     sessions: int = 0
@@ -169,7 +167,7 @@ class Money:
 
     @property
     def known_usd(self) -> float | None:
-        """Sum of the known costs in US dollars; None if no cost is known."""
+        """None if no cost is known."""
         return None if self.unknown and not self.spent_usd and self.unknown >= self.sessions else self.spent_usd
 
     def __str__(self) -> str:
@@ -179,7 +177,6 @@ class Money:
 
     @classmethod
     def of(cls, sessions: Iterable[PastSession]) -> Money:
-        """Return the total cost of these sessions."""
         found = [*sessions]
         return cls(
             spent_usd=round(sum(each.cost_usd or 0.0 for each in found), 4),
@@ -191,7 +188,7 @@ class Money:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """File that could not be read, with the reason. The view lacks the file's records."""
+    """File that could not be read, so that the view lacks its records."""
 
     file: str
     why: str
@@ -216,9 +213,7 @@ class Now:
     tokens: Mapping[str, int] | None = None  # input, output, cached
     cost_usd: float | None = None
     cost_unknown: bool = False  # the price of something is unknown
-    session_left: float | None = None  # US dollars of each budget
-    item_left: float | None = None
-    project_left: float | None = None
+    session_left: float | None = None  # US dollars of the session's budget
     last: tuple[str, ...] = ()  # last text or activity of the agent
     can: tuple[str, ...] = ()  # the verbs that reach the session while it runs
     alive: bool = False  # the process that wrote it lives, as the process table says
@@ -226,14 +221,13 @@ class Now:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Now:
-        """Return the activity in a JSON record. A value of the wrong type counts as missing."""
+        """A value of the wrong type counts as missing."""
         who = owner.Owner.from_record(record.get("owner"))
         tokens, budget = record.get("tokens"), record.get("budget")
-        left = budget if isinstance(budget, dict) else {}
         known: JsonObject = {name: parse(record.get(name)) for name, parse in _NOW.items()}
-        known |= {name: amount(left.get(name)) for name in ("session_left", "item_left", "project_left")}
         known |= {name: known[name] or "" for name in ("title", "phase", "agent")}
         known["turn"] = known["turn"] or 0
+        known["session_left"] = amount(budget.get("session_left")) if isinstance(budget, dict) else None
         known["tokens"] = (
             {str(k): n for k, n in tokens.items() if whole(n) is not None} if isinstance(tokens, dict) else None
         )
@@ -242,14 +236,10 @@ class Now:
 
     @property
     def limit_usd(self) -> float | None:
-        """Maximum cost of the session in US dollars; None if unknown."""
         return None if self.session_left is None else self.session_left + (self.cost_usd or 0.0)
 
     def line(self, at: datetime | None = None) -> str:
-        """Session as one output line: item, step with its duration, tokens, cost and cost per minute.
-
-        Unknown values are omitted. For a dead session, the line gives the time at which the session was last seen.
-        """
+        """Unknown values are omitted. For a dead session, the line gives the time at which it was last seen."""
         at = at or clock.now()
         name = f"{self.item or 'session'} ({self.agent})"
         if not self.alive:
@@ -261,12 +251,12 @@ class Now:
         return f"{name}: {', '.join(parts)}"
 
     def pace(self, at: datetime | None = None) -> str:
-        """Return the session's cost per minute as text; empty if the cost is unknown, and in the first minute."""
+        """Cost per minute; empty if the cost is unknown, and in the first minute."""
         minutes = ((at or clock.now()) - self.began).total_seconds() / 60 if self.began else 0.0
         return f"${self.cost_usd / minutes:.2f}/min" if self.cost_usd and minutes >= 1 else ""
 
     def doing(self, at: datetime | None = None) -> str:
-        """Return, as text, the session's phase and its duration, or the time at which a wait of the session ends."""
+        """Phase and its duration, or the time at which a wait ends."""
         if self.phase == "waiting" and self.until:
             return f"waiting until {self.until.astimezone():%H:%M}"
         since = clock_text(((at or clock.now()) - self.since).total_seconds()) if self.since else ""
@@ -274,13 +264,11 @@ class Now:
 
     @property
     def tokens_text(self) -> str:
-        """Tokens that the session has used so far, as text; empty if unknown."""
         used = self.tokens
         return "" if used is None else f"{_short(used.get('input', 0))} in {_short(used.get('output', 0))} out"
 
     @property
     def cost_text(self) -> str:
-        """Cost of the session so far and its limit, as text."""
         if self.cost_usd is None or self.cost_unknown:
             return "cost unknown"
         return f"${self.cost_usd:.2f}" + (f" of ${self.limit_usd:.2f}" if self.limit_usd is not None else "")
@@ -319,7 +307,6 @@ class ProjectView:
 
     @property
     def proven(self) -> int:
-        """Number of proven items."""
         return sum(each.state == PROVEN for each in self.items)
 
     @property
@@ -329,19 +316,15 @@ class ProjectView:
 
     @property
     def done(self) -> int:
-        """Number of completed items."""
         return self.proven + self.checked
 
     @property
     def counted(self) -> str:
-        """Numbers of proven and checked items as text, such as ``4/7 proven, 2 checked``. A zero number of checked
-        items is omitted.
-        """
+        """Such as ``4/7 proven, 2 checked``. A zero number of checked items is omitted."""
         return f"{self.proven}/{len(self.items)} proven{f', {self.checked} checked' if self.checked else ''}"
 
     @property
     def money(self) -> Money:
-        """Costs of all sessions of the project."""
         return self.state.money or Money.of(self.sessions)
 
     @property
@@ -351,16 +334,11 @@ class ProjectView:
         return AT_WORK if at_work and not self.state.comes_first else self.state.next
 
     def asked_of(self, item: Item) -> list[AskedQuestion]:
-        """Return the questions that block this item: questions about the item, and questions that stop every
-        session.
-        """
+        """Return the questions that block this item: its own, and those that stop every session."""
         return [each for each in self.state.questions if each.item in (item.id, None) and (each.stops or each.item)]
 
     def next_of(self, item: Item) -> str:
-        """Return the command that the user should type next for an item.
-
-        If the whole project needs a command first, that command is returned.
-        """
+        """Return the next command for an item. A command that the whole project needs comes first."""
         if item.state in DONE:
             return item.next
         if asked := self.asked_of(item):
@@ -371,7 +349,6 @@ class ProjectView:
         return self.next if begins and self.state.comes_first else item.next
 
     def money_by_item(self) -> dict[str, Money]:
-        """Return, for each item id, the total cost of the item's sessions."""
         found: dict[str, list[PastSession]] = {}
         for each in self.sessions:
             found.setdefault(each.item or "", []).append(each)
@@ -379,14 +356,12 @@ class ProjectView:
 
     @property
     def is_unreadable(self) -> bool:
-        """True if the project's state cannot be read, so that the number of proven items is unknown."""
+        """True if the state cannot be read, so that the number of proven items is unknown."""
         return bool(self.gaps) and not self.items
 
     @property
     def doing(self) -> str:
-        """State of the project in one or two words. A pending question comes first, then a running session, then an
-        ended one.
-        """
+        """One or two words. A pending question comes first, then a running session, then an ended one."""
         if any(each.stops for each in self.state.questions):
             return "needs you"
         if self.several:
@@ -402,7 +377,6 @@ class ProjectView:
 
     @property
     def line(self) -> str:
-        """Project as one output line: activity, proven items, costs, and unreadable files."""
         parts = [] if self.is_unreadable else [self.doing, self.counted]
         parts += [str(self.money)] if self.money.spent_usd or self.money.unknown else []
         parts += [f"cannot be read: {', '.join(each.file for each in self.gaps)}"] if self.gaps else []
@@ -413,15 +387,13 @@ class ProjectView:
 
 
 class Source(Protocol):
-    """Reader of one project's files; each protocol has its own implementation."""
+    """Reader of one project's files; each protocol implements it."""
 
     kind: Kind
     path: str
 
     def home(self) -> str | None:
-        """Return the project's state folder, which is outside the project and contains ``now.json`` and the
-        verdicts.
-        """
+        """Return the project's state folder. It is outside the project."""
         ...
 
     def now(self) -> Sequence[Now]:
@@ -429,34 +401,32 @@ class Source(Protocol):
         ...
 
     def several(self) -> str | None:
-        """Return a short description of the active parallel run; None if no parallel run is active."""
+        """Describe the active parallel run in a few words; None if no such run is active."""
         ...
 
     def state_files(self) -> Sequence[str]:
-        """Return the files that determine the project's state. If one of the files changes, ``state`` has changed."""
+        """Return the files that determine the project's state. If one of them changes, ``state`` has changed."""
         ...
 
     def state(self, read: Read) -> StatePart:
-        """Return the project's state. Each file is read with the function ``read``, which handles errors."""
+        """Return the project's state. ``read`` reads each file and handles errors."""
         ...
 
     def journals(self) -> Sequence[str]:
-        """Return the paths of the session history files, oldest first."""
+        """Return the session history files, oldest first."""
         ...
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return all sessions: the sessions that ``before`` contains, updated with the new history rows."""
+        """Return the sessions in ``before``, updated with the new history rows."""
         ...
 
     def recordings(self) -> Sequence[str]:
-        """Return the ``glob`` patterns of the files in which agent sessions are recorded."""
+        """Return the ``glob`` patterns of the session recordings."""
         ...
 
 
 class Read(Protocol):
-    """Function that reads one state file. If the file cannot be read, the function records a gap and returns
-    ``otherwise``.
-    """
+    """If the file cannot be read, record a gap and return ``otherwise``."""
 
     def __call__(self, file: str, read: Callable[[], T], otherwise: T) -> T: ...
 
@@ -466,7 +436,7 @@ UNREADABLE = (HarnessError, OSError, ValueError, TypeError, AttributeError, KeyE
 
 
 class ProjectReader:
-    """Reader of one project. After the first ``load``, each ``load`` reads only new records."""
+    """After the first ``load``, each ``load`` reads only new records."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -477,7 +447,7 @@ class ProjectReader:
         self._view = ProjectView(kind=source.kind, path=source.path, state=StatePart())
 
     def load(self) -> ProjectView:
-        """Return the current view of the project; if nothing has changed, return the same object as before."""
+        """If nothing has changed, return the same object as before."""
         home, before = self._source.home(), self._view
         now, several = tuple(self._source.now()), self._source.several()
         found = ProjectView(
@@ -495,13 +465,11 @@ class ProjectReader:
 
     @property
     def home(self) -> str | None:
-        """State folder of the project, which is outside the project; None if the folder does not exist yet."""
+        """None if the folder does not exist yet."""
         return self._source.home()
 
     def recordings(self) -> list[str]:
-        """Return the files in which agent sessions are recorded. Files that resolve to a path outside the project are
-        left out.
-        """
+        """Files that resolve to a path outside the project are left out."""
         import glob
 
         found = (path for pattern in self._source.recordings() for path in sorted(glob.glob(pattern)))
@@ -509,12 +477,12 @@ class ProjectReader:
         return [path for path in found if os.path.realpath(path).startswith(os.path.join(root, ""))]
 
     def chain(self) -> ChainReport | None:
-        """Return the result of checking the hash chain of the verdicts; None if there are no verdicts."""
+        """Verify the hash chain of the verdicts; None if there are no verdicts."""
         home = self._source.home()
         return check(os.path.join(home, FILE)) if home else None
 
     def _state(self, alive: tuple[bool, ...]) -> StatePart:
-        """Return the project's state. Read it again only if a file was replaced, or if a session started or ended."""
+        """Read again only if a file was replaced, or if a session started or ended."""
         stamps = [alive, *(files.stamp_of(path) for path in self._source.state_files())]
         if stamps == self._stamps:
             return self._view.state
@@ -531,7 +499,7 @@ class ProjectReader:
 
 
 class _Histories(Generic[T]):
-    """Combined records of several history files, oldest first. If one file was replaced, all files are read again."""
+    """Combined records of several history files, oldest first. If one was replaced, all are read again."""
 
     def __init__(self, fold: Callable[[Iterable[JsonObject], tuple[T, ...]], tuple[T, ...]]) -> None:
         self._fold = fold
@@ -582,14 +550,14 @@ def _is_same(one: ProjectView, other: ProjectView) -> bool:
 
 
 def clock_text(seconds: float) -> str:
-    """Return a number of seconds as a clock shows it, such as ``0:42`` or ``1:02:22``."""
+    """Such as ``0:42`` or ``1:02:22``."""
     spent = max(0, int(seconds))
     hours, minutes = spent // 3600, spent // 60 % 60
     return f"{hours}:{minutes:02}:{spent % 60:02}" if hours else f"{minutes}:{spent % 60:02}"
 
 
 def span(seconds: float) -> str:
-    """Return a duration in readable form: ``8 s``, ``12 min`` or ``3 h 05``."""
+    """Such as ``8 s``, ``12 min`` or ``3 h 05``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -605,27 +573,25 @@ def _short(count: int) -> str:
 
 
 def text(value: object) -> str | None:
-    """Return the value if it is a string, else None."""
     return value if isinstance(value, str) else None
 
 
 def models(value: object) -> str | None:
-    """Return one model name. If there is a list of names, return the names joined by commas."""
+    """Return one model name. A list of names is joined by commas."""
     return ", ".join(texts(value)) or text(value)
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return those elements of a list that are strings; an empty tuple if the value is not a list."""
+    """Return the strings of a list; an empty tuple if the value is not a list."""
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
 def whole(value: object) -> int | None:
-    """Return the value if it is a whole number, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def amount(value: object) -> float | None:
-    """Return the value as a float if it is a plausible amount of money or time, else None."""
+    """Return the value if it is a plausible amount of money or time, else None."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12
     return float(value) if known else None  # type: ignore[arg-type]  # a number by now
 

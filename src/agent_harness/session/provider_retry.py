@@ -31,9 +31,7 @@ from agent_harness.supervision.supervisor import Outcome
 class Journal(Protocol):
     """Receiver of what a session reports: lines for the user, and records for the protocol's log."""
 
-    def say(self, line: str) -> None:
-        """Print one line for the user."""
-        ...
+    def say(self, line: str) -> None: ...
 
     def event(self, event_type: str, **fields: object) -> None:
         """Write one log record; the protocol adds the session and the work item."""
@@ -56,11 +54,7 @@ _OWN_AFFAIR = re.compile(r"\bpermission denied\b", re.IGNORECASE)  # says "not a
 
 @dataclass(frozen=True, kw_only=True)
 class RetryRule:
-    """Rule for one kind of provider failure: the waits between retries, the reason given if the session ends, and
-    advice.
-
-    If ``waits`` is None, the waits grow and the number of retries is not limited.
-    """
+    """If ``waits`` is None, the waits grow and the number of retries is not limited."""
 
     waits: tuple[float, ...] | None
     ends: str  # the reason of the session's ending
@@ -83,8 +77,6 @@ TABLE: Mapping[str, RetryRule] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderFailure:
-    """Reason why the provider did not complete a turn."""
-
     kind: str
     message: str
     asked_seconds: float | None = None  # the wait that the provider asks for
@@ -96,12 +88,12 @@ class ProviderFailure:
 
     @property
     def sentence(self) -> str:
-        """Message with advice for the user, shown if the turn is not retried."""
+        """Message with advice, shown if the turn is not retried."""
         return f"{self.message.rstrip('.')}. {TABLE[self.kind].advice}"
 
 
 def provider_failure(outcome: Outcome) -> ProviderFailure | None:
-    """Return the provider failure that ended a turn; None if the turn ended for any other reason."""
+    """Return None if the turn ended for another reason."""
     if outcome.reason in ("rate_limited", "finished") and not outcome.ok and (said := _wants_money(outcome)):
         return ProviderFailure(kind="money", message=said)
     if outcome.reason == "rate_limited":
@@ -118,9 +110,7 @@ def provider_failure(outcome: Outcome) -> ProviderFailure | None:
 
 
 def _wants_money(outcome: Outcome) -> str | None:
-    """Return the line of the turn's output that says that the account has no money left; None if there is no such
-    line.
-    """
+    """Return the line of the turn's output that says that the account has no money left, or None."""
     now = clock.now()
     lines = [outcome.message, *reversed(outcome.text_tail.rstrip().split("\n")[-_LAST_LINES:])]
     found = (line.strip()[:_LONGEST_LINE] for line in lines if failures.wants_money(line[:_LONGEST_LINE], now))
@@ -171,20 +161,16 @@ def wait_before(failure: ProviderFailure, tries: int, left_seconds: float, *, sp
     return wait if wait is not None and wait <= left_seconds else None
 
 
-def _ignore_wait(_seconds: float) -> None:
-    return
-
-
 @dataclass
 class ProviderRetry:
-    """Retrier of a turn: it repeats the turn as long as the provider fails and a retry can help."""
+    """Repeat a turn as long as the provider fails and a retry can help."""
 
     journal: Journal
     stop: Stop
     began: float  # when the session's time limit began to run, of the monotonic clock
     timeout_seconds: float  # that limit
     spare: bool = False  # another agent can take over from one that is refused
-    on_wait: Callable[[float], None] = _ignore_wait  # hears before each wait how many seconds it is
+    on_wait: Callable[[float], None] = lambda _seconds: None  # hears before each wait how many seconds it is
     _tries: dict[str, int] = field(default_factory=dict)
 
     def run(
@@ -218,9 +204,7 @@ class ProviderRetry:
         return self.timeout_seconds - spent
 
     def _count(self, failure: ProviderFailure, outcome: Outcome) -> int:
-        """Return the number of consecutive failures of this kind. The count restarts if the provider completed part of
-        the turn.
-        """
+        """Count consecutive failures of this kind. The count restarts if the provider completed part of the turn."""
         was_served = outcome.usage.reported and TABLE[failure.kind].waits != (0.0,)
         self._tries[failure.kind] = 1 if was_served else self._tries.get(failure.kind, 0) + 1
         return self._tries[failure.kind]

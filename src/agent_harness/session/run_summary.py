@@ -19,7 +19,6 @@ from agent_harness.session import needs, status_summary
 from agent_harness.session.project_view import (
     CHECKED,
     PROVEN,
-    Item,
     Money,
     PastSession,
     ProjectReader,
@@ -34,7 +33,7 @@ NAMED = 5
 
 
 class RunSummary:
-    """Summary of one run. The object must be created before the run starts."""
+    """Create it before the run starts."""
 
     def __init__(self, reader: ProjectReader) -> None:
         self._reader = reader
@@ -51,11 +50,11 @@ class RunSummary:
         if not sessions and not claims:
             return []
         rejected = [each.item for each in claims if not each.accepted]
-        names = {each.id: _short(each) for each in after.items}
+        names = {each.id: each.short_name for each in after.items}
         told = [labelled("proven", _proven(before, after))]
         if after.checked:
             now = [each for each in after.items if each.state == CHECKED]
-            told += [labelled("checked", f"{_short(each)}: {each.reason}") for each in now[:NAMED]]
+            told += [labelled("checked", f"{each.short_name}: {each.reason}") for each in now[:NAMED]]
             told += [labelled("", f"and {len(now) - NAMED} more: harness status")] if len(now) > NAMED else []
         if claims:
             wrong = f", {len(rejected)} rejected: {_named(names.get(each, each) for each in rejected)}"
@@ -77,8 +76,8 @@ class RunSummary:
 
 def _proven(before: ProjectView, after: ProjectView) -> str:
     was, now = ({each.id for each in seen.items if each.state == PROVEN} for seen in (before, after))
-    new = [_short(each) for each in after.items if each.id in now - was]
-    lost = [_short(each) for each in after.items if each.id in was - now]
+    new = [each.short_name for each in after.items if each.id in now - was]
+    lost = [each.short_name for each in after.items if each.id in was - now]
     told = f"{len(new)} in this run: {_named(new)}" if new else "none in this run"
     told += f"; no longer proven: {_named(lost)}" if lost else ""
     return f"{told}; {after.proven} of {len(after.items)} in all"
@@ -94,10 +93,6 @@ def _cost(sessions: Sequence[PastSession], total: Money) -> str:
         return f"{status_summary.NOT_REPORTED} ({count}{took})"
     this, every = (str(each).removeprefix("cost ") for each in (now, whole))
     return f"{this} in {count}{took}; {every}{limit} in all"
-
-
-def _short(item: Item) -> str:
-    return item.name.replace("Feature ", "")
 
 
 def _named(names: Iterable[str]) -> str:

@@ -49,8 +49,6 @@ Your last turn was cut off before it ended, by no fault of yours. What you did i
 
 @dataclass(kw_only=True)
 class Turns:
-    """All turns of one session, with the sum of their results."""
-
     agent: Agent
     journal: Journal
     stop: Stop
@@ -83,9 +81,7 @@ class Turns:
         self._submodules: dict[str, tuple[str | None, str]] = {}  # before it too
 
     def next_round(self, *, asked: bool) -> None:
-        """Count the next turn. If ``asked``, the agent must demonstrate its claim in this turn; otherwise the turn is a
-        fix round.
-        """
+        """Count the next turn. ``asked``: the agent must demonstrate its claim in it. Otherwise it is a fix round."""
         if asked:
             self.so_far = replace(self.so_far, asked=True)
         else:
@@ -160,27 +156,23 @@ class Turns:
                 self._say("git_put_back", f"The agent changed git's own files: {told}")
 
     def only_here(self) -> str:
-        """Return a note for an agent whose work was rejected, about its work in other work trees and repositories; else
-        empty.
-        """
+        """Return a note for the agent of rejected work about its work in other work trees and repositories, or ""."""
         return turn_end.only_here(self._elsewhere, turn_end.elsewhere(self._git)) if self._git else ""
 
     def empty_there(self, findings: object) -> str:
-        """Return a note that submodules are empty in a checkout, if a check failed only in that checkout; else an empty
-        string.
-        """
+        """Return a note that submodules are empty in a checkout, if a check failed only in that checkout, or ""."""
         codes = [each.get("code") for each in findings] if isinstance(findings, list) else []
         if not self._submodules or PASSES_ONLY_IN_PLACE not in codes:
             return ""
         return f"the submodule {', '.join([*self._submodules][:3])} is empty in a checkout"
 
     def say_what_stays(self) -> None:
-        """Tell the user which parts of this session's work remain in submodules after a rollback."""
+        """Tell the user what remains in submodules after a rollback."""
         inside = turn_end.changed_inside(self._submodules, turn_end.submodules(self._git)) if self._git else []
         self._say("stays_inside", turn_end.stays_inside(inside))
 
     def say_left_out(self) -> None:
-        """Tell the user which parts of this session's accepted work are not in the commit."""
+        """Tell the user which parts of accepted work are not in the commit."""
         if self._git is None:
             return
         places = turn_end.new_elsewhere(self._elsewhere, turn_end.elsewhere(self._git))
@@ -193,7 +185,7 @@ class Turns:
             self.journal.event(event_type, message=told)
 
     def _began_turn(self, request: TurnRequest, process: Mapping[str, object], said: Sequence[PersonMessage]) -> None:
-        """Record that the agent's process has started, and which messages of the user its prompt contains."""
+        """Record that the process has started, and which messages of the user its prompt contains."""
         request.on_started(process)
         for each in said:
             self._messages.delivered(each)
@@ -235,9 +227,7 @@ class Turns:
             request.on_event(event)
 
     def _stop_requested(self) -> str | None:
-        """Return why the agent must stop, or None. A request by the user is reported once here; a signal is reported
-        elsewhere.
-        """
+        """Return why the agent must stop. A user's request is reported once here; a signal is reported elsewhere."""
         self.now.tick()
         asked = (self.stop_requested or self.stop.requested)()
         if asked and not (self._told_to_stop or self.stop.signalled):

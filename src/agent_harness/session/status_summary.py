@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from agent_harness.session import needs, run_snapshot
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,9 +41,7 @@ AT_WORK = "harness log --follow"
 
 
 def claims(ledger: str) -> JsonObject:
-    """Return the numbers of verified and rejected claims in a verdict file. The user's own decisions are not
-    counted.
-    """
+    """Return the numbers of verified and rejected claims, without the user's own decisions."""
     judged = rejected = 0
     for line in _rows(ledger):
         if b'"verdict":"' in line and b'"claim":[]' not in line and b'"by":"person"' not in line:
@@ -51,9 +51,7 @@ def claims(ledger: str) -> JsonObject:
 
 
 def checked(ledger: str) -> dict[str, str]:
-    """Return the items whose last accepted claim is checked but not proven, each with the reason why it is not
-    proven.
-    """
+    """Return the items whose last accepted claim is checked but not proven, each with the reason."""
     from agent_harness.kernel.json import jsontext
 
     found: dict[str, str] = {}
@@ -92,12 +90,11 @@ def kept(outcomes: Iterable[str]) -> dict[str, int]:
 
 
 def kept_text(found: Mapping[str, int]) -> str:
-    """Return, as text, the numbers of sessions whose work is kept outside the branch."""
     return ", ".join(f"{count} {why}" for why, count in found.items())
 
 
 def kept_rows(sessions: str) -> Iterator[JsonObject]:
-    """Yield those rows of a session history whose work is kept in a rescue ref. No other line is parsed."""
+    """Yield the rows of a session history whose work is kept in a rescue ref. No other line is parsed."""
     from agent_harness.kernel.json import jsontext
 
     for line in _rows(sessions):
@@ -119,50 +116,60 @@ def _rows(path: str) -> Sequence[bytes]:
 
 
 def lines(
+    found: Mapping[str, Any],
     *,
     name: str,
     proven: int,
+    checked: int,
     total: int,
     doing: Sequence[str],
-    asks: Sequence[str],
     cost: str | None,
-    counted: Mapping[str, int],
     kept_line: str | None,
-    following: str,
-    untold: Sequence[Mapping[str, str]] = (),
-    untaken: Mapping[str, Any] | None = None,
-    checked: int = 0,
+    most: int | None = None,
 ) -> list[str]:
-    """Return the first lines of ``status``.
+    """Return the first lines of ``status``. ``found`` is its answer, and ``doing`` the current activity.
 
-    ``doing`` is the current activity and ``asks`` are the items that need the user. ``untold`` are notifications that
-    were not delivered. ``untaken`` describes sessions that were not exported.
+    Of the actions that the user has to take, the first ``most`` are listed.
     """
     first = f"{name}: {counted_words(proven, total, checked)}." if total else f"{name}: no tasks or features yet."
+    asks = [str(needs.Need(**each)) for each in found["needs"]]
     rows = [
         " ".join([first, *doing]),
-        *(labelled("needs you", each) for each in asks or ["nothing"]),
+        *(labelled("needs you", each) for each in first_of(asks or ["nothing"], most)),
         *([labelled("cost", cost)] if cost else []),
     ]
+    counted = found["claims"]
     if judged := counted["judged"]:
         rejected = f", {counted['rejected'] or 'none'} rejected"
         rows.append(labelled("claims", f"{judged}{rejected}"))
     if kept_line:
         rows.append(labelled("kept", kept_line))
-    if untold:
+    if untold := found.get("undelivered"):
         rows.append(labelled("not sent", not_delivered(untold)))
-    if untaken:
+    if untaken := found.get("unexported"):
         rows.append(labelled("not exported", not_exported(untaken)))
-    return [*rows, labelled("next", following)]
+    return [*rows, labelled("next", str(found["next"]))]
+
+
+def doing(found: Mapping[str, Any], *, stops: bool, is_done: bool, unnamed: str) -> str:
+    """Return the activity of a project in a few words. ``stops`` means that a question stops every session."""
+    alive = next((each for each in found["now"] if each["alive"]), None)
+    words = (
+        "needs you" if stops else "",
+        "paused" if found["paused"] else "",
+        run_snapshot.at_work(found["parallel"]),
+        f"{alive.get('item') or unnamed} {alive.get('phase') or ''}".strip() if alive else "",
+        "done" if is_done else "",
+        "needs you" if found["needs"] else "",
+    )
+    return next(filter(None, words), "idle")
 
 
 def counted_words(proven: int, total: int, checked: int) -> str:
-    """Return the numbers of proven and checked items as text."""
     return f"{proven} of {total} proven{f', {checked} checked' if checked else ''}"
 
 
 def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return the number of notifications that were not delivered, and the error that the last of them caused."""
     from agent_harness.kernel import clock
 
     last, count = rows[-1], f"{len(rows)} message{'s' if len(rows) > 1 else ''}"
@@ -172,7 +179,7 @@ def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def not_exported(found: Mapping[str, Any]) -> str:
-    """Return the number of sessions that no telemetry collector received, and the command that exports them."""
+    """Return how many sessions no telemetry collector received, and the command that exports them."""
     from agent_harness.kernel import clock
 
     count = found["sessions"]
@@ -183,9 +190,7 @@ def not_exported(found: Mapping[str, Any]) -> str:
 
 
 def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None, checked: int = 0) -> str:
-    """Return the status in at most ``MOST_CHARACTERS`` characters. A long project name is shortened, but numbers are
-    not.
-    """
+    """Return at most ``MOST_CHARACTERS`` characters. A long project name is shortened, but numbers are not."""
     rest = f" {proven}/{total}{f' ({checked} checked)' if checked else ''} {doing}" + (f" {cost}" if cost else "")
     room = max(MOST_CHARACTERS - len(rest), 1)
     short = name if len(name) <= room else f"{name[: room - 1]}~"
@@ -195,24 +200,19 @@ def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None, 
 ALL = "harness status --all"
 
 
-def first_of(lines: Sequence[str], most: int, *, everything: bool = False) -> list[str]:
-    """Return the first ``most`` lines and the command that shows all lines. If there are few lines, return all of
-    them.
-    """
-    if everything or len(lines) <= most + 1:
+def first_of(lines: Sequence[str], most: int | None, *, everything: bool = False) -> list[str]:
+    """Return the first ``most`` lines and the command that shows all. A short list is returned whole."""
+    if everything or most is None or len(lines) <= most + 1:
         return [*lines]
     return [*lines[:most], f"... and {len(lines) - most} more: {ALL}"]
 
 
 def names(found: Sequence[str], most: int, *, everything: bool = False) -> str:
-    """Return the ids in one line. For a long list, return only the first ``most`` ids and the number of the other
-    ids.
-    """
+    """Return the ids in one line. Of a long list, only the first ``most`` ids and the number of the others."""
     if everything or len(found) <= most + 1:
         return ", ".join(found)
     return f"{', '.join(found[:most])} and {len(found) - most} more"
 
 
 def labelled(label: str, text: str) -> str:
-    """Return an output line with a label of fixed width."""
     return f"{label:<10} {text}"

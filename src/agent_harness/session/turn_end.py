@@ -67,7 +67,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Problem that the user must fix before work can continue, and the command that fixes it."""
+    """Problem that the user must fix before work can continue."""
 
     reason: str
     command: str
@@ -103,18 +103,14 @@ def refuse_replaced(before: Git, base: str | None) -> None:
 
 
 def stands_on(base: str | None, commit: str | None, descends: Callable[[str, str], bool]) -> str | None:
-    """Return the commit on top of which the work is placed: ``commit`` if it descends from ``base``, otherwise
-    ``base``.
-    """
+    """Return ``commit`` if it descends from ``base``, otherwise ``base``."""
     if base is None or (commit is not None and descends(base, commit)):
         return commit
     return base
 
 
 class Way(NamedTuple):
-    """Plan that returns HEAD to the original branch: the branch, its new commit, and commits that would become
-    unreachable.
-    """
+    """Plan that returns HEAD to the original branch, with the commits that would become unreachable."""
 
     branch: str
     at: str
@@ -145,7 +141,7 @@ MOST_COMMITS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class OnBeginning:
-    """Changes of a turn that rewrote the history. They are placed on top of the commit at which the turn began."""
+    """Changes of a turn that rewrote the history, placed on top of the commit at which the turn began."""
 
     tree: str
     changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]  # from the files as the turn left them to this tree
@@ -153,7 +149,6 @@ class OnBeginning:
 
     @property
     def brought_back(self) -> str:
-        """Short text that lists the restored files; empty if there are none."""
         return _few([path for path, (_, after) in self.changes.items() if after != ABSENT])
 
 
@@ -201,8 +196,6 @@ def _newest_kept(git: Git, base: str, tip: str) -> str | None:
 
 
 class _CommitOfLine(NamedTuple):
-    """Commit in a line of history, with its tree, author, times and message."""
-
     sha: str
     tree: str
     author: str
@@ -212,7 +205,7 @@ class _CommitOfLine(NamedTuple):
 
 
 def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfLine]:
-    """Return the commits that are in the history of ``tip`` but not of ``since``, oldest first."""
+    """Return the commits in the history of ``tip`` but not of ``since``, oldest first."""
     form = "--format=%H%x00%T%x00%an <%ae>%x00%at%x00%ct%x00%B%x00"
     named = [tip, *([f"^{since}"] if since else [])]
     asked = ("rev-list", "--no-commit-header", "--reverse", f"--max-count={MOST_COMMITS}", *words, form, *named)
@@ -222,7 +215,7 @@ def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfL
 
 
 def _hidden(git: Git, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[bytes]:
-    """Return the paths of files that must be restored but are blocked by something that no commit would contain."""
+    """Return files that must be restored but are blocked by something that no commit would contain."""
     back = {path: after for path, (before, after) in changes.items() if before == ABSENT}
     there = [path for path in back if os.path.lexists(git.file(path))]
     return [path for path in there if not _is_file_as(git, path, back[path])]
@@ -237,7 +230,7 @@ def _is_file_as(git: Git, path: bytes, wanted: TreeEntry) -> bool:
 def apart(
     git: Git, base: str, *, start: str | None = None, leave: Callable[[bytes], bool] = lambda path: False
 ) -> Block | None:
-    """Return why the turn's work cannot be placed on the commit at which the turn began; None if this is possible."""
+    """Return why the turn's work cannot be placed on the commit at which the turn began, or None."""
     tip = git.head()
     if tip is not None and git.ancestor(base, tip):
         return None
@@ -251,7 +244,7 @@ def apart(
 
 @dataclass(frozen=True, kw_only=True)
 class Returned:
-    """Result of ``come_home``: a text for the user and the agent, and the refs that keep the removed commits."""
+    """Result of ``come_home``. The refs keep the removed commits."""
 
     told: str
     refs: tuple[str, ...]  # that keep what no branch of the beginning has any more
@@ -324,7 +317,7 @@ OPERATION = "operation_unfinished"
 
 
 def unfinished(git: Git) -> Block | None:
-    """Return the unfinished git operation or the unresolved conflicts in the repository; None if there are none."""
+    """Return the unfinished git operation or unresolved conflicts, or None."""
     if not git.is_repository:
         return None
     if waiting := operation_under_way(git.repository):
@@ -339,7 +332,7 @@ def unfinished(git: Git) -> Block | None:
 
 
 def left_unfinished(git: Git) -> str | None:
-    """Return a sentence about the git operation or conflict that the turn left unfinished; None if there is none."""
+    """Return a sentence about the operation or conflict that the turn left unfinished, or None."""
     waiting = git.operation_under_way() if git.is_repository else None
     if waiting:
         return f"The agent left {waiting} unfinished."
@@ -348,7 +341,6 @@ def left_unfinished(git: Git) -> str | None:
 
 
 def _unmerged(git: Git) -> list[bytes]:
-    """Return the files that have a conflict in the index."""
     rows = git.run("ls-files", "--unmerged", "--full-name", "-z", "--", ":/").split(b"\0")
     return [*dict.fromkeys(row.partition(b"\t")[2] for row in rows if row)]
 
@@ -359,10 +351,7 @@ def _few(paths: Sequence[bytes]) -> str:
 
 
 def set_operation_aside(git: Git, folder: str) -> None:
-    """Move the state files of an unfinished git operation into ``folder``, so that no operation is pending.
-
-    The files of the work tree stay.
-    """
+    """Move the state files of an unfinished git operation into ``folder``. The files of the work tree stay."""
     aside = Aside(git, folder)
     for name in OPERATION_FILES:
         path = git.git_dir() / name
@@ -373,7 +362,7 @@ def set_operation_aside(git: Git, folder: str) -> None:
 
 
 def block(git: Git) -> Block | None:
-    """Return the git problem that would end a run before its first turn; None if there is none."""
+    """Return the git problem that would end a run before its first turn, or None."""
     if not git.is_repository:
         return None
     return _damaged(git) or unfinished(git) or _misled(git) or _refused(git)
@@ -385,7 +374,7 @@ def _damaged(git: Git) -> Block | None:
 
 
 def _misled(git: Git) -> Block | None:
-    """Return the problem if a git setting declares the repository bare or names another work tree; else None."""
+    """Return the problem if a git setting declares the repository bare or names another work tree."""
     found = git.settings()
     config = shlex.quote(os.fspath(git.shared_dir() / "config"))
     if found.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
@@ -401,7 +390,7 @@ def _misled(git: Git) -> Block | None:
 
 
 def _refused(git: Git) -> Block | None:
-    """Return the problem if git refuses the repository because it does not know an extension setting; else None."""
+    """Return the problem if git refuses the repository because it does not know an extension setting."""
     config = git.shared_dir() / "config"
     if "extensions" not in text_of(config).lower() or git.is_open_to_all():
         return None
@@ -440,7 +429,6 @@ class Elsewhere(NamedTuple):
 
     @property
     def told(self) -> str:
-        """Text with the path and the kind of the other work tree or repository."""
         if self.branch is None:
             return f"{self.path}, a separate repository (without its .git it belongs to this one)"
         return f"{self.path}, another work tree ({f'branch {self.branch}' if self.branch else 'no branch'})"
@@ -495,9 +483,7 @@ def _work_trees(git: Git, top: str) -> Iterable[Elsewhere]:
 
 
 def _commit_at(entry: str) -> str:
-    """Return the commit that a repository has checked out, read from its files. If it is not found, return the content
-    of HEAD.
-    """
+    """Return the checked-out commit, read from the repository's files. If it is not found, the content of HEAD."""
     folder = entry
     if os.path.isfile(entry):
         folder = os.path.join(os.path.dirname(entry), text_of(entry).removeprefix("gitdir:").strip())
@@ -506,26 +492,18 @@ def _commit_at(entry: str) -> str:
 
 
 def new_elsewhere(before: Iterable[Elsewhere], now: Iterable[Elsewhere]) -> tuple[Elsewhere, ...]:
-    """Return the other work trees and repositories that are new or changed since ``before``."""
     known = {*before}
     return tuple(each for each in now if each not in known)
 
 
 def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
-    """Return a note for an agent whose work was rejected, about work in other work trees or repositories since
-    ``before``.
-
-    Return an empty text if there is no such work.
-    """
+    """Return a note for the agent of rejected work about new work in other work trees or repositories, or ""."""
     new = new_elsewhere(before, now)
     return f"there is work in {'; '.join(each.told for each in new[:3])}: only this folder counts" if new else ""
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
-    """Return a note about other repositories and submodule changes that accepted work does not include.
-
-    Return an empty text if there are none.
-    """
+    """Return a note about repositories and submodule changes that accepted work does not include, or ""."""
     told = [each.told for each in places[:3]]
     told += [f"changes inside the submodule {path}, which are not committed there" for path in inside[:3]]
     return f"not in the commit: {'; '.join(told)}" if told else ""
@@ -535,10 +513,7 @@ def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
 
 
 def submodules(git: Git) -> dict[str, tuple[str | None, str]]:
-    """Return, by path, each submodule's checked-out commit and the tree of its current files.
-
-    Each submodule is read with the harness's git settings, like any repository.
-    """
+    """Return commit and tree of each submodule, by path. It is read with the harness's git settings."""
     if not git.is_repository or not os.path.lexists(git.top() / ".gitmodules"):
         return {}
     found: dict[str, tuple[str | None, str]] = {}
@@ -556,19 +531,19 @@ def submodules(git: Git) -> dict[str, tuple[str | None, str]]:
 def changed_inside(
     before: Mapping[str, tuple[str | None, str]], now: Mapping[str, tuple[str | None, str]]
 ) -> list[str]:
-    """Return the submodules whose commit or files have changed since ``before``."""
+    """Return the submodules whose commit or files have changed."""
     return [path for path, found in now.items() if before.get(path) != found]
 
 
 def stays_inside(paths: Sequence[str]) -> str:
-    """Return a note that a rollback changes nothing inside these submodules; empty if there are no submodules."""
+    """Return a note that a rollback changes nothing inside these submodules, or ""."""
     if not paths:
         return ""
     return f"what the turn did inside the submodule {', '.join(paths[:3])} stays: git -C {shlex.quote(paths[0])} status"
 
 
 def left_inside(git: Git, paths: Iterable[str]) -> list[str]:
-    """Return the submodules with uncommitted changes. No commit of this repository can contain these changes."""
+    """Return the submodules with uncommitted changes, which no commit of this repository can contain."""
     return [path for path in paths if Git(git.top() / path).dirty()]
 
 
@@ -579,12 +554,12 @@ _OWN_AFFAIRS = re.compile(r"(branch|gc|maintenance|lfs|submodule|remote\..*\.fet
 
 
 def changed_settings(before: Settings, now: Settings, shared_dir: str) -> list[str]:
-    """Return one line for each changed git setting: its name, its old value, and the command that restores it."""
+    """Return one line for each changed git setting, with the command that restores it."""
     return [_told_setting(key, before.get(key, []), now.get(key, []), shared_dir) for key in changed_keys(before, now)]
 
 
 def changed_keys(before: Settings, now: Settings) -> list[tuple[str, str]]:
-    """Return the scope and key of each changed git setting. Settings that everyday git commands write are left out."""
+    """Return the scope and key of each changed setting. Settings that everyday git commands write are left out."""
     differs = (key for key in sorted({*before, *now}) if before.get(key, []) != now.get(key, []))
     return [key for key in differs if not _OWN_AFFAIRS.match(key[1])]
 
@@ -635,7 +610,7 @@ def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None
 
 
 def settings_of(git: Git) -> Settings | None:
-    """Return the current git settings, for a comparison after a turn; None outside git, or if git fails."""
+    """Return None outside git, or if git fails."""
     try:
         return git.settings_now() if git.is_repository else None
     except HarnessError:

@@ -32,8 +32,6 @@ class _MadeAnew:
 
 
 class ValueMember:
-    """Name, type and default of one member of a value class."""
-
     __slots__ = ("default", "name", "type")
 
     def __init__(self, name: str, type_: str, default: Any) -> None:
@@ -43,26 +41,23 @@ class ValueMember:
 
 
 def field(*, default_factory: Callable[[], Any]) -> Any:
-    """Return a default that is created separately for each instance of a value class."""
+    """Return a default that is created separately for each instance."""
     return _MadeAnew(default_factory)
 
 
 def dataclass(*, frozen: bool, kw_only: bool, slots: bool = False) -> Callable[[type], type]:
-    """Return a decorator that turns a class into an immutable value class. Raise ``ValueError`` for unsupported
-    options.
-    """
+    """Raise ``ValueError`` for unsupported options."""
     if not (frozen and kw_only):
         raise ValueError("values are frozen, and made by keyword")
     return _with_slots if slots else _completed
 
 
 def fields(value: Any) -> tuple[ValueMember, ...]:
-    """Return the members of a value or value class, in order of definition."""
+    """Return the members in order of definition."""
     return value.__members__
 
 
 def replace(value: Any, /, **changes: Any) -> Any:
-    """Return a copy of a value with some members changed."""
     known = {each.name: getattr(value, each.name) for each in value.__members__}
     return type(value)(**(known | changes))
 
@@ -77,9 +72,7 @@ def _with_slots(cls: type) -> type:
 
 
 def _completed(cls: type, made: Any = None) -> Any:
-    """Add the value methods to the class ``made``, by default ``cls`` itself, and return the class. The members are
-    those of ``cls``.
-    """
+    """Add the value methods to ``made``, by default ``cls`` itself. The members are those of ``cls``."""
     made = made or cls
     members = tuple(ValueMember(name, of, vars(cls).get(name, _REQUIRED)) for name, of in cls.__annotations__.items())
     names = [each.name for each in members]
@@ -110,7 +103,7 @@ def _completed(cls: type, made: Any = None) -> Any:
 
 
 def _init(made: type, members: tuple[ValueMember, ...]) -> Any:
-    """Return the ``__init__`` function of a value class. No source text is compiled, because compiling takes longer."""
+    """No source text is compiled, because compiling takes longer."""
     defaults = {each.name: each.default for each in members if each.default is not _REQUIRED}
     factories = {name: each.factory for name, each in defaults.items() if isinstance(each, _MadeAnew)}
     setters = [(each.name, vars(made)[each.name].__set__) for each in members] if "__slots__" in vars(made) else ()
@@ -147,7 +140,7 @@ def _again(cls: type, members: dict[str, Any]) -> Any:
 
 
 class _Twin:
-    """Descriptor that provides ``__dataclass_fields__`` for the ``dataclasses`` functions, created on demand."""
+    """Provide ``__dataclass_fields__`` for the ``dataclasses`` functions, created on demand."""
 
     def __get__(self, _instance: object, owner: type) -> Any:
         import dataclasses

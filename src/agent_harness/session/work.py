@@ -33,7 +33,7 @@ Kind = Literal["feature", "cleanup", "plan", "review", "task", "slice"]
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Rules for one kind of work. The settings of a protocol may replace ``fix_rounds``."""
+    """The settings of a protocol may replace ``fix_rounds``."""
 
     kind: Kind
     fix_rounds: int  # further turns in which the agent may repair rejected work
@@ -56,23 +56,17 @@ POLICIES: Mapping[str, Policy] = {
 
 
 class Judgement(Protocol):
-    """Verdict of a protocol on one claim."""
-
     @property
-    def accepted(self) -> bool:
-        """True if the work is accepted."""
-        ...
+    def accepted(self) -> bool: ...
 
     @property
     def final(self) -> bool:
-        """True if the rejection is final. Otherwise the agent can fix the work in a fix round."""
+        """False if the agent can still fix the rejected work in a fix round."""
         ...
 
     @property
     def asks(self) -> bool:
-        """True if the claim lacks only a required demonstration. The agent is then asked for it once, in addition to
-        the fix rounds.
-        """
+        """True if only a demonstration is missing. The agent is asked for it once, in addition to the fix rounds."""
         ...
 
 
@@ -101,8 +95,6 @@ class Ending:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnSoFar:
-    """Sum of the results of the session's earlier turns."""
-
     fix_rounds: int = 0  # in which the agent was to repair rejected work
     asked: bool = False  # whether it was asked to show what its claim needs
     conversation: str | None = None  # reported by the latest turn, for agents that resume
@@ -116,85 +108,68 @@ class TurnSoFar:
 
     @property
     def model(self) -> str | list[str] | None:
-        """Model that the session used; a list if the session used several models."""
+        """A list if the session used several models."""
         return list(self.models) if len(self.models) > 1 else next(iter(self.models), None)
 
     @property
     def round(self) -> int:
-        """Number of the current turn: 0 for the first turn of the session."""
+        """0 for the first turn of the session."""
         return self.fix_rounds + self.asked
-
-
-def _ignore_outcome(_outcome: Outcome) -> None:
-    return
-
-
-def _ignore_process(_process: Mapping[str, object]) -> None:
-    return
 
 
 @dataclass(frozen=True, kw_only=True)
 class TurnRequest:
-    """Request of a protocol for one turn: the brief for the agent, and callbacks."""
+    """Request of a protocol for one turn."""
 
     brief: Brief
-    on_started: Callable[[Mapping[str, object]], None] = _ignore_process  # gets the process record before any event
+    on_started: Callable[[Mapping[str, object]], None] = lambda _process: (
+        None
+    )  # gets the process record, before any event
     on_event: Callable[[Event], None] | None = None
-    on_ended: Callable[[Outcome], None] = _ignore_outcome
+    on_ended: Callable[[Outcome], None] = lambda _outcome: None
     facts: Callable[[], ProjectFacts] = lambda: NO_FACTS  # the changed files, for the stall monitor
     test_file: str | None = None  # whose run counts as evidence
 
 
 class Work(Protocol[Ended_co, JudgementT]):
-    """One piece of work that a protocol gives an agent: a feature, a cleanup, a plan, an attempt at a task, or a
-    slice.
-    """
+    """One piece of work for an agent: a feature, cleanup, plan, review, task or slice."""
 
     @property
     def name(self) -> str:
-        """Name of the work in messages, such as "Feature #3" or "task-001"."""
+        """Name in messages, such as "Feature #3" or "task-001"."""
         ...
 
     @property
     def policy(self) -> Policy:
-        """Rules for this kind of work. The number of fix rounds comes from the settings."""
+        """The number of fix rounds comes from the settings."""
         ...
 
     def brief(self, ruling: JudgementT | None) -> str:
-        """Return the prompt for a turn: the first turn if ``ruling`` is None, else a fix round after this verdict."""
+        """Return the prompt: of the first turn if ``ruling`` is None, else of the fix round after it."""
         ...
 
-    def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for the turn in which the agent gets this prompt."""
-        ...
+    def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest: ...
 
     def claimed(self) -> bool:
-        """Return True if the agent claimed that the work is done, although the agent's turn was cut off or failed."""
+        """Return True if the agent claimed that the work is done, although its turn was cut off or failed."""
         ...
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> JudgementT | None:
-        """Verify the work after a turn and return the verdict; None if the agent did not claim that the work is
-        done.
-        """
+        """Verify the work after a turn; None if the agent did not claim that the work is done."""
         ...
 
     def closed(self) -> Ended_co | None:
-        """Return the session's result if, during the turn, its item was closed or its checkpoint vanished; else
-        None.
-        """
+        """Return the session's result if its item was closed or its checkpoint vanished during the turn."""
         ...
 
     def accepted(self, ruling: JudgementT) -> Ended_co:
-        """Complete the session of accepted work and return the session's result."""
+        """Complete the session, and return its result."""
         ...
 
     def rejected(self, ruling: JudgementT, ending: Ending | None) -> Ended_co:
-        """Complete the session of rejected work for which no fix round is left, and return the session's result."""
+        """Complete the session of rejected work for which no fix round is left."""
         ...
 
     def unfinished(self, ending: Ending) -> Ended_co:
-        """Complete the session of work that was neither accepted nor rejected, and return the session's result.
-
-        The policy decides whether the work is handed off, rolled back or left in place.
-        """
+        """Complete the session. The policy decides whether the work is handed off, rolled back or left in place."""
         ...

@@ -7,10 +7,7 @@ import os
 
 
 def begin_telling(kind: str, folder: str) -> str | None:
-    """Start a run's notification watcher, and its OpenTelemetry sender if the environment configures a collector.
-
-    Return a warning if the package extra for the collector is missing, otherwise ``None``. No exception is raised.
-    """
+    """Start a run's background watchers. Return a warning if the extra for the collector is missing. Never raise."""
     from agent_harness.views import notify
 
     notify.start(kind, folder)

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
-from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.project_view import DONE, Money, PastSession, ProjectView
 from agent_harness.session.status_summary import NOT_REPORTED
-from agent_harness.views.why import usd, wasted
+from agent_harness.views.why import histories, usd, wasted
 
 __all__ = ["WAYS", "csv_lines", "lines", "read"]
 
@@ -71,13 +70,8 @@ def _proven_outside(view: ProjectView) -> int:
 
 def wasted_sessions(view: ProjectView) -> list[PastSession]:
     """Return the sessions that claimed an item but had no claim accepted."""
-    mine: dict[str | None, list[PastSession]] = {}
-    for session in view.sessions:
-        mine.setdefault(session.item, []).append(session)
-    claims: dict[str | None, list[ClaimVerdict]] = {}
-    for claim in view.claims:
-        claims.setdefault(claim.item, []).append(claim)
-    return [lost for item, sessions in mine.items() for lost in wasted(sessions, claims.get(item, []))]
+    found = histories(view, *(each.item for each in view.sessions))
+    return [lost for claims, sessions in found.values() for lost in wasted(sessions, claims)]
 
 
 def _day(session: PastSession) -> str:
@@ -137,7 +131,7 @@ COLUMNS_MORE = ("input_tokens", "output_tokens", "seconds")
 
 
 def csv_lines(found: JsonObject) -> str:
-    """Return the cost rows as CSV for a spreadsheet; an unknown value is an empty field."""
+    """An unknown value is an empty field."""
     import csv
     import io
 
@@ -160,7 +154,6 @@ def _assumed(models: str | None) -> Iterator[str]:
 
 
 def lines(found: JsonObject) -> list[str]:
-    """Return the costs as output lines for a terminal."""
     if not found["sessions"]:
         return ["Nothing spent: no session has ended yet.", "next: harness run"]
     unknown = found["sessions_of_unknown_cost"]

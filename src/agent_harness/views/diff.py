@@ -28,8 +28,6 @@ ACCEPTED, WIP = "accepted", "work in progress"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkDiff:
-    """Base and tip commits of a piece of work, and its outcome."""
-
     name: str  # for people
     state: str  # ACCEPTED, WIP, or a text of ``status_summary.why_kept``
     base: str
@@ -37,13 +35,11 @@ class WorkDiff:
     folder: str  # of the work tree
 
     def as_json(self, paths: Sequence[tuple[str, str]]) -> JsonObject:
-        """Return the diff's name, state, commits and changed files for JSON output."""
         named = {"what": self.name, "state": self.state, "base": self.base, "tip": self.tip}
         return {**named, "files": [{"status": status, "path": path} for status, path in paths]}
 
     @property
     def line(self) -> str:
-        """Name, state and commits of the work on one output line."""
         kept = f", kept in {self.tip}" if self.state not in (ACCEPTED, WIP) else ""
         return f"{self.name}: {self.state}{kept} ({self.base[:7]}..{self.tip[:7] if not kept else self.tip})"
 
@@ -74,14 +70,13 @@ def chosen(view: ProjectView, named: str | None) -> WorkDiff:
 
 
 def _of_item(view: ProjectView, item: Item) -> WorkDiff:
-    """Return the complete diff of a proven item, otherwise the diff of the item's last session with changes."""
-    claims = [each for each in view.claims if each.item == item.id and each.accepted]
-    line = claims[-1] if claims else None
+    """Return the complete diff of a proven item, otherwise of its last session with changes."""
+    claims, mine = why.histories(view, item.id)[item.id]
+    line = next((each for each in reversed(claims) if each.accepted), None)
     folder = item.folder or view.path
     if line is not None and line.commit and (whole := line.red_base or line.base) and whole != line.commit:
         base, tip = _landed(line, folder) or (whole, line.commit)
         return WorkDiff(name=item.name, state=ACCEPTED, base=base, tip=tip, folder=folder)
-    mine = [each for each in view.sessions if each.item == item.id]
     left = [
         each
         for each in mine
@@ -113,10 +108,8 @@ def _of_session(view: ProjectView, session: PastSession) -> WorkDiff:
     folder = (item.folder if item else None) or view.path
     on = f" on {item.name}" if item else ""
     name = f"Session {session.number}{on}" if session.number is not None else f"A session{on}"
-    mine = [each for each in view.sessions if each.item == session.item]
-    of_item = (each for each in view.claims if each.item == session.item)
-    claims = [each for each, its in why.with_sessions(of_item, mine) if its is session]
-    believed = [each for each in claims if each.accepted]
+    claims, mine = why.histories(view, session.item)[session.item]
+    believed = [each for each, its in why.with_sessions(claims, mine) if its is session and each.accepted]
     if believed and (landed := _landed(believed[-1], folder)):
         return WorkDiff(name=name, state=ACCEPTED, base=landed[0], tip=landed[1], folder=folder)
     if session.rescue_ref and session.base and view.kind != "longtask":  # there: the state before it
@@ -160,7 +153,7 @@ def show(found: WorkDiff, *, form: Sequence[str], tests: Sequence[str] = ()) -> 
 
 
 def _pager() -> str:
-    """Return the user's pager, never one from the repository's git configuration, which an agent may have changed."""
+    """Return the user's pager, never one from the repository's git configuration: an agent may have changed it."""
     import subprocess
 
     if named := os.environ.get("GIT_PAGER"):

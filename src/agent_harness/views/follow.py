@@ -31,7 +31,7 @@ MOST_BYTES = 1 << 20
 
 
 class FollowedLines:
-    """Reader of new rows in several logs, as ``{"at", "log", "text"}``, optionally limited to one item."""
+    """Reader of new rows in several logs, as ``{"at", "log", "text"}``, optionally about one item."""
 
     def __init__(self, logs: Sequence[FollowedLog], items: Sequence[Item] = (), item: Item | None = None) -> None:
         self._logs = logs
@@ -40,13 +40,10 @@ class FollowedLines:
         self._about: dict[str, bool] = {}
         self._open: dict[str, _Growing] = {}
 
-    def last(self, count: int = FIRST) -> list[JsonObject]:
-        """Return the last ``count`` log rows, oldest first; ``news`` returns later rows."""
-        found: list[JsonObject] = []
-        for log in self._logs:
-            rows = [row for path in log.paths() for row in self._rows(log, self._tail(path))]
-            found += rows
-        return sorted(found, key=lambda row: str(clock.parse(row["at"]) or ""))[-count:]
+    def last(self) -> list[JsonObject]:
+        """Return the last ``FIRST`` rows, oldest first; ``news`` returns later rows."""
+        found = [row for log in self._logs for path in log.paths() for row in self._rows(log, self._tail(path))]
+        return sorted(found, key=lambda row: str(clock.parse(row["at"]) or ""))[-FIRST:]
 
     def _tail(self, path: str) -> list[str]:
         growing = self._open.setdefault(path, _Growing(path))
@@ -54,7 +51,6 @@ class FollowedLines:
         return [*_Growing(path + ROTATED).news(), *growing.news()][-many:]
 
     def news(self) -> list[JsonObject]:
-        """Return the log rows added since the last call."""
         found: list[JsonObject] = []
         for log in self._logs:
             for path in log.paths():
@@ -69,9 +65,7 @@ class FollowedLines:
                 yield {"at": told[0], "log": log.name, "text": redact(told[1])}
 
     def _is_wanted(self, log: str, text: str) -> bool:
-        """Return True if a log line is about the item: it mentions the item, or follows such a line and mentions no
-        item.
-        """
+        """Return True if a line mentions the item, or follows such a line and mentions no item."""
         if self._item is None:
             return True
         named = [each.id for each in self._items if _names(text, each)]
@@ -118,7 +112,6 @@ class _Growing:
         return found
 
     def _rest(self) -> list[str]:
-        """Return the unread lines of the file that was rotated."""
         with suppress(OSError, StateDamaged), _opened(self.path + ROTATED) as file:
             if _name_of(file) == self._file:
                 return self._read(file)
@@ -147,13 +140,12 @@ def _name_of(file: BinaryIO) -> tuple[int, int]:
 
 
 def coming(lines: FollowedLines) -> Iterator[JsonObject]:
-    """Yield log rows as they are added, without end."""
+    """Yield rows as they are added, without end."""
     while True:
         yield from lines.news()
         time.sleep(LOOK_SECONDS)
 
 
 def line(row: JsonObject) -> str:
-    """Return a log row as one output line: local time, then the text."""
     at = clock.parse(row["at"])
     return f"{f'{at.astimezone():%m-%d %H:%M:%S}' if at else row['at']}  {row['text']}"

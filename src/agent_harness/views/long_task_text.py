@@ -27,7 +27,7 @@ _NEXT = {
 
 
 def lines(command: str, answer: JsonObject, place: str) -> list[str]:
-    """Return the output lines for a command's result on the task at ``place``; most lines have a label."""
+    """Return a command's result as lines, most of them with a label."""
     rows = [*_SAYS.get(command, _plain)(answer)]
     following = _following(command, answer)
     shown = [f"{f'{name}:':<11} {one_line(str(text))}" if name else one_line(str(text)) for name, text in rows]

@@ -6,6 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from dataclasses import dataclass
+    from typing import Any
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.session.log_rows import FollowedLog
@@ -14,58 +15,46 @@ else:
     from agent_harness.session.values import dataclass
 
 
-def reader_of(kind: str, folder: str) -> ProjectReader:
-    """Return a reader for a project of the given kind."""
+def _protocol(kind: str, folder: str) -> tuple[Any, Any]:
+    """Return the api module of a kind of project, and what its functions take: a layout, or the folder."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 
-        return features.reader(features.layout_of(folder))
+        return features, features.layout_of(folder)
     if kind == "longtask":
         from agent_harness.protocols.longtask import api as long_task
 
-        return long_task.reader(folder)
+        return long_task, folder
     from agent_harness.protocols.tasklist import api as task_list
 
-    return task_list.reader(folder)
+    return task_list, folder
+
+
+def reader_of(kind: str, folder: str) -> ProjectReader:
+    api, place = _protocol(kind, folder)
+    found: ProjectReader = api.reader(place)
+    return found
 
 
 def followed_of(kind: str, folder: str) -> list[FollowedLog]:
-    """Return the logs of a project that ``harness log --follow`` can show."""
-    if kind == "features":
-        from agent_harness.protocols.features import api as features
-
-        return features.followed(features.layout_of(folder))
-    if kind == "longtask":
-        from agent_harness.protocols.longtask import api as long_task
-
-        return long_task.followed(folder)
-    from agent_harness.protocols.tasklist import api as task_list
-
-    return task_list.followed(folder)
+    """Return the logs that ``harness log --follow`` can show."""
+    api, place = _protocol(kind, folder)
+    found: list[FollowedLog] = api.followed(place)
+    return found
 
 
 def log_rows_of(kind: str, folder: str) -> Iterator[JsonObject]:
-    """Yield the log rows of a task list or a long task, newest first."""
-    if kind == "longtask":
-        from agent_harness.protocols.longtask import api as long_task
-
-        return long_task.log_rows(folder)
-    from agent_harness.protocols.tasklist import api as task_list
-
-    return task_list.log_rows(folder)
+    """Yield the rows of a task list or a long task, newest first."""
+    found: Iterator[JsonObject] = _protocol(kind, folder)[0].log_rows(folder)
+    return found
 
 
 def parallel_of(kind: str, folder: str) -> str | None:
-    """Return the path of the parallel run's snapshot file; ``None`` for a kind of project without parallel runs."""
-    if kind == "features":
-        from agent_harness.protocols.features import api as features
-
-        return features.layout_of(folder).parallel
-    if kind == "tasklist":
-        from agent_harness.protocols.tasklist import api as task_list
-
-        return task_list.parallel_file(folder)
-    return None
+    """Return the path of the snapshot file; ``None`` for a kind of project without parallel runs."""
+    if kind == "longtask":
+        return None
+    api, place = _protocol(kind, folder)
+    return str(place.parallel if kind == "features" else api.parallel_file(folder))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,14 +76,14 @@ def transcript_of(
     ``home`` is the project's state folder outside the project. ``parallel`` is the snapshot of a parallel run, whose
     agents keep their transcripts in their workspaces.
     """
-    from agent_harness.parallel import snapshot
+    from agent_harness.session import run_snapshot
 
-    worker = snapshot.worker_on(parallel, item)
+    worker = run_snapshot.worker_on(parallel, item)
     if worker is None or parallel is None:
         return KeptTranscript(path=_transcript(view, item))
     if parallel.get("engine") != "local":
         return KeptTranscript(path=None, why=ELSEWHERE)
-    workspace = snapshot.workspace_of(worker, home) if home else None
+    workspace = run_snapshot.workspace_of(worker, home) if home else None
     begins = KeptTranscript(path=None, why=f"Its agent in {worker.get('slot')} has printed nothing yet.")
     if workspace is None or worker.get("phase") == "setup":  # until then the workspace holds an earlier attempt's
         return begins
@@ -103,14 +92,7 @@ def transcript_of(
 
 
 def _transcript(view: ProjectView, item: str, workspace: str | None = None) -> str | None:
-    if view.kind == "features":
-        from agent_harness.protocols.features import api as features
-
-        return features.transcript(features.layout_of(view.path), view, item, workspace)
-    if view.kind == "longtask":
-        from agent_harness.protocols.longtask import api as long_task
-
-        return long_task.transcript(view.path)
-    from agent_harness.protocols.tasklist import api as task_list
-
-    return task_list.transcript(view.path, item, workspace)
+    api, place = _protocol(view.kind, view.path)
+    words = {"features": (view, item, workspace), "longtask": ()}.get(view.kind, (item, workspace))
+    found: str | None = api.transcript(place, *words)
+    return found

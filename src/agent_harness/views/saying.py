@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from agent_harness.errors import Refused, UsageError
 from agent_harness.kernel import owner
-from agent_harness.parallel import snapshot
-from agent_harness.session import now, project_view
+from agent_harness.session import now, project_view, run_snapshot
 from agent_harness.supervision.messages import PersonMessage, PersonsMessages
 from agent_harness.views import reading
 
@@ -25,8 +24,6 @@ NEXT_SESSION = "with the next session"
 
 @dataclass(frozen=True, kw_only=True)
 class SlotAtWork:
-    """Slot of one running agent in a parallel run."""
-
     slot: str
     item: str
     name: str  # of the item, for people
@@ -38,8 +35,6 @@ class SlotAtWork:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftMessage:
-    """Stored message that waits for its agent."""
-
     message: PersonMessage
     to: str | None  # the item that it is for; None: any
     who: str
@@ -47,17 +42,15 @@ class LeftMessage:
 
     @property
     def sentence(self) -> str:
-        """Sentence that tells the user who gets the message and when."""
+        """Tell the user who gets the message and when."""
         return f"{self.who} gets the message {self.when}."
 
 
 def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]:
-    """Return the agents of a parallel run that messages can reach; empty if no such run is running on this machine."""
+    """Return the agents of a parallel run on this machine that messages can reach."""
     if not found or not found.get("alive") or found.get("engine") != "local":
         return []
-    rows = found.get("workers")
     sign = "#" if kind == "features" else ""
-    known = [each for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
     return [
         SlotAtWork(
             slot=str(each.get("slot")),
@@ -65,7 +58,7 @@ def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]
             name=f"{sign}{each.get('item')}",
             can="say" in (can if isinstance(can := each.get("can"), list) else ()),
         )
-        for each in known
+        for each in run_snapshot.workers(found)
     ]
 
 
@@ -79,16 +72,16 @@ def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -
     owner.refuse_agents(folder, "harness say")
     reader = reading.reader_of(kind, folder)
     parallel = reading.parallel_of(kind, folder)
-    found = snapshot.told(parallel) if parallel else None
+    found = run_snapshot.told(parallel) if parallel else None
     slots = slots_in(found, kind)
-    if snapshot.at_work(found) and not slots and found and found.get("workers"):
+    if run_snapshot.at_work(found) and not slots and found and found.get("workers"):
         raise Refused("the agents run on other machines, which messages cannot reach", hint="harness watch")
     if to is not None:
         at_work = next((each for each in slots if _is_named(to, each.slot, each.item, each.name)), None)
         return _to_slot(reader.home, at_work, text, by) if at_work else _to_item(reader, slots, to, text, by)
     if len(slots) == 1:
         return _to_slot(reader.home, slots[0], text, by)
-    if snapshot.at_work(found):
+    if run_snapshot.at_work(found):
         there = f": {_listed(slots)}" if slots else ""
         hint = f"harness say --to {slots[0].slot if slots else 'ITEM'} TEXT"
         raise Refused(f"several agents are running; select the agent that gets the message{there}", hint=hint)
@@ -134,7 +127,7 @@ def _listed(slots: Sequence[SlotAtWork]) -> str:
 
 
 def user() -> str:
-    """Return the user name of this process, or "a person" if the user has no name."""
+    """Return "a person" if the user has no name."""
     from getpass import getuser
 
     try:

@@ -50,7 +50,7 @@ class Hangup(Exception):
 
 
 class AlternateScreen:
-    """Alternate screen of this process's terminal, active inside ``shown``."""
+    """The alternate screen of this process's terminal, active inside ``shown``."""
 
     def __init__(self) -> None:
         self._last: list[str] = []
@@ -59,10 +59,7 @@ class AlternateScreen:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Use the alternate screen, and read keys without Enter, until the end of the block.
-
-        Raise ``Hangup`` if a signal ends the program.
-        """
+        """Until the end of the block, read keys without Enter. Raise ``Hangup`` if a signal ends the program."""
         before = termios.tcgetattr(sys.stdin)
         old = {each: signal.signal(each, _hang_up) for each in (signal.SIGTERM, signal.SIGHUP)}
         try:
@@ -75,7 +72,7 @@ class AlternateScreen:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Restore the normal terminal, for a plain question, until the end of the block."""
+        """Restore the normal terminal for a plain question until the end of the block."""
         before = termios.tcgetattr(sys.stdin)
         plain = termios.tcgetattr(sys.stdin)
         plain[3] |= termios.ICANON | termios.ECHO | termios.ISIG
@@ -94,11 +91,11 @@ class AlternateScreen:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Number of columns and lines of the terminal."""
+        """Columns and lines."""
         return shutil.get_terminal_size()
 
     def paint(self, lines: Sequence[str]) -> None:
-        """Show these lines on the screen; write nothing if they have not changed."""
+        """Write nothing if the lines have not changed."""
         size = self.size
         changes: list[str] = []
         if size != self._size:
@@ -117,10 +114,7 @@ class AlternateScreen:
             _write(_BEGIN + "".join(changes) + _END)
 
     def key(self, seconds: float) -> str | None:
-        """Return the name or character of a key pressed within ``seconds``.
-
-        Return ``None`` if no key was pressed, or for an unknown escape sequence.
-        """
+        """Return a key's name or character; ``None`` without a key, or for an unknown escape sequence."""
         if not self._pressed:
             if not select.select([sys.stdin], [], [], seconds)[0]:
                 return None
@@ -133,7 +127,7 @@ class AlternateScreen:
         return _KEYS.get(pressed, None if sequence else pressed)
 
     def _more_comes(self) -> bool:
-        """Return True if more of a key's escape sequence arrives in time; after Escape alone, the wait is shorter."""
+        """Return True if more of an escape sequence arrives in time; after Escape alone, the wait is shorter."""
         seconds = _ESCAPE_SECONDS if self._pressed == "\x1b" else _REST_SECONDS
         return bool(select.select([sys.stdin], [], [], seconds)[0])
 
@@ -156,7 +150,7 @@ def _changed(old: str, new: str) -> tuple[int, str]:
 
 
 def _same(one: str, other: str) -> int:
-    """Return the length of the common prefix of two texts."""
+    """Return the length of the common prefix."""
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
@@ -186,10 +180,7 @@ _AWAY_SECONDS = 5.0
 
 
 class LinesBelow:
-    """Status lines below the program's output. The cursor stays at the start of the first status line.
-
-    The next output of any program therefore overwrites the status lines and never earlier output.
-    """
+    """Status lines below the program's output. The cursor stays at their start, so output overwrites only them."""
 
     def __init__(self) -> None:
         self._last: list[str] = []
@@ -225,7 +216,7 @@ class LinesBelow:
 
 
 def is_in_front(stream: object) -> bool:
-    """Return True if this process is in the foreground of the stream's terminal, or the stream is not a terminal."""
+    """Return True if this process is in the terminal's foreground, or the stream is not a terminal."""
     try:
         return os.tcgetpgrp(stream.fileno()) == os.getpgrp()  # type: ignore[attr-defined]
     except (OSError, ValueError, AttributeError):
@@ -234,7 +225,7 @@ def is_in_front(stream: object) -> bool:
 
 @contextmanager
 def without_echo() -> Iterator[None]:
-    """Turn off the echo of typed keys until the end of the block, because it would appear in the status lines."""
+    """Turn off the echo of typed keys until the end of the block: it would appear in the status lines."""
     before = None
     with suppress(OSError, ValueError, AttributeError, termios.error):
         if is_in_front(sys.stdin):

@@ -25,7 +25,7 @@ class TranscriptEnd:
     """Last 64 KiB of one transcript, read again only after the file has changed."""
 
     def __init__(self, path: str | None, otherwise: str = "") -> None:
-        """Prepare to read the transcript at ``path``; ``otherwise`` is shown if there is none."""
+        """``otherwise`` is shown if there is no transcript."""
         self.path = path
         self._stamp: object = None
         self._lines: list[str] = [otherwise]
@@ -52,13 +52,10 @@ class TranscriptEnd:
 
 
 class ScrolledText:
-    """Scrollable text that starts at its end, wrapped to the width of its pane.
-
-    New lines appear unless the user has scrolled back.
-    """
+    """Text wrapped to its pane. It starts at its end, where new lines appear until the user scrolls back."""
 
     def __init__(self, title: str, grows: Callable[[], Sequence[str]], *, from_end: bool = True) -> None:
-        """Create a scrollable text with a title; ``grows`` returns all current lines."""
+        """``grows`` returns all current lines."""
         self.title = title
         self.of: str | None = None  # the item whose text it is, if any
         self._grows = grows
@@ -75,7 +72,7 @@ class ScrolledText:
                 self._told, self._columns = told, 0
 
     def window(self, room: int, columns: int) -> tuple[int, Sequence[str]]:
-        """Return the number of rows above the visible rows, and up to ``room`` visible rows of ``columns`` columns."""
+        """Return the number of rows above, and up to ``room`` visible rows."""
         if columns != self._columns:
             self.rows = [row for line in self._told or () for row in _rows(shown(line), columns)]
             self._columns = columns
@@ -86,14 +83,14 @@ class ScrolledText:
         return begin, self.rows[begin:end]
 
     def move(self, key: str) -> bool:
-        """Scroll as the key says; return False if the key does not scroll."""
+        """Return False if the key does not scroll."""
         if key not in (*MOVES, "g", "G", "f"):
             return False
         self.back = {"g": len(self.rows), "G": 0, "f": 0}.get(key, max(0, self.back + MOVES.get(key, 0)))
         return True
 
     def find(self, word: str) -> None:
-        """Scroll up to the nearest row that contains the word; if there is none above, go to the last such row."""
+        """Scroll up to the nearest row with the word; if there is none above, to the last such row."""
         places = [n for n, row in enumerate(self.rows) if word.lower() in row.lower()]
         last = len(self.rows) - self.back - 1
         before = [n for n in places if n < last] or places
@@ -102,7 +99,7 @@ class ScrolledText:
 
 
 def _rows(line: str, columns: int) -> Iterator[str]:
-    """Yield the rows of a printable line wrapped at words; a word that is too long is broken anywhere."""
+    """Wrap a printable line at words; a word that is too long is broken anywhere."""
     for row in wrapped(line, columns):
         left = row
         while width(left) > columns > 1:

@@ -25,13 +25,12 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.terminal import fitted, padded, shortened, shown, width
 from agent_harness.kernel.trusted_state import Place
-from agent_harness.parallel import snapshot
+from agent_harness.session import run_snapshot
 from agent_harness.session.project_view import (
     DONE,
     NEEDS_YOU,
     OPEN,
     WORKING,
-    Item,
     Money,
     Now,
     ProjectView,
@@ -58,8 +57,6 @@ _NAMED = {"features": "features", "tasklist": "tasks", "longtask": "long task"}
 
 @dataclass(frozen=True, kw_only=True)
 class WatchView:
-    """State of a project at one moment, as shown by ``harness watch``."""
-
     name: str
     view: ProjectView
     rows: tuple[JsonObject, ...]  # of its logs, the newest last
@@ -67,7 +64,6 @@ class WatchView:
     parallel: JsonObject | None = None
 
     def as_json(self) -> JsonObject:
-        """Return the project's state as members for JSON output."""
         found = self.view
         return {
             "path": found.path,
@@ -94,7 +90,7 @@ class WatchView:
 
 
 class WatchReader:
-    """Reader that loads one project repeatedly for the live view."""
+    """Reader that loads one project repeatedly."""
 
     def __init__(self, kind: Kind, folder: str) -> None:
         self.kind, self.folder = kind, folder
@@ -104,15 +100,14 @@ class WatchReader:
         self._rows: list[JsonObject] | None = None
 
     def load(self) -> WatchView:
-        """Return the project's current state with its recent log rows."""
         if self._rows is None:
             self._rows = self._lines.last()
         self._rows = [*self._rows, *self._lines.news()][-KEPT_ROWS:]
-        told = snapshot.told(self._parallel) if self._parallel else None
+        told = run_snapshot.told(self._parallel) if self._parallel else None
         alive = told if told and told.get("alive") else None
         sign = "#" if self.kind == "features" else ""
         view = self._reader.load()
-        slots = snapshot.lines(alive, lambda item: f"{sign}{item}") if alive else []
+        slots = run_snapshot.lines(alive, lambda item: f"{sign}{item}") if alive else []
         return WatchView(
             name=view.state.name or self.folder.rstrip("/").rpartition("/")[2] or self.folder,
             view=view,
@@ -122,9 +117,7 @@ class WatchReader:
         )
 
     def transcript(self, seen: WatchView, item: str) -> reading.KeptTranscript:
-        """Return the transcript of the agent on an item, or of the item's last session; ``seen`` comes from
-        ``load``.
-        """
+        """Return the transcript of the agent on an item, or of the item's last session."""
         return reading.transcript_of(seen.view, item, home=self._reader.home, parallel=seen.parallel)
 
 
@@ -134,10 +127,7 @@ PANES = ("items", "agent", "harness")
 def lines(
     seen: WatchView, columns: int, rows: int, chosen: str | None = None, text: ScrolledText | None = None
 ) -> list[str]:
-    """Return the lines that show a project in a terminal of this size, each shortened to fit.
-
-    ``text`` is the text of the focused pane, unless the pane of items has the focus.
-    """
+    """Shorten each line to fit. ``text`` is the text of the focused pane, unless the items have the focus."""
     head = _head(seen, columns)
     if columns < LEAST[0] or rows < LEAST[1]:
         return [fitted(each, columns) for each in head][:rows]
@@ -179,7 +169,6 @@ def _looked_into(seen: WatchView, columns: int, rows: int, chosen: str | None, t
 
 
 def log_lines(seen: WatchView) -> list[str]:
-    """Return the log lines for the harness pane."""
     return [_log_line(row).strip() for row in seen.rows]
 
 
@@ -201,13 +190,13 @@ def _head(seen: WatchView, columns: int) -> list[str]:
         third = _sides(f"! cannot be read: {names}", "harness doctor", columns)
     elif view.state.rests:
         third = f"rests: {view.state.rests}"
-    several = _of_several(seen.parallel) if snapshot.at_work(seen.parallel) else None
+    several = _of_several(seen.parallel) if run_snapshot.at_work(seen.parallel) else None
     paid = _paid(view.money, running, columns) if several is None else _paid_by_several(view, several, columns)
     return [_sides(first, left, columns), paid, shortened(shown(third), columns)]
 
 
 def _paid(money: Money, running: Now | None, columns: int) -> str:
-    """Return a text with the cost so far and the usage of the running session; parts that do not fit are omitted."""
+    """Cost so far and usage of the running session; parts that do not fit are omitted."""
     limit = f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else ""
     parts = [f"{money}{limit}"] if money.sessions else []
     if running and running.tokens is not None:
@@ -216,14 +205,14 @@ def _paid(money: Money, running: Now | None, columns: int) -> str:
 
 
 def _paid_by_several(view: ProjectView, now: str, columns: int) -> str:
-    """Return a text with the cost of a parallel run, and the project's own budget if there is one."""
+    """Cost of a parallel run, and the project's own budget if there is one."""
     limit = view.money.limit_usd
     whole = f"{view.money} of ${limit:.2f}" if limit is not None and view.money.sessions else ""
     return _as_fits([*filter(None, (whole, now))] or ["nothing spent yet"], columns, "  ")
 
 
 def _as_fits(parts: Sequence[str], columns: int, between: str) -> str:
-    """Return the parts joined to one text; if it is too wide, the last parts are dropped."""
+    """Join the parts; if the text is too wide, drop the last parts."""
     found = [*map(shown, parts)]
     while width(between.join(found)) > columns and len(found) > 1:
         found.pop()
@@ -244,23 +233,19 @@ def _items(seen: WatchView, columns: int, rows: int, chosen: str | None) -> list
     first = max(0, min(at - room // 2, len(found) - room))
     visible = found[first : first + room]
     money = seen.view.money_by_item()
-    wide = max((width(_short_name(each)) for each in visible), default=0)
+    wide = max((width(each.short_name) for each in visible), default=0)
     state = max((len(each.state) for each in visible), default=0)
     text = [f"-- {_NAMED[seen.view.kind]} -- {first + 1 if visible else 0}-{first + len(visible)} of {len(found)}"]
     for each in visible:
         mark = ">" if each.id == chosen else " "
         cost = str(money[each.id]) if each.id in money else ""
-        told = f"{mark} {padded(_short_name(each), wide)} {each.state:<{state}}  {each.title}"
+        told = f"{mark} {padded(each.short_name, wide)} {each.state:<{state}}  {each.title}"
         text.append(_sides(told, cost, columns))
     return text
 
 
-def _short_name(item: Item) -> str:
-    return item.name.replace("Feature ", "")
-
-
 def current(view: ProjectView) -> str | None:
-    """Return the id of the item that an agent works on; otherwise the first item that needs the user or is open."""
+    """Return the item of an agent; otherwise the first item that needs the user or is open."""
     by_state = {OPEN if each.again else each.state: each.id for each in reversed(view.items)}
     named = next((each.item for each in view.now if each.alive and each.item), None)
     at_work = next((each.id for each in view.items if named in (each.name, each.id)), None)
@@ -268,7 +253,7 @@ def current(view: ProjectView) -> str | None:
 
 
 def _at_work(seen: WatchView, columns: int, rows: int) -> list[str]:
-    """Return the slots of a parallel run, or the last output lines of the agents, as many as fit."""
+    """Return as many slots of a parallel run, or output lines of the agents, as fit."""
     if seen.slots:
         found = ["-- agents --", *(f"  {each.strip()}" for each in seen.slots)]
         left = len(found) - rows + 1
@@ -323,7 +308,7 @@ def footer(seen: WatchView, columns: int, waits: str = "") -> list[str]:
     """
     view = seen.view
     running = next((each for each in view.now if each.alive), None)
-    several = snapshot.at_work(seen.parallel)
+    several = run_snapshot.at_work(seen.parallel)
     doing = several or (running.doing() if running else "preparing")
     count = f"{view.proven}/{len(view.items)}"
     ends = f" -- {doing} -- {view.counted} "
@@ -354,13 +339,12 @@ def footer(seen: WatchView, columns: int, waits: str = "") -> list[str]:
 
 def _slots(seen: WatchView) -> str:
     sign = "#" if seen.view.kind == "features" else ""
-    workers = (seen.parallel or {}).get("workers")
-    rows = [each for each in workers if isinstance(each, dict)] if isinstance(workers, list) else []
+    rows = run_snapshot.workers(seen.parallel)
     return "   ".join(f"{each.get('slot')} {sign}{each.get('item')} {each.get('phase')}" for each in rows)
 
 
 def _of_several(parallel: JsonObject | None) -> str:
-    """Return a text with the amount that a parallel run has spent so far; empty if unknown."""
+    """Amount that a parallel run has spent so far; empty if unknown."""
     budget = (parallel or {}).get("budget")
     spent, limit = (amount(budget.get(name)) if isinstance(budget, dict) else None for name in ("spent", "limit"))
     if spent is None:
@@ -373,7 +357,7 @@ NEARLY = 1.2
 
 
 def time_left(view: ProjectView) -> str | None:
-    """Return the estimated time for the open items; ``None`` with fewer than three proven items. F-WATCH-2."""
+    """``None`` with fewer than three proven items. F-WATCH-2."""
     proven = {each.id for each in view.items if each.state in DONE}
     still = sum(each.is_left for each in view.items)
     taken: dict[str, float] = {}
@@ -430,7 +414,7 @@ def class_of(seen: WatchView | str) -> str:
 
 
 def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, chosen: str | None = None) -> list[str]:
-    """Return one line for each project; if space is short, all columns but state, proven and cost may be dropped."""
+    """Return one line a project; if space is short, all columns but state, proven and cost may be dropped."""
     rows = [_row(path, seen, path == chosen) for path, _, seen in found]
     told = [each for each in rows if each.error is None]
     doing = max([len("STATE"), *(width(each.doing) for each in told)])
@@ -454,7 +438,7 @@ def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, 
 
 
 def _paid_by_now(view: ProjectView) -> str:
-    """Return the cost so far as text, including running sessions; empty if no usage is known."""
+    """Cost so far, including running sessions; empty if no usage is known."""
     running = [each for each in view.now if each.alive and each.tokens is not None]
     money = view.money
     spent = money.spent_usd + sum(each.cost_usd or 0.0 for each in running)
@@ -471,12 +455,12 @@ def _item_of(view: ProjectView) -> str:
     running = sorted((each for each in view.now if each.item), key=lambda each: not each.alive)
     name = asked or next((each.item for each in running), None)
     found = next((each for each in view.items if name in (each.id, each.name)), None)
-    return _short_name(found) if found else "-"
+    return found.short_name if found else "-"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """Row of a project in the overview of all projects; every text is printable on a terminal."""
+    """Row of the overview; every text is printable on a terminal."""
 
     sign: str
     name: str

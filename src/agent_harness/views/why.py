@@ -202,9 +202,9 @@ def explain(
     }
 
 
-def histories(view: ProjectView, *items: str) -> dict[str, History]:
-    """Return claims and sessions of each of these items, from one pass over the records."""
-    found: dict[str, History] = {each: ([], []) for each in items}
+def histories(view: ProjectView, *items: str | None) -> dict[str | None, History]:
+    """Return claims and sessions of each item, from one pass over the records."""
+    found: dict[str | None, History] = {each: ([], []) for each in items}
     for claim in view.claims:
         if claim.item in found:
             found[claim.item][0].append(claim)
@@ -215,14 +215,14 @@ def histories(view: ProjectView, *items: str) -> dict[str, History]:
 
 
 def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
-    """Return the claim that proves an item: the last accepted claim, if the item is done; otherwise None."""
+    """Return the last accepted claim, if the item is done."""
     if item.state not in project_view.DONE:
         return None
     return next((each for each in reversed(claims) if each.accepted), None)
 
 
 def commits_moved(folder: str, claims: Iterable[ClaimVerdict]) -> dict[str, str]:
-    """Return a mapping from old to new commit id for accepted claims whose commits were rebased."""
+    """Map old to new commit ids of accepted claims whose commits were rebased."""
     landed = (each for each in claims if each.accepted and each.commit != each.candidate)  # merged: another id
     commits = [each.commit for each in landed if each.commit]
     top = _top(folder) if commits else None
@@ -302,7 +302,6 @@ def _claim(line: ClaimVerdict, session: PastSession | None, kind: str) -> JsonOb
 
 
 def _why(line: ClaimVerdict) -> str:
-    """Return a readable reason why a claim was accepted or rejected."""
     if line.by_person:
         return f"a person {WORDS.get(line.word or '', f'said: {line.word}')}"
     if line.accepted:
@@ -348,10 +347,7 @@ def checks(
     moved: Mapping[str, str],
     changed: Changes | None = None,
 ) -> Iterator[JsonObject]:
-    """Yield the shell commands that check an item, each with the expected result ``pass`` or ``fail``.
-
-    The commands run in order in one shell.
-    """
+    """Yield shell commands for one shell, in order, each with the expected result ``pass`` or ``fail``."""
     root = view.path
     commands = [each for each in line.steps if each.command and each.step in ("proof", "criterion")] if line else []
     if view.kind == "longtask" or not line or not line.commit:
@@ -390,7 +386,7 @@ def checks(
 
 
 def _one_command(command: str) -> str:
-    """Return a shell command on one line, quoted so that it can be combined with other commands."""
+    """Return a command on one line, quoted so that it can be combined with others."""
     if "\n" in command:
         escaped = command.strip().replace("\\", "\\\\").replace("\n", "\\n")
         return f'sh -c "$(printf %b {quoted(escaped)})"'
@@ -428,11 +424,7 @@ def _linked(top: str) -> list[str]:
 
 
 def _imports(top: str, inside: str) -> str:
-    """Return a ``PYTHONPATH`` assignment if the environment has an editable install of ``top``, otherwise an empty
-    text.
-
-    The assignment lets Python find the checkout before the install, as in verification.
-    """
+    """Return a ``PYTHONPATH`` that finds the checkout before an editable install of ``top``, or an empty text."""
     roots = [os.path.normpath(os.path.relpath(each, inside)) for each in _editable(top, os.environ.get("PATH", ""))]
     if not roots:
         return ""
@@ -460,7 +452,7 @@ def _editable(top: str, search_path: str) -> tuple[str, ...]:
 
 
 def _test_side(top: str, before: str, line: ClaimVerdict, item: Item, known: Changes | None) -> list[str]:
-    """Return the paths of an item's tests and their support files, which stay when the code is set back."""
+    """Return an item's tests and their support files, which stay when the code is set back."""
     from agent_harness.kernel.git import Git
 
     changed: Sequence[str] = ()
@@ -473,7 +465,6 @@ def _test_side(top: str, before: str, line: ClaimVerdict, item: Item, known: Cha
 
 
 def is_test_side(path: str) -> bool:
-    """Return True if a path is a test file or is inside a tests folder."""
     *folders, name = path.split("/")
     named = name.startswith(_TEST_NAMES) or os.path.splitext(name)[0].endswith(("_test", ".test", ".spec"))
     return named or not _TEST_FOLDERS.isdisjoint(folders)
@@ -483,9 +474,7 @@ def is_test_side(path: str) -> bool:
 
 
 def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> JsonObject:
-    """Return the cost of an item's sessions, and of those with rejected claims; unknown costs are counted
-    separately.
-    """
+    """Unknown costs are counted separately."""
     money, lost = Money.of(sessions), Money.of(wasted(sessions, claims))
     known = [each.seconds for each in sessions if each.seconds is not None]
     return {
@@ -499,7 +488,7 @@ def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> Jso
 
 
 def usd(amount: float) -> str:
-    """Return an amount of US dollars as text; a positive amount below half a cent is not shown as zero."""
+    """A positive amount below half a cent is not shown as zero."""
     return "less than $0.01" if 0 < amount < 0.005 else f"${amount:.2f}"
 
 
@@ -524,7 +513,7 @@ def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> l
 
 
 def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]:
-    """Return step and output of each step of a numbered verdict; raise ``UsageError`` if no output was kept."""
+    """Return step and output of each step of a verdict; raise ``UsageError`` if no output was kept."""
     from agent_harness.kernel import files
 
     mine = histories(view, item.id)[item.id][0]
@@ -547,10 +536,7 @@ def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]
 
 
 def not_landed(home: str | None, item: str) -> list[JsonObject]:
-    """Return the reasons why proven work on an item was not merged in the last parallel run, oldest first.
-
-    ``home`` is the project's state folder outside the project. An unreadable journal counts as empty.
-    """
+    """Return why proven work on an item was not merged in the last parallel run, oldest first."""
     from agent_harness.kernel import journal
     from agent_harness.kernel.redact import redact
 
@@ -566,7 +552,7 @@ def not_landed(home: str | None, item: str) -> list[JsonObject]:
 
 
 def _landing_lines(found: JsonObject) -> list[str]:
-    """Return lines for each failed merge of an item, with the reason and the check's last output."""
+    """Tell each reason, and the last output of the check."""
     rows: list[str] = []
     for each in found.get("not_landed") or ():
         at = clock.parse(each["at"])
@@ -581,7 +567,7 @@ def _landing_lines(found: JsonObject) -> list[str]:
 
 
 def lines(found: JsonObject, *, full: bool = False) -> list[str]:
-    """Return the explanation as output lines, at most ``MOST_LINES`` unless ``full`` is set."""
+    """Return at most ``MOST_LINES`` lines unless ``full`` is set."""
     head = [_headline(found), *_check_lines(found)]
     story = _story_lines(found)
     tail = [*_landing_lines(found), *_wait_lines(found), *_cost_lines(found), _row("next", str(found["next"]))]
@@ -658,7 +644,7 @@ def _story_lines(found: JsonObject) -> list[str]:
 
 
 def _diff_word(found: JsonObject, claim: JsonObject) -> str:
-    """Return the argument of `harness diff` for a claim's session: its number, or an attempt's rescue ref."""
+    """Return the argument of `harness diff`: the session's number, or an attempt's rescue ref."""
     ref = str(claim["rolled_back"]).removeprefix("refs/harness/")
     return quoted(ref) if found["kind"] == "tasklist" else str(claim["session"])
 

@@ -437,9 +437,7 @@ class FeatureProject:
 
     def next_command(self) -> str:
         """Return the one command that the user should run next."""
-        from agent_harness.protocols.features import status as features_status
-
-        return features_status.next_command(status(self.layout))
+        return str(status(self.layout)["next"])
 
     def keep_said(self, text: str) -> None:
         """Append a run's progress message to ``logs/run.log``."""

@@ -28,8 +28,6 @@ Several such questions may be stored (``kept_candidates`` in the session state).
 questions (C11). Source: features.md section T, C11, C12, C35.
 """
 
-import re
-
 from agent_harness.errors import Escalated, UsageError
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.records import FeatureList, Question, SessionState
@@ -76,8 +74,6 @@ KEEPING = frozenset({"built_already", "protected_change"})
 
 OFFERED = frozenset({"claim_rejected", "regression", "dependency_regression", "large_feature"}) | KEEPING
 """Kinds of question that never prevent a run from starting."""
-
-_KEPT_REF = re.compile(r"refs/harness(-\d+)?/kept(-\d+)?/[\w-]+")
 
 LABELS = {
     "retry": "[R]etry",
@@ -262,7 +258,9 @@ def kept_ref(asked: Question) -> str | None:
     """Return the private ref that keeps the question's candidate. Return None if the recorded name cannot be such a
     ref.
     """
-    return asked.ref if _KEPT_REF.fullmatch(asked.ref or "") else None
+    import re  # late: ``harness status`` starts without it
+
+    return asked.ref if re.fullmatch(r"refs/harness(-\d+)?/kept(-\d+)?/[\w-]+", asked.ref or "") else None
 
 
 def refuse_pending(state: SessionState) -> None:

@@ -14,7 +14,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions, records, selection, status
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import CLAIMS_OF_RUN, OPEN_SESSION, PAUSE, FeatureStore
-from agent_harness.session import needs, now, project_view, status_summary
+from agent_harness.session import needs, now, project_view, run_snapshot
 from agent_harness.session.project_view import AskedQuestion, Item, Money, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ class FeatureSource:
 
     def several(self) -> str | None:
         """Return one line about the progress of the parallel run that is under way, or None."""
-        return status.several(self._layout)
+        return run_snapshot.at_work(run_snapshot.told(self._layout.parallel))
 
     def state_files(self) -> Sequence[str]:
         """Return the paths of the files that ``state`` reads."""
@@ -69,26 +69,18 @@ class FeatureSource:
             records.FeatureList({}),
         )
         state = read(at.relative(at.session_state), store.state, records.SessionState({}))
-        asked = questions.waiting(state, document)
-        works_on = status.at_work_on(store, under_way)
-        checked = status_summary.checked(store.ledger(make=False))
-        waiting = {each.feature_id: questions.hint(each) for each in asked}
+        facts = status.FeatureFacts(store, document, state, under_way)
+        waiting = {each.feature_id: questions.hint(each) for each in facts.asked}
         done = selection.finalized(document)
-        found = status.what_decides(store, document, state, asked)
-        found |= {"parallel": status.parallel_of(at), "root": at.root, "open_session": under_way}
-        found["last_run"] = status.last_run_of(found, store.home())
         return StatePart(
             name=document.project,
-            items=tuple(
-                _item(each, status.standing(each, works_on, asked, checked), waiting, done, checked)
-                for each in document.features
-            ),
-            questions=tuple(asked_question(each) for each in asked),
-            needs=status.needs_of(found, found["last_run"]),
+            items=tuple(_item(each, facts.standing(each), waiting, done, facts.checked) for each in document.features),
+            questions=tuple(asked_question(each) for each in facts.asked),
+            needs=facts.needs,
             money=read(at.relative(at.costs), lambda: _money(store.costs()), None),
-            rests="in your hands" if state.handoff else "paused" if found["paused"] else None,
-            next=status.next_command({**found, "parallel": None}),
-            comes_first=status.comes_first(found) is not None,
+            rests="in your hands" if facts.handoff else "paused" if facts.paused else None,
+            next=facts.next,
+            comes_first=facts.comes_first is not None,
         )
 
     def journals(self) -> Sequence[str]:

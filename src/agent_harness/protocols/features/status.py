@@ -11,11 +11,11 @@ from agent_harness.kernel.rate_limits import LimitClock, sentence
 from agent_harness.protocols.features import questions, records, selection
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
-from agent_harness.session import needs, status_summary
+from agent_harness.session import needs, now, run_snapshot, status_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from agent_harness.kernel.json import JsonObject
@@ -31,20 +31,27 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
     under_way = believed or store.session_copy()
     document, state = proven_features(store, believed, under_way), store.state()
     passing, total = document.counts()
-    asked = questions.waiting(state, document)
-    works_on = at_work_on(store, under_way)
-    checked = status_summary.checked(store.ledger(make=False))
+    facts = FeatureFacts(store, document, state, under_way)
     score = _score(store, state, passing, total)
     kept = status_summary.kept(map(outcome, status_summary.kept_rows(layout.log("sessions.jsonl"))))
-    found = {
+    feature, records_now = facts.feature, now.told(os.path.dirname(path) if (path := store.now_path()) else None)
+    at_work = run_snapshot.at_work(facts.parallel) or any(each["alive"] for each in records_now)
+    return {
         "project": document.project,
         "root": layout.root,
         "initialised": store.initialised(),
         "session": state.last_session,
         "status": state.status,
-        **what_decides(store, document, state, asked),
-        "items": [{"id": each.id, "state": standing(each, works_on, asked, checked)} for each in document.features],
-        "checked": {str(each.id): checked[str(each.id)] for each in document.passing if str(each.id) in checked},
+        "features": {"passing": passing, "total": total, "percent": records.percent(passing, total)},
+        "feature": feature and {"id": feature.id, "description": feature.description},
+        "skipped": facts.skipped,
+        "questions": [each.record for each in facts.asked],
+        "paused": facts.paused,
+        "handoff": state.handoff,
+        "awaiting_manual": facts.awaiting,
+        "left_by_run": facts.left,
+        "items": [{"id": each.id, "state": facts.standing(each)} for each in document.features],
+        "checked": {str(f.id): facts.checked[str(f.id)] for f in document.passing if str(f.id) in facts.checked},
         "next_prompt": state.next_prompt,
         "termination_reason": state.termination_reason,
         "stuck_count": state.stuck_count,
@@ -55,86 +62,100 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
             {"id": f.id, "description": f.description, "reason": f.skip_reason} for f in document.features if f.skipped
         ],
         "file_alerts": list(records.texts(store.quality().get("file_alerts"))),
-        "escalation": asked[0].record if asked else None,
+        "escalation": facts.asked[0].record if facts.asked else None,
         "last_failure": state.last_failure,
         "open_session": _open(under_way),
         "client_retry": _client_retry(layout) if under_way else None,
         "limits": [each.as_notice() for each in LimitClock().all()],
-        "now": _now(store),
+        "now": records_now,
         "claims": status_summary.claims(store.ledger(make=False)),
         "kept": sum(kept.values()),
         "kept_as": kept,
-        "parallel": parallel_of(layout),
-    }
-    found["last_run"] = last_run = last_run_of(found, store.home())
-    needed = [each._asdict() for each in needs_of(found, last_run)]
-    return {**found, "needs": needed, "next": next_command(found)}
-
-
-def last_run_of(found: "Mapping[str, Any]", home: str | None) -> "JsonObject":
-    """Return the reason why the last run ended, or why the next run would end immediately, if a person has to act.
-
-    ``home`` is the project's state folder outside the project.
-    """
-    features = found["features"]
-    if features["total"] and features["passing"] == features["total"]:
-        return needs.looks_of(needs.read_end(home))
-    return needs.now_or_end_of(found["root"], home, under_way=bool(found["open_session"]))
-
-
-def needs_of(found: "Mapping[str, Any]", last_run: "JsonObject") -> "tuple[needs.Need, ...]":
-    """Return the actions that a person has to take, derived from the result of ``read``."""
-    return needs.of(
-        [(each.message, questions.hint(each)) for each in map(records.Question, found["questions"])],
-        held=_held(found["parallel"]),
-        looks=[str(each) for each in found["awaiting_manual"]],
-        handed=bool(found["handoff"]),
-        last_run=last_run,
-        named=lambda item: f"#{item}",
-    )
-
-
-def what_decides(
-    store: FeatureStore, document: records.FeatureList, state: records.SessionState, asked: "Sequence[records.Question]"
-) -> "JsonObject":
-    """Return the members of ``read`` that determine ``next_command`` while no agent is running."""
-    passing, total = document.counts()
-    circle = any(each.kind == "dependency_cycle" for each in asked)
-    feature = None if circle else selection.next_feature(document, state).feature
-    return {
-        "features": {"passing": passing, "total": total, "percent": records.percent(passing, total)},
-        "feature": feature and {"id": feature.id, "description": feature.description},
-        "skipped": [f.id for f in document.features if f.skipped],
-        "questions": [each.record for each in asked],
-        "paused": store.pause() or state.paused,
-        "handoff": state.handoff,
-        "awaiting_manual": [f.id for f in document.features if f.awaits_person],
-        "left_by_run": _left(store),
+        "parallel": facts.parallel,
+        "last_run": facts.last_run,
+        "needs": [each._asdict() for each in facts.needs],
+        "next": status_summary.AT_WORK if at_work and not facts.comes_first else facts.next,
     }
 
 
-def at_work_on(store: FeatureStore, under_way: "JsonObject | None") -> set[str]:
-    """Return the ids of features that sessions are working on, or were working on when they were killed."""
-    one = (under_way or {}).get("feature_id")
-    claimed = records.json_object(store.claims_of_run().get("items")) or {}
-    return {*claimed, *([] if one is None else [str(one)])}
+class FeatureFacts:
+    """Facts that `harness status` and all other views show, computed once from the state files."""
 
+    def __init__(
+        self,
+        store: FeatureStore,
+        document: records.FeatureList,
+        state: records.SessionState,
+        under_way: "JsonObject | None",
+    ) -> None:
+        passing, total = document.counts()
+        self.asked = questions.waiting(state, document)
+        self.checked = status_summary.checked(store.ledger(make=False))
+        self.paused = store.pause() or state.paused
+        self.handoff = state.handoff
+        self.left = _left(store)
+        self.parallel = run_snapshot.told(store.layout.parallel)
+        self.skipped = [f.id for f in document.features if f.skipped]
+        self.awaiting = [f.id for f in document.features if f.awaits_person]
+        circle = any(each.kind == "dependency_cycle" for each in self.asked)
+        self.feature = None if circle else selection.next_feature(document, state).feature
+        self.is_complete = bool(total) and passing == total
+        self.last_run = self._last_run(store, is_under_way=bool(under_way))
+        self.needs = needs.of(
+            [(each.message, questions.hint(each)) for each in self.asked],
+            held=run_snapshot.held(self.parallel),
+            looks=[str(each) for each in self.awaiting],
+            handed=bool(state.handoff),
+            last_run=self.last_run,
+            named=lambda item: f"#{item}",
+        )
+        one = (under_way or {}).get("feature_id")
+        claimed = records.json_object(store.claims_of_run().get("items")) or {}
+        self._works_on = {*claimed, *([] if one is None else [str(one)])}  # also of killed sessions
 
-def standing(
-    feature: records.Feature,
-    works_on: "Container[str]",
-    asked: "Sequence[records.Question]",
-    checked: "Container[str]" = (),
-) -> str:
-    """Return the state of a feature as a word that all views use. ``asked`` contains the pending questions."""
-    states = (
-        (feature.passes and str(feature.id) in checked, status_summary.CHECKED),
-        (feature.passes, status_summary.PROVEN),
-        (feature.skipped, status_summary.SKIPPED),
-        (str(feature.id) in works_on, status_summary.WORKING),
-        (feature.awaits_person or any(each.feature_id == feature.id for each in asked), status_summary.NEEDS_YOU),
-    )
-    return next((state for holds, state in states if holds), status_summary.OPEN)
+    def _last_run(self, store: FeatureStore, *, is_under_way: bool) -> "JsonObject":
+        """Return why the last run ended, or why the next run would end at once, if a person has to act."""
+        if self.is_complete:
+            return needs.looks_of(needs.read_end(store.home()))
+        return needs.now_or_end_of(store.layout.root, store.home(), under_way=is_under_way)
+
+    def standing(self, feature: records.Feature) -> str:
+        """Return the state of a feature as a word that all views use."""
+        needs_you = feature.awaits_person or any(each.feature_id == feature.id for each in self.asked)
+        states = (
+            (feature.passes and str(feature.id) in self.checked, status_summary.CHECKED),
+            (feature.passes, status_summary.PROVEN),
+            (feature.skipped, status_summary.SKIPPED),
+            (str(feature.id) in self._works_on, status_summary.WORKING),
+            (needs_you, status_summary.NEEDS_YOU),
+        )
+        return next((state for holds, state in states if holds), status_summary.OPEN)
+
+    @property
+    def comes_first(self) -> str | None:
+        """The command that the user must run before a session can start, or None."""
+        stopping = [each for each in self.asked if questions.stops(each)]
+        rows: tuple[tuple[object, str], ...] = (
+            (self.handoff, "harness hand-back"),
+            (stopping, questions.hint(stopping[0]) if stopping else ""),
+            (self.paused, "harness resume"),
+            (self.left and not run_snapshot.at_work(self.parallel), str(self.left["next"]) if self.left else ""),
+        )
+        return next((command for holds, command in rows if holds), None)
+
+    @property
+    def next(self) -> str:
+        """The command that the user should run next while no agent works."""
+        first, removes = self.comes_first or (self.left or {}).get("next"), self.last_run.get("command")
+        waits, skipped = (None if self.feature else next(iter(ids), None) for ids in (self.awaiting, self.skipped))
+        rows: tuple[tuple[object, str], ...] = (
+            (first, str(first)),
+            (removes, str(removes)),
+            (self.is_complete, "harness report --open"),
+            (waits is not None, f"harness manual-verify --feature {waits}"),
+            (skipped is not None, f"harness why {skipped}"),
+        )
+        return next((command for holds, command in rows if holds), "harness run")
 
 
 def outcome(row: "Mapping[str, Any]") -> str:
@@ -147,45 +168,6 @@ def outcome(row: "Mapping[str, Any]") -> str:
         return status_summary.KEPT_FOR_ANSWER
     reason = str(row.get("termination_reason") or "ended")
     return "ended without a claim" if reason == "complete" else f"handed off ({reason.replace('_', ' ')})"
-
-
-def parallel_of(layout: FeatureLayout) -> "JsonObject | None":
-    """Return the current or last known state of a parallel run, or None."""
-    if not os.path.exists(layout.parallel):
-        return None
-    from agent_harness.parallel import snapshot
-
-    return snapshot.told(layout.parallel)
-
-
-def _parallel_lines(found: "JsonObject | None", *, everything: bool) -> list[str]:
-    if found is None:
-        return []
-    from agent_harness.parallel import snapshot
-
-    return snapshot.lines(found, lambda item: f"#{item}", most=None if everything else snapshot.MOST_AGENTS)
-
-
-def several(layout: FeatureLayout) -> str | None:
-    """Return the state of the parallel run that is under way as a short text, or ``None`` if there is none."""
-    return _at_work(parallel_of(layout))
-
-
-def _held(found: "JsonObject | None") -> list[str]:
-    """Return the features that wait for a person and were therefore left by a parallel run that has ended."""
-    if found is None or found["alive"]:
-        return []
-    from agent_harness.parallel import snapshot
-
-    return snapshot.held(found)
-
-
-def _at_work(found: "JsonObject | None") -> str | None:
-    if found is None:
-        return None
-    from agent_harness.parallel import snapshot
-
-    return snapshot.at_work(found)
 
 
 def _left(store: FeatureStore) -> "JsonObject | None":
@@ -201,92 +183,43 @@ def _left(store: FeatureStore) -> "JsonObject | None":
     return {"proven": proven, "begun": begun, "next": f"harness run --workers {left['workers']}{where}"}
 
 
-def _now(store: FeatureStore) -> "list[JsonObject]":
-    path = store.now_path()
-    if path is None:
-        return []
-    from agent_harness.session import now
-
-    return now.told(os.path.dirname(path))
-
-
 MOST_NAMED = 5
 """Maximum number of questions, skipped features, files or agents that are listed by default."""
 
 
 def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
     """Return the first lines of `harness status`, which come before all details."""
-    features = found["features"]
-    asks = [str(needs.Need(**each)) for each in found["needs"]]
-    asks = status_summary.first_of(asks, MOST_NAMED, everything=everything)
-    kept, several = status_summary.kept_text(found["kept_as"]), _at_work(found["parallel"])
+    kept, several = status_summary.kept_text(found["kept_as"]), run_snapshot.at_work(found["parallel"])
     heard = _now_lines("", [each for each in found["now"] if each["alive"] or found["open_session"]])
     return status_summary.lines(
-        name=found["project"] or os.path.basename(found["root"]),
-        proven=features["passing"] - len(found["checked"]),
-        checked=len(found["checked"]),
-        total=features["total"],
+        found,
+        **_counted(found),
         doing=[f"{several}."] if several else heard or ["Paused."] * bool(found["paused"]),
-        asks=asks,
         cost=_cost(found["costs"]),
-        counted=found["claims"],
         kept_line=f"{kept}: harness log sessions" if kept else None,
-        following=found["next"],
-        untold=found.get("undelivered") or (),
-        untaken=found.get("unexported"),
+        most=None if everything else MOST_NAMED,
     )
 
 
 def glance(found: "Mapping[str, Any]") -> str:
     """Return the project's status as one short line."""
-    features, costs = found["features"], found["costs"]
-    alive = [each for each in found["now"] if each["alive"]]
-    doing = "needs you" if any(questions.stops(each) for each in map(records.Question, found["questions"])) else ""
-    doing = doing or ("paused" if found["paused"] else "") or _at_work(found["parallel"]) or ""
-    doing = doing or (f"{alive[0].get('item') or 'session'} {alive[0].get('phase') or ''}".strip() if alive else "")
-    resting = "needs you" if found["needs"] else "idle"
-    doing = doing or ("done" if features["total"] and features["passing"] == features["total"] else resting)
+    costs, counted = found["costs"], _counted(found)
+    stops = any(questions.stops(each) for each in map(records.Question, found["questions"]))
+    doing = status_summary.doing(found, stops=stops, is_done=_is_complete(found), unnamed="session")
     unknown = costs["nothing_reported"] or (costs["sessions_of_unknown_price"] and not costs["total_usd"])
-    return status_summary.glance(
-        name=found["project"] or os.path.basename(found["root"]),
-        proven=features["passing"] - len(found["checked"]),
-        checked=len(found["checked"]),
-        total=features["total"],
-        doing=doing.replace("Feature ", ""),
-        cost="cost unknown" if unknown else f"${costs['total_usd']:.2f}" if found["session"] else None,
-    )
+    cost = "cost unknown" if unknown else f"${costs['total_usd']:.2f}" if found["session"] else None
+    return status_summary.glance(**counted, doing=doing.replace("Feature ", ""), cost=cost)
 
 
-def next_command(found: "Mapping[str, Any]") -> str:
-    """Return the command that the user should run next.
-
-    ``found`` contains the status data. Its members ``now`` and ``parallel`` may be missing if no agent is running.
-    """
-    features, waits, skipped = found["features"], found["awaiting_manual"], found["skipped"]
-    at_work = _at_work(found.get("parallel")) or any(each["alive"] for each in found.get("now", ()))
-    first, removes = comes_first(found), found["last_run"].get("command")
-    rows: tuple[tuple[object, str], ...] = (
-        (first, first or ""),
-        (at_work, status_summary.AT_WORK),
-        (removes, str(removes)),
-        (features["total"] and features["passing"] == features["total"], "harness report --open"),
-        (waits and not found["feature"], f"harness manual-verify --feature {waits[0]}" if waits else ""),
-        (skipped and not found["feature"], f"harness why {skipped[0]}" if skipped else ""),
-    )
-    return next((command for holds, command in rows if holds), "harness run")
+def _counted(found: "Mapping[str, Any]") -> "JsonObject":
+    features, checked = found["features"], len(found["checked"])
+    name = found["project"] or os.path.basename(found["root"])
+    return {"name": name, "proven": features["passing"] - checked, "checked": checked, "total": features["total"]}
 
 
-def comes_first(found: "Mapping[str, Any]") -> str | None:
-    """Return the command that the user must run before a session can start, or ``None`` if no command is needed."""
-    stopping = [each for each in map(records.Question, found["questions"]) if questions.stops(each)]
-    left = found["left_by_run"]
-    rows: tuple[tuple[object, str], ...] = (
-        (found["handoff"], "harness hand-back"),
-        (stopping, questions.hint(stopping[0]) if stopping else ""),
-        (found["paused"], "harness resume"),
-        (left and not _at_work(found.get("parallel")), str(left["next"]) if left else ""),
-    )
-    return next((command for holds, command in rows if holds), None)
+def _is_complete(found: "Mapping[str, Any]") -> bool:
+    features = found["features"]
+    return bool(features["total"]) and features["passing"] == features["total"]
 
 
 def _cost(costs: "Mapping[str, Any]") -> str | None:
@@ -306,7 +239,7 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
     """Return the status as output lines, summary first. Long lists are shortened unless ``everything`` is set."""
     features = found["features"]
     feature, current = found["feature"], "no feature can be worked on now"
-    is_complete = bool(features["total"]) and features["passing"] == features["total"]
+    is_complete = _is_complete(found)
     if is_complete:
         current = "all features are passing"
     elif feature:
@@ -335,7 +268,8 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
         ]
     else:
         rows += _now_lines("Now: ", [each for each in found["now"] if each["alive"]])
-    rows += _parallel_lines(found["parallel"], everything=everything)
+    most = None if everything else run_snapshot.MOST_AGENTS
+    rows += run_snapshot.lines(found["parallel"], lambda item: f"#{item}", most=most)
     rows += _left_lines(found["left_by_run"], everything=everything)
     if found["last_failure"]:
         rows.append("Last failure: " + " ".join(str(found["last_failure"]).split())[:300])
@@ -390,10 +324,6 @@ def _question_lines(asked: "list[JsonObject]") -> "list[str]":
 
 
 def _now_lines(begin: str, found: "list[JsonObject]") -> list[str]:
-    if not found:
-        return []
-    from agent_harness.session import now
-
     return [f"{begin}{line}" for line in now.lines(found)]
 
 

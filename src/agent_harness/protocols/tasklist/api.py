@@ -432,7 +432,7 @@ class TaskList:
         worker and the reason for its selection. ``engine_factory`` is not called.
         """
         from agent_harness.agents import usage
-        from agent_harness.protocols.tasklist import status as list_status
+        from agent_harness.protocols.tasklist import costs
 
         found: JsonObject = {}
         try:
@@ -448,7 +448,7 @@ class TaskList:
             given = {name: value for name, value in limits.items() if name in ("max_tasks", "max_cost_usd", "branch")}
             found["parallel"] = preview(self.caller, workers=workers, elsewhere="engine_factory" in limits, **given)
             lines, following = preview_lines(found["parallel"]), f"harness run --workers {workers}"
-        expected = list_status.estimate(self.layout, self.store.read())
+        expected = costs.estimate(self.layout, self.store.read())
         line = usage.estimate_line(expected, "task")
         return {**found, "estimate": expected, "estimate_line": line, "lines": [*lines, line], "next": following}
 

@@ -6,7 +6,7 @@ Source: ``faces.md`` F-REC-7.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from agent_harness.kernel import files, trusted_state
 from agent_harness.kernel.json import JsonObject
@@ -14,7 +14,7 @@ from agent_harness.kernel.terminal import quoted
 from agent_harness.protocols.tasklist import proven, status, store
 from agent_harness.protocols.tasklist.layout import TaskListLayout, safe_name
 from agent_harness.protocols.tasklist.records import State, Task
-from agent_harness.session import needs, now, project_view
+from agent_harness.session import needs, now, project_view, run_snapshot
 from agent_harness.session.project_view import AskedQuestion, Item, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ class TaskListSource:
 
     def several(self) -> str | None:
         """Describe the progress of a live run with several agents in a few words; None if there is no such run."""
-        return status.several(self._layout)
+        return run_snapshot.at_work(status.parallel_of(self._layout))
 
     def state_files(self) -> Sequence[str]:
         """Return the paths of the files from which ``state`` is read."""
@@ -56,20 +56,15 @@ class TaskListSource:
         """Return the tasks and questions of the list. A task counts as completed only if the harness has proven it."""
         layout = self._layout
         state = read(os.path.basename(layout.tasks), lambda: store.read(layout), State({"tasks": []}))
-        unproven = {task.id for task in proven.unproven(layout, state)}
-        checked = proven.checked(layout)
-        paused = os.path.lexists(layout.pause)
-        last_run = status.last_run_of(layout, state)
+        facts = status.ListFacts(layout, state)
         return StatePart(
             name=os.path.basename(layout.root),
-            items=tuple(_item(task, unproven, checked, state, layout.root) for task in state.tasks),
+            items=tuple(_item(task, facts, state, layout.root) for task in state.tasks),
             questions=asked_questions(state),
-            needs=status.needs_of(state, status.held(layout), last_run),
-            rests="paused" if paused else None,
-            next=status.next_command(
-                state, paused=paused, held=status.held(layout), last_run=last_run, is_proven=not unproven
-            ),
-            comes_first=status.comes_first(state, paused=paused),
+            needs=facts.needs,
+            rests="paused" if facts.paused else None,
+            next=facts.next,
+            comes_first=facts.comes_first,
         )
 
     def journals(self) -> Sequence[str]:
@@ -92,11 +87,11 @@ class TaskListSource:
 BY_HAND = "it was set to failed manually; the next run retries it"
 
 
-def _item(task: Task, unproven: set[str], checked: Mapping[str, str], state: State, root: str) -> Item:
+def _item(task: Task, facts: status.ListFacts, state: State, root: str) -> Item:
     known = state.by_id
     needs = task.depends_on or []
     missing = [each for each in needs if each not in known or known[each].status != "completed"]
-    word = status.standing(task, unproven, checked)
+    word = facts.standing(task)
     tries_left = task.attempts < task.max_attempts
     again = (
         not task.given_up
@@ -110,7 +105,7 @@ def _item(task: Task, unproven: set[str], checked: Mapping[str, str], state: Sta
         name=task.id,
         title=task.title,
         state=word,
-        reason=checked[task.id] if word == project_view.CHECKED else said if word != project_view.PROVEN else "",
+        reason=facts.checked[task.id] if word == project_view.CHECKED else said if word != project_view.PROVEN else "",
         waits_for=waits,
         proof=task.validation_command,
         folder=task.worktree or root,

@@ -30,7 +30,7 @@ from agent_harness.errors import (
 from agent_harness.kernel import clock, owner
 from agent_harness.kernel.git import own_output
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.tasklist import selection, status
+from agent_harness.protocols.tasklist import costs, selection, status
 from agent_harness.protocols.tasklist.attempts import final_look, recover, verbs
 from agent_harness.protocols.tasklist.claims import claim, environment_inventory, leases, sessions
 from agent_harness.protocols.tasklist.claims.caller import Caller
@@ -130,7 +130,7 @@ def run(
                 "This repository has no commit yet: proven work is not committed, and nothing can be rolled back. "
                 "Make a first one: git commit --allow-empty -m Begin"
             )
-        for task_id in status.note_killed(caller.layout):
+        for task_id in costs.note_killed(caller.layout):
             say(f"{task_id}: its attempt was killed; the agent's usage until then is included in the costs")
         for found in begun["recovered"]:
             word = f", {found['grade']}" if found.get("grade") else ""

@@ -1,14 +1,10 @@
-"""State of a task list, read only from its files, and the cost of the agents that ``harness run`` started.
-
-Reading takes no lock. If an agent does not report a cost and no price list covers its model, the cost stays unknown.
-Source: ``tasklist.md`` 13.2.
-"""
+"""State of a task list, read only from its files, without a lock. Source: ``tasklist.md`` 13.2."""
 
 from __future__ import annotations
 
 import os
 
-from agent_harness.kernel import clock, files, journal, trusted_state
+from agent_harness.kernel import clock, journal, trusted_state
 from agent_harness.kernel.json import dollars
 from agent_harness.kernel.rate_limits import LimitClock, sentence
 from agent_harness.kernel.terminal import printable, quoted, shortened
@@ -20,13 +16,12 @@ from agent_harness.protocols.tasklist import (
 )
 from agent_harness.protocols.tasklist.claims import leases
 from agent_harness.protocols.tasklist.records import ADD, BROKEN
-from agent_harness.session import needs, status_summary
+from agent_harness.session import needs, now, run_snapshot, status_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from agent_harness.agents.usage import Totals
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.layout import TaskListLayout
     from agent_harness.protocols.tasklist.records import State, Task
@@ -34,16 +29,15 @@ if TYPE_CHECKING:
 
 def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonObject:
     """Return the answer of ``harness status``. Raise ``StateDamaged`` if the state cannot be parsed."""
-    state, now = store.read(layout), clock.now()
-    holder, following = leases.holder(state, now), selection.next_task(state)
-    unproven = [task.id for task in proven.unproven(layout, state)]
-    checked = proven.checked(layout)
-    marked = {*unproven}
-    found: JsonObject = {
+    state = store.read(layout)
+    facts = ListFacts(layout, state)
+    holder, following = leases.holder(state, clock.now()), selection.next_task(state)
+    at_work = any(each["alive"] for each in facts.now) or run_snapshot.at_work(facts.parallel)
+    return {
         "kind": "tasklist",
         "root": layout.root,
         "active": os.path.isfile(layout.marker),
-        "paused": os.path.lexists(layout.pause),
+        "paused": facts.paused,
         "halt": state.halt,
         "mode": "concurrent" if state.config.concurrent else "exclusive",
         "isolation": state.config.isolation,
@@ -62,8 +56,8 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "next_task": {"id": following.id, "title": following.title} if following else None,
         "rescues": sum(len(task.rescues) for task in state.tasks),
         "green_before": [task.id for task in state.tasks if task.proof.get("red_before") == "green"],
-        "unproven": unproven,
-        "checked": {task.id: checked[task.id] for task in state.tasks if task.id in checked},
+        "unproven": facts.unproven,
+        "checked": {task.id: facts.checked[task.id] for task in state.tasks if task.id in facts.checked},
         "questions": [
             {**task.question, "task_id": task.id, "answer": answer_of_question(task)}
             for task in state.tasks
@@ -72,40 +66,63 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "findings": [each.as_json() for each in state.findings()],
         "costs": costs(layout, state),
         "limits": [each.as_notice() for each in LimitClock().all()],
-        "now": _now_records(layout),
-        "parallel": _parallel(layout),
+        "now": facts.now,
+        "parallel": facts.parallel,
         "log": progress.tail(layout, tail),
         "claims": status_summary.claims(proven.ledger(layout, make=False)),
-        **({"tasks": [_row(task, marked, checked) for task in state.tasks]} if tasks else {}),
+        **({"tasks": [_row(task, facts.standing(task)) for task in state.tasks]} if tasks else {}),
+        "needs": [each._asdict() for each in facts.needs],
+        "next": status_summary.AT_WORK if at_work and not facts.comes_first else facts.next,
     }
-    last_run = last_run_of(layout, state)
-    needed = needs_of(state, _held(found["parallel"]), last_run)
-    return found | {"needs": [each._asdict() for each in needed], "next": _following(found, state, last_run)}
 
 
-def last_run_of(layout: TaskListLayout, state: State) -> JsonObject:
-    """Return why the last run ended, or why the next run would end immediately. Empty if the user does not have to
-    act.
-    """
-    if not selection.work_left(state):
-        return needs.looks_of(needs.read_end(_home(layout)))
-    end = needs.now_or_end_of(layout.root, _home(layout), under_way=bool(selection.in_progress(state)))
-    if end.get("reason") == needs.HELD and not _is_held_by_a_person(layout, state):
-        return {}
-    return end
+class ListFacts:
+    """Facts of a task list that ``harness status`` and all other views show, computed once from its files."""
+
+    def __init__(self, layout: TaskListLayout, state: State) -> None:
+        self.unproven = [task.id for task in proven.unproven(layout, state)]
+        self.checked = proven.checked(layout)
+        self.paused = os.path.lexists(layout.pause)
+        self.now = now_records(layout)
+        self.parallel = parallel_of(layout)
+        held, last_run = run_snapshot.held(self.parallel), self._last_run(layout, state)
+        self.needs = _needs(state, held, last_run)
+        self.next = next_command(state, paused=self.paused, held=held, last_run=last_run, is_proven=not self.unproven)
+        """Command to type while no agent works."""
+        self.comes_first = bool(state.halt or self.paused or leases.left_by_run(state))
+        """True if the user must type the command before anything else can start."""
+        self._marked = {*self.unproven}
+
+    def _last_run(self, layout: TaskListLayout, state: State) -> JsonObject:
+        """Return why the last run ended, or why the next run would end at once. Empty if the user need not act."""
+        home = trusted_state.existing(layout.tasks, layout.root, writable=False)
+        if not selection.work_left(state):
+            return needs.looks_of(needs.read_end(home))
+        end = needs.now_or_end_of(layout.root, home, under_way=bool(selection.in_progress(state)))
+        is_held = leases.holder(state, clock.now()) is not None and not any(each["alive"] for each in self.now)
+        return {} if end.get("reason") == needs.HELD and not is_held else end
+
+    def standing(self, task: Task) -> str:
+        """Return the state of a task in the words that all views use."""
+        if task.question:
+            return status_summary.NEEDS_YOU
+        if task.id in self._marked:
+            return status_summary.UNPROVEN
+        if task.status == "failed" and task.given_up and task.blocked_only:
+            return status_summary.BLOCKED
+        if task.status == "completed" and task.id in self.checked:
+            return status_summary.CHECKED
+        return _STANDINGS.get(task.status, status_summary.OPEN)
 
 
-def _is_held_by_a_person(layout: TaskListLayout, state: State) -> bool:
-    """Return True if a session is active but no agent that the harness started is working in the session."""
-    return leases.holder(state, clock.now()) is not None and not any(each["alive"] for each in _now_records(layout))
+_STANDINGS = {
+    "completed": status_summary.PROVEN,
+    "in_progress": status_summary.WORKING,
+    "failed": status_summary.FAILED,
+}
 
 
-def _home(layout: TaskListLayout) -> str | None:
-    return trusted_state.existing(layout.tasks, layout.root, writable=False)
-
-
-def needs_of(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[needs.Need, ...]:
-    """Return what the user has to do. ``held`` contains the tasks whose merge the user holds back."""
+def _needs(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[needs.Need, ...]:
     halt = state.halt
     asked = [(f"halted, {halt.get('category')}: {halt.get('message')}", answer_of_halt(state))] if halt else []
     asked += [(str(task.question["message"]), answer_of_question(task)) for task in state.tasks if task.question]
@@ -114,50 +131,15 @@ def needs_of(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[n
     return needs.of(asked, held=held, failed=failed, last_run=last_run)
 
 
-def _now_records(layout: TaskListLayout) -> list[JsonObject]:
-    """Return the present or last known activity of the running attempts; see ``session/now.py``."""
+def now_records(layout: TaskListLayout) -> list[JsonObject]:
+    """Return the present or last known activity of the running attempts."""
     path = proven.now_path(layout)
-    if path is None:
-        return []
-    from agent_harness.session import now
-
-    return now.told(os.path.dirname(path))
+    return now.told(os.path.dirname(path) if path else None)
 
 
-def _parallel(layout: TaskListLayout) -> JsonObject | None:
-    """Return the present or last known state of a parallel run. Return None if there was no parallel run."""
-    if layout.linked() or not os.path.exists(layout.parallel):
-        return None
-    from agent_harness.parallel import snapshot
-
-    return snapshot.told(layout.parallel)
-
-
-def _workers(found: JsonObject | None) -> list[JsonObject]:
-    """Return the entries for workers in the state of a parallel run."""
-    workers = (found or {}).get("workers")
-    return [each for each in workers if isinstance(each, dict)] if isinstance(workers, list) else []
-
-
-def several(layout: TaskListLayout) -> str | None:
-    """Describe the state of a live parallel run in a few words; ``None`` if there is no such run."""
-    return _at_work(_parallel(layout))
-
-
-def _at_work(found: JsonObject | None) -> str | None:
-    if found is None:
-        return None
-    from agent_harness.parallel import snapshot
-
-    return snapshot.at_work(found)
-
-
-def _parallel_lines(found: JsonObject | None, *, everything: bool) -> list[str]:
-    if found is None:
-        return []
-    from agent_harness.parallel import snapshot
-
-    return snapshot.lines(found, most=None if everything else snapshot.MOST_AGENTS)
+def parallel_of(layout: TaskListLayout) -> JsonObject | None:
+    """Return the present or last known state of a parallel run, or None. A link in the project is not followed."""
+    return None if layout.linked() else run_snapshot.told(layout.parallel)
 
 
 def next_command(
@@ -218,24 +200,6 @@ def _name_proof(task_id: str) -> str:
     return f"harness task set {quoted(task_id)} validation.command='...'"
 
 
-def held(layout: TaskListLayout) -> list[str]:
-    """Return the tasks that an ended run left unmerged because the user holds their merge back."""
-    return _held(_parallel(layout))
-
-
-def _held(parallel: JsonObject | None) -> list[str]:
-    if not parallel or parallel["alive"]:
-        return []
-    from agent_harness.parallel import snapshot
-
-    return snapshot.held(parallel)
-
-
-def comes_first(state: State, *, paused: bool) -> bool:
-    """Return True if the user must type the command of ``next_command`` before anything else can start."""
-    return bool(state.halt or paused or leases.left_by_run(state))
-
-
 def _left_by_run(state: State) -> JsonObject | None:
     """Return two groups of tasks of a dead parallel run: proven tasks that wait for the merge, and unfinished tasks."""
     left = leases.left_by_run(state)
@@ -255,32 +219,12 @@ def _claim_of(task: Task) -> JsonObject:
     }
 
 
-def standing(task: Task, unproven: Container[str], checked: Container[str] = ()) -> str:
-    """Return the state of a task in the words that all views use."""
-    if task.question:
-        return status_summary.NEEDS_YOU
-    if task.id in unproven:
-        return status_summary.UNPROVEN
-    if task.status == "failed" and task.given_up and task.blocked_only:
-        return status_summary.BLOCKED
-    if task.status == "completed" and task.id in checked:
-        return status_summary.CHECKED
-    return _STANDINGS.get(task.status, status_summary.OPEN)
-
-
-_STANDINGS = {
-    "completed": status_summary.PROVEN,
-    "in_progress": status_summary.WORKING,
-    "failed": status_summary.FAILED,
-}
-
-
-def _row(task: Task, unproven: Container[str], checked: Mapping[str, str]) -> JsonObject:
+def _row(task: Task, standing: str) -> JsonObject:
     return {
         "id": task.id,
         "title": task.title,
         "status": task.status,
-        "state": standing(task, unproven, checked),
+        "state": standing,
         "priority": task.priority,
         "attempts": task.attempts_made,
         "max_attempts": task.max_attempts,
@@ -293,69 +237,35 @@ def _row(task: Task, unproven: Container[str], checked: Mapping[str, str]) -> Js
 
 def head(found: JsonObject) -> list[str]:
     """Return the first lines of ``harness status``, which summarize the list before all details."""
+    several, rescues = run_snapshot.at_work(found["parallel"]), found["rescues"]
     alive = [each for each in found["now"] if each["alive"]]
-    doing: list[str] = ["Paused."] if found["paused"] else []
-    several = _at_work(found["parallel"])
-    if several:
-        doing = [f"{several}."]
-    elif heard := alive or [each for each in found["now"] if found["in_progress"]]:
-        from agent_harness.session import now
-
-        doing = now.lines(heard)
-    rescues = found["rescues"]
+    heard = alive or [each for each in found["now"] if found["in_progress"]]
     return status_summary.lines(
-        name=os.path.basename(found["root"]),
-        proven=_proven(found),
-        checked=len(found["checked"]),
-        total=found["counts"]["total"],
-        doing=doing,
-        asks=[str(needs.Need(**each)) for each in found["needs"]],
+        found,
+        **_counted(found),
+        doing=[f"{several}."] if several else now.lines(heard) or ["Paused."] * found["paused"],
         cost=_cost(found["costs"]),
-        counted=found["claims"],
         kept_line=f"{rescues} rolled back: harness rescue list" if rescues else None,
-        following=str(found["next"]),
-        untold=found.get("undelivered") or (),
-        untaken=found.get("unexported"),
-    )
-
-
-def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
-    """Return the command to type now. While a worker is running, this is a command that only shows the progress."""
-    at_work = any(each["alive"] for each in found["now"]) or _at_work(found["parallel"])
-    looks = at_work and not comes_first(state, paused=found["paused"])
-    if looks:
-        return status_summary.AT_WORK
-    return next_command(
-        state,
-        paused=found["paused"],
-        held=_held(found["parallel"]),
-        last_run=last_run,
-        is_proven=not found["unproven"],
     )
 
 
 def glance(found: JsonObject) -> str:
     """Summarize the answer of ``harness status`` in one short line."""
-    counts, costs = found["counts"], found["costs"]
-    alive = [each for each in found["now"] if each["alive"]]
-    doing = "needs you" if found["halt"] else "paused" if found["paused"] else _at_work(found["parallel"]) or ""
-    doing = doing or (f"{alive[0].get('item') or 'task'} {alive[0].get('phase') or ''}".strip() if alive else "")
-    resting = "needs you" if found["needs"] else "idle"
-    is_done = counts["total"] and _proven(found) + len(found["checked"]) == counts["total"]
-    doing = doing or ("done" if is_done else resting)
+    costs, counted = found["costs"], _counted(found)
+    is_done = bool(counted["total"]) and counted["proven"] + counted["checked"] == counted["total"]
     unknown = costs and costs["attempts_of_unknown_cost"] == costs["attempts"]
     return status_summary.glance(
-        name=os.path.basename(found["root"]),
-        proven=_proven(found),
-        checked=len(found["checked"]),
-        total=counts["total"],
-        doing=doing,
+        **counted,
+        doing=status_summary.doing(found, stops=bool(found["halt"]), is_done=is_done, unnamed="task"),
         cost="cost unknown" if unknown else f"${costs['total_usd']:.2f}" if costs else None,
     )
 
 
-def _proven(found: JsonObject) -> int:
-    return int(found["counts"].get("completed", 0)) - len({*found["unproven"], *found["checked"]})
+def _counted(found: JsonObject) -> JsonObject:
+    counts, checked = found["counts"], len(found["checked"])
+    proven_now = int(counts.get("completed", 0)) - len({*found["unproven"], *found["checked"]})
+    name = os.path.basename(found["root"])
+    return {"name": name, "proven": proven_now, "checked": checked, "total": counts["total"]}
 
 
 def _cost(costs: JsonObject | None) -> str | None:
@@ -400,14 +310,12 @@ def lines(
         f"Tasks: {summary}, {counts['total']} in all",
         f"Sessions: {found['session_count']} of {found['max_sessions'] or 'any number'}{last}",
     ]
-    below = [each.get("item") for each in _workers(found["parallel"])]
+    below = [each.get("item") for each in run_snapshot.workers(found["parallel"])]
     heard = [each for each in found["now"] if each["alive"] or found["in_progress"]]
     if heard := [each for each in heard if each.get("item") not in below]:
-        from agent_harness.session import now
-
         told = [f"Now: {line}" for line in now.lines(heard)]
         text += status_summary.first_of(told, MOST_NAMED, everything=everything)
-    text += _parallel_lines(found["parallel"], everything=everything)
+    text += run_snapshot.lines(found["parallel"], most=None if everything else run_snapshot.MOST_AGENTS)
     text += _warnings(found, everything=everything, hooks=hooks)
     text += _task_lines(found, columns or COLUMNS, everything=everything)
     if found["log"] and not columns:  # agents read it there; a person has ``harness log``
@@ -475,112 +383,7 @@ def _warnings(found: JsonObject, *, everything: bool, hooks: Callable[[], bool])
     return [*text, *status_summary.first_of(findings, MOST_FINDINGS, everything=everything), ""]
 
 
-# ---- costs: one row for each attempt ---------------------------------------------------------------------------------
-
-
-def note_cost(
-    layout: TaskListLayout,
-    *,
-    session: int,
-    task_id: str,
-    result: str,
-    used: Totals,
-    agent: str | None = None,
-    attempt: JsonObject | None = None,
-) -> None:
-    """Append a cost row for one attempt; its ``cost_usd`` is ``None`` if the cost is unknown or was not reported.
-
-    ``attempt`` contains further members, such as the start and duration of the attempt.
-    """
-    known = used.reported and used.cost_usd is not None
-    files.own_place(layout.costs, layout.root)
-    journal.append(
-        layout.costs,
-        {
-            "at": clock.timestamp(),
-            "session": session,
-            "task_id": task_id,
-            "result": result,
-            "agent": agent,
-            **(attempt or {}),
-            "input_tokens": used.input_tokens,
-            "output_tokens": used.output_tokens,
-            "cached_tokens": used.cached_tokens,
-            "cache_write_tokens": used.cache_write_tokens,
-            "cost_usd": used.cost_usd if known else None,
-            **({} if known else {"assumed_usd": round(used.budget_usd(), 4)}),
-        },
-    )
-
-
-def paid(rows: Sequence[JsonObject]) -> float:
-    """Return the total cost of these rows in US dollars, as a budget counts it. Unknown costs are replaced by assumed
-    costs.
-    """
-    return sum(dollars(row.get("cost_usd")) or dollars(row.get("assumed_usd")) or 0.0 for row in rows)
-
-
-def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str, spent_usd: float) -> None:
-    """Append a cost row for a killed attempt of a parallel run; ``spent_usd`` is its cost by the budget, in US dollars.
-
-    Tokens and agent are taken from the attempt's last ``now.json``, if that file exists. If nothing was spent and no
-    agent is known, then no agent was started, and no row is written.
-    """
-    counted = {row.get("run") for row in journal.tail(layout.costs, 1000)}
-    heard = [each for each in _now_records(layout) if not each["alive"] and each.get("item") == task_id]
-    nothing: JsonObject = {}
-    record = next((each for each in heard if each.get("run") not in counted), nothing)
-    if spent_usd <= 0.0 and not record.get("run"):
-        return
-    used = record.get("tokens") or {}
-    is_known = spent_usd > 0.0 and not record.get("cost_unknown")
-    row: JsonObject = {"at": clock.timestamp(), "session": session, "task_id": task_id, "result": "interrupted"}
-    row |= {name: record.get(name) for name in ("agent", "model", "run", "turn")}
-    row |= {f"{name}_tokens": used.get(name) or 0 for name in ("input", "output", "cached")}
-    row |= {"cache_write_tokens": 0, "cost_usd": spent_usd if is_known else None, "order": order}
-    journal.append(layout.costs, row | ({} if is_known else {"assumed_usd": round(spent_usd, 4)}))
-
-
-def note_killed(layout: TaskListLayout) -> list[str]:
-    """Append a cost row for each attempt whose harness process was killed; return the ids of the attempted tasks.
-
-    The data comes from the last ``now.json``. Repeated calls do not add a second row for an attempt.
-    """
-    dead = [each for each in _now_records(layout) if not each["alive"] and each.get("run")]
-    if not dead:
-        return []
-
-    from agent_harness.agents.usage import Totals
-
-    rows = list(journal.read(layout.costs))
-    noted: list[str] = []
-    for record in dead:
-        task_id, began = str(record.get("item")), str(record.get("began"))[:19]
-        if any(row.get("task_id") == task_id and str(row.get("at"))[:19] >= began for row in rows):
-            continue
-        used = record.get("tokens") or {}
-        tokens = [used.get(name) or 0 for name in ("input", "output", "cached")]
-        unpriced = bool(record.get("cost_unknown"))
-        note_cost(
-            layout,
-            session=record.get("session") or 0,
-            task_id=task_id,
-            result="interrupted",
-            used=Totals(
-                input_tokens=tokens[0],
-                output_tokens=tokens[1],
-                cached_tokens=tokens[2],
-                calls=int(bool(used)),
-                priced_usd=dollars(record.get("cost_usd")) or 0.0,
-                unpriced_calls=int(unpriced),
-                unpriced_input_tokens=tokens[0] if unpriced else 0,
-                unpriced_output_tokens=tokens[1] if unpriced else 0,
-            ),
-            agent=record.get("agent"),
-            attempt={name: record.get(name) for name in ("model", "run", "turn")},
-        )
-        noted.append(task_id)
-    return noted
+# ---- costs
 
 
 def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
@@ -605,23 +408,6 @@ def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
         "per_completed_usd": round(total / len(completed), 4) if completed else None,
         "by_task": _by_task(rows),
     }
-
-
-def estimate(layout: TaskListLayout, state: State) -> JsonObject:
-    """Return the expected cost of the open tasks, estimated from the cost of completed tasks; see
-    ``usage.estimate``.
-    """
-    from agent_harness.agents import usage
-
-    paid = costs(layout, state)
-    by_task: dict[str, float | None] = paid["by_task"] if paid else {}
-    done = [task.id for task in state.tasks if task.status == "completed"]
-    return usage.estimate(
-        left=selection.open_count(state),
-        proven=[by_task[task_id] for task_id in done if task_id in by_task],
-        spent_usd=paid["total_usd"] if paid else 0.0,
-        tried=paid is not None,
-    )
 
 
 def _by_task(rows: list[JsonObject]) -> dict[str, float | None]:

@@ -33,7 +33,7 @@ from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.process.sandbox import settings_from
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import remove_tree
-from agent_harness.protocols.tasklist import progress, proven, status
+from agent_harness.protocols.tasklist import costs, progress, proven
 from agent_harness.protocols.tasklist.attempts import accept_change, commits, left_by_turn, rollback, verbs
 from agent_harness.protocols.tasklist.attempts.list_files import ListFiles
 from agent_harness.protocols.tasklist.claims.caller import Caller, LeaseKeeper
@@ -436,7 +436,7 @@ class TaskWork:
         new: list[str] = []
         with suppress(HarnessError):  # the run reports a damaged state
             new = [each for each in caller.find(caller.store.read(), task.id).rescues if each not in task.rescues]
-        status.note_cost(
+        costs.note_cost(
             caller.layout,
             session=self._session,
             task_id=task.id,

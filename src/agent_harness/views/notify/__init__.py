@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
 
-__all__ = ["FILE", "VARIABLE", "record_path", "start", "undelivered"]
+__all__ = ["FILE", "VARIABLE", "record_path", "start", "start_beside", "undelivered"]
 
 FILE = "notify.json"
 """File name of the user's notification settings."""
@@ -23,15 +23,17 @@ VARIABLE = "HARNESS_NOTIFY"
 
 
 def start(kind: str, folder: str) -> None:
-    """Start the process that sends a project's notifications while this process lives; do nothing without a target.
-
-    No exception is raised.
-    """
+    """Start the process that notifies while this process lives, if there is a target. Never raise."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.of_user("notify", make=False)
     if not os.environ.get(VARIABLE) and not (home and os.path.exists(os.path.join(home, FILE))):
         return
+    start_beside(f"{__name__}.watcher", kind, folder)
+
+
+def start_beside(module: str, kind: str, folder: str, *more: str) -> None:
+    """Start a watcher of a project, which gets the identity of this process. Never raise."""
     import subprocess
     import sys
     from contextlib import suppress
@@ -40,13 +42,12 @@ def start(kind: str, folder: str) -> None:
 
     with suppress(OSError, ValueError):
         me = owner.current()
-        words = [sys.executable, "-P", "-m", f"{__name__}.watcher", kind, folder, str(me.pid), me.start_time]
+        words = [sys.executable, "-P", "-m", module, kind, folder, str(me.pid), me.start_time, *more]
         nothing = subprocess.DEVNULL
         subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, cwd="/")
 
 
 def record_path(home: str, kind: str, folder: str) -> str:
-    """Return the path of the file that records a project's notifications."""
     from hashlib import sha256
 
     digest = sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:24]

@@ -34,7 +34,7 @@ BUDGET_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Single notice about a project; notices with equal ``key`` are treated as the same notice."""
+    """Notices with equal ``key`` are treated as the same notice."""
 
     event: str  # one of EVENTS
     key: str
@@ -44,12 +44,11 @@ class Notice:
     answer: tuple[str, ...] = ()  # the commands that answer it
 
     def as_record(self) -> JsonObject:
-        """Return the notice as the JSON object that is stored."""
         return {name: getattr(self, name) for name in self.__slots__} | {"answer": [*self.answer]}
 
     @classmethod
     def from_record(cls, record: JsonObject) -> Notice | None:
-        """Return the notice in a stored record; ``None`` if the record is invalid."""
+        """Return ``None`` for an invalid record."""
         texts = {name: record.get(name) for name in ("event", "key", "title", "text")}
         if not all(isinstance(each, str) for each in texts.values()):
             return None
@@ -60,8 +59,6 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifySettings:
-    """Targets, events and quiet hours of notifications."""
-
     to: tuple[str, ...] = ()
     on: tuple[str, ...] = BY_DEFAULT
     quiet: tuple[int, int] | None = None  # minutes of the local day; from, until
@@ -69,7 +66,6 @@ class NotifySettings:
     digest_hours: float = 24.0
 
     def rests(self, at: datetime) -> bool:
-        """Return True if the time is within the quiet hours."""
         if self.quiet is None:
             return False
         local = at.astimezone()
@@ -79,7 +75,7 @@ class NotifySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyMemory:
-    """Memory of the notices that were seen and sent for one project."""
+    """The notices that were seen and sent for one project."""
 
     lasting: frozenset[str] = frozenset()  # keys of the notices that lasted at the last look
     claims: int | None = None  # how many verdicts were seen; ``None`` before the first look
@@ -92,7 +88,7 @@ class NotifyMemory:
 
 
 def lasting(view: ProjectView, at: datetime) -> list[Notice]:
-    """Return the notices whose cause exists at this time."""
+    """Return the notices whose cause exists now."""
     found = [
         Notice(
             event="question",
@@ -126,10 +122,7 @@ def dead(view: ProjectView) -> list[Notice]:
 
 
 def ended(view: ProjectView, run: str) -> list[Notice]:
-    """Return the notice about the end of a run; none if all items are done or a question waits.
-
-    These two cases have their own notices.
-    """
+    """Return no notice if all items are done or a question waits: these cases have their own."""
     if view.items and all(each.state in (*DONE, "skipped") for each in view.items):
         return []
     if any(each.stops for each in view.state.questions) or any(each.state == NEEDS_YOU for each in view.items):
@@ -146,7 +139,7 @@ def _stopped(view: ProjectView, run: str) -> Notice:
 def noticed(
     memory: NotifyMemory, view: ProjectView, besides: Iterable[Notice], settings: NotifySettings, at: datetime
 ) -> NotifyMemory:
-    """Return the memory after a check of the project, with new notices added to the pending notices."""
+    """Return the memory after a check of the project, with new notices pending."""
     now = [*lasting(view, at), *besides]
     new = [each for each in now if each.key not in memory.lasting]
     seen = len(view.claims) if memory.claims is None else memory.claims
@@ -172,10 +165,7 @@ def noticed(
 def message(
     memory: NotifyMemory, settings: NotifySettings, at: datetime, *, last: bool = False
 ) -> tuple[NotifyMemory, Sequence[Notice]]:
-    """Return the updated memory and the notices to send now.
-
-    Unless ``last`` is set, notices wait a minute so that they can be combined.
-    """
+    """Return the notices to send now. Unless ``last``, notices wait a minute so that they can be combined."""
     due = [each for each in memory.pending if not settings.rests(at) or each[1].event in settings.urgent]
     waited = max((_age(since, at) for since, _ in due), default=0.0)
     if not due or (waited < clock.scaled(TOGETHER_SECONDS) and not last):
@@ -199,7 +189,7 @@ def message(
 
 
 def body(project: str, notices: Sequence[Notice], view: ProjectView, at: datetime) -> JsonObject:
-    """Return the notification message for several notices, without code, agent output or paths."""
+    """Return one message for several notices, without code, agent output or paths."""
     first = notices[0]
     lines = [
         f"{each.title}: {each.text}" if each.text and len(notices) > 1 else each.text or each.title for each in notices
@@ -252,9 +242,7 @@ def _digested(
 
 
 def _name(notice: Notice) -> str:
-    """Return the key under which a notice is sent once: event and item for frequent events, otherwise the notice's
-    key.
-    """
+    """Return the key under which a notice is sent once: event and item for frequent events."""
     return f"{notice.event}:{notice.item}" if notice.event in REPEATED else notice.key
 
 

@@ -29,9 +29,7 @@ _HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)")
 
 
 def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
-    """Return the user's notification settings and the targets from the environment; invalid members count as
-    missing.
-    """
+    """Read the user's settings and the targets of the environment; invalid members count as missing."""
     record = _record()
     to, on, urgent = (_texts(record.get(name)) for name in ("to", "on", "urgent"))
     besides = tuple(environ.get(VARIABLE, "").split())
@@ -46,9 +44,7 @@ def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
 
 
 def hours_of(text: object) -> tuple[int, int] | None:
-    """Return begin and end of a range such as ``22:00-07:00`` in minutes of the day; ``None`` if ``text`` is not a
-    range.
-    """
+    """Return begin and end of a range such as ``22:00-07:00`` in minutes of the day, or ``None``."""
     found = _HOURS.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return None
@@ -56,7 +52,7 @@ def hours_of(text: object) -> tuple[int, int] | None:
 
 
 def add(target: str) -> None:
-    """Add a notification target; raise ``UsageError`` if the target is invalid."""
+    """Raise ``UsageError`` if the target is invalid."""
     kind, _, rest = target.partition(":")
     is_wrong = {"webhook": not rest.startswith(("http://", "https://", "${")), "command": not rest.strip()}
     if ":" not in target or is_wrong.get(kind):
@@ -68,7 +64,7 @@ def add(target: str) -> None:
 
 
 def remove(target: str) -> None:
-    """Remove a notification target; raise ``UsageError`` if the target is not configured."""
+    """Raise ``UsageError`` if the target is not configured."""
     known = _texts(_record().get("to"))
     if target not in known:
         raise UsageError(f"{shown(target)} is not a notification target", hint="harness notify")
@@ -88,7 +84,7 @@ def settle(target: str) -> None:
 
 
 def change(**members: object) -> None:
-    """Set members of the notification settings; the value ``None`` removes a member."""
+    """Set members of the settings; the value ``None`` removes a member."""
 
     def act(record: JsonObject) -> None:
         for name, value in members.items():
@@ -101,7 +97,7 @@ def change(**members: object) -> None:
 
 
 def shown(target: str) -> str:
-    """Return a notification target without secrets: only the scheme and host of an address."""
+    """Return a target without secrets: only the scheme and host of an address."""
     kind, _, rest = target.partition(":")
     if kind == "command":
         return redact(target)
@@ -117,10 +113,7 @@ def shown(target: str) -> str:
 
 
 def send(target: str, message: JsonObject, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Send one message to a target within ``SEND_SECONDS``; return the reason if delivery failed, otherwise None.
-
-    Errors of the target are not raised.
-    """
+    """Return the reason if delivery failed within ``SEND_SECONDS``. Errors of the target are not raised."""
     missing = [name for name in _NAME.findall(target) if name not in environ]
     if missing:
         return f"${{{missing[0]}}} is not set"
@@ -137,7 +130,6 @@ def send(target: str, message: JsonObject, environ: Mapping[str, str] = os.envir
 
 
 def _reason(error: Exception) -> str:
-    """Return a short reason why a target could not be reached."""
     cause = getattr(error, "reason", error)  # urllib wraps the cause
     if not isinstance(cause, OSError) or not cause.strerror:
         return str(error)
@@ -157,9 +149,7 @@ def _post(address: str, message: JsonObject) -> str | None:
 
 
 def _run(command: str, message: JsonObject, environ: Mapping[str, str]) -> str | None:
-    """Run the user's notification command with the message as JSON on stdin; title and text are the last two
-    arguments.
-    """
+    """Run the user's command with the message as JSON on stdin; title and text are the last two arguments."""
     import shlex
 
     words = [*shlex.split(command), str(message["title"]), str(message["text"])]

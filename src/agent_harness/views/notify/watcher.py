@@ -43,15 +43,14 @@ class ProjectWatch:
         self._path = notify.record_path(home, kind, folder) if home else None
 
     def lock(self) -> LockFile | None:
-        """Return the lock that only one watcher of the project can hold; ``None`` without a state folder."""
+        """Only one watcher of the project can hold the lock; ``None`` without a state folder."""
         return LockFile(f"{self._path}.lock") if self._path else None
 
     def view(self) -> ProjectView:
-        """Return the project's current view."""
         return self._reader.load()
 
     def look(self, besides: Sequence[Notice] = (), *, last: bool = False) -> bool:
-        """Check the project and send the messages that are due; return True if messages are left for later."""
+        """Send the messages that are due; return True if messages are left for later."""
         if self._path is None:
             return False
         settings, at = sending.read(), clock.now()
@@ -129,7 +128,6 @@ class _Failures:
         self._open.append({"at": clock.timestamp(at, fraction=True), "to": to, "why": why})
 
     def past(self, target: str) -> None:
-        """Drop the open failures of a target that accepts messages again."""
         self._open = [each for each in self._open if each.get("to") != sending.shown(target)]
 
     def as_record(self) -> JsonObject:
@@ -168,7 +166,7 @@ def _memory(record: JsonObject) -> NotifyMemory:
 
 
 def watch(project: ProjectWatch, run: owner.Owner, *, seconds: float) -> None:
-    """Check the project every ``seconds`` until the run has ended, then until no message is left, for at most a day."""
+    """Check the project until the run has ended, then until no message is left, for at most a day."""
     while owner.state(run) == "alive":
         project.look()
         time.sleep(seconds)
@@ -181,7 +179,6 @@ def watch(project: ProjectWatch, run: owner.Owner, *, seconds: float) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the notification watcher process for a run, and return its exit status."""
     kind, folder, pid, start_time = words
     me = owner.current()
     run = owner.Owner(int(pid), start_time, me.boot_id, me.host, me.uid)

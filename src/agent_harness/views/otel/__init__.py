@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from agent_harness.views import notify
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
@@ -30,31 +32,20 @@ def start(kind: str, folder: str) -> str | None:
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if is_off or not any(map(os.environ.get, VARIABLES)):
         return None
-    import subprocess
-    import sys
-    from contextlib import suppress
     from importlib.util import find_spec
 
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
         from agent_harness.installation import command_for_extra
 
         return f"A collector is set, but the extra `otel` is not installed: {command_for_extra('otel')}"
-    from agent_harness.kernel import clock, owner
+    from agent_harness.kernel import clock
 
-    with suppress(OSError, ValueError):
-        me = owner.current()
-        words = [sys.executable, "-P", "-m", f"{__name__}.watcher", kind, folder, str(me.pid), me.start_time]
-        words.append(clock.timestamp())
-        nothing = subprocess.DEVNULL
-        subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, cwd="/")
+    notify.start_beside(f"{__name__}.watcher", kind, folder, clock.timestamp())
     return None
 
 
 def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
-    """Record the spans of a project that no collector accepted; ``None`` removes the record after a successful export.
-
-    Disk errors are ignored.
-    """
+    """Record the spans that no collector accepted; ``None`` removes the record. Disk errors are ignored."""
     from contextlib import suppress
 
     from agent_harness.errors import HarnessError
@@ -63,9 +54,9 @@ def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
     with suppress(OSError, HarnessError):
         home = trusted_state.of_user(FOLDER, make=record is not None)
         if home is not None and record is not None:
-            files.write_json(_path(home, kind, folder), {"v": 1, **record})
+            files.write_json(notify.record_path(home, kind, folder), {"v": 1, **record})
         elif home is not None:
-            files.unlink(_path(home, kind, folder))
+            files.unlink(notify.record_path(home, kind, folder))
 
 
 def untaken(kind: str, folder: str) -> JsonObject | None:
@@ -81,16 +72,9 @@ def untaken(kind: str, folder: str) -> JsonObject | None:
     if home is None:
         return None
     try:
-        found = files.read_json(_path(home, kind, folder))
+        found = files.read_json(notify.record_path(home, kind, folder))
     except (OSError, HarnessError):
         return None
     sessions = found.get("sessions")
     known = {name: str(found.get(name) or "") for name in ("since", "to", "why")}
     return {**known, "sessions": sessions if type(sessions) is int else 0}
-
-
-def _path(home: str, kind: str, folder: str) -> str:
-    from hashlib import sha256
-
-    digest = sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:24]
-    return os.path.join(home, f"{kind}-{digest}.json")

@@ -62,19 +62,17 @@ def spans(
 
 
 def of_session(view: ProjectView, session: PastSession, recordings: Sequence[str]) -> list[Any]:
-    """Return the spans of one session without the project's span; an empty list if the session has not started."""
+    """Return the spans of one session without the project's; empty if the session has not started."""
     return [*_Trace(view, [session], recordings).below(session)] if session.started else []
 
 
 def of_project(view: ProjectView) -> list[Any]:
-    """Return only the project's span, which covers all of its sessions; an empty list without sessions."""
+    """Return only the project's span, which covers all sessions; empty without sessions."""
     begun = [each for each in view.sessions if each.started]
     return [_Trace(view, begun, []).root()] if begun else []
 
 
 class _Trace:
-    """Trace of one project's sessions."""
-
     def __init__(self, view: ProjectView, sessions: Sequence[PastSession], recordings: Sequence[str]) -> None:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -121,7 +119,6 @@ class _Trace:
         )
 
     def root(self) -> Any:
-        """Return the project's span."""
         starts = [_nanoseconds(each.started) for each in self._sessions]
         ends = [_nanoseconds(each.ended) or start for each, start in zip(self._sessions, starts, strict=True)]
         name = os.path.basename(self._view.path)
@@ -137,7 +134,6 @@ class _Trace:
         )
 
     def below(self, each: PastSession) -> Iterator[Any]:
-        """Yield the spans of one session."""
         start = _nanoseconds(each.started)
         yield from self._of_session(each, self._context("project"), start, _nanoseconds(each.ended) or start)
 
@@ -208,7 +204,7 @@ class _Trace:
 
 
 def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSession | None:
-    """Return the session of a claim; of several sessions with that number, the last that started before the claim."""
+    """Return the session of a claim; of several with that number, the last that started before it."""
     at = _nanoseconds(claim.at)
     found = [each for each in sessions if each.number == claim.session and each.item in (claim.item, None)]
     begun = [each for each in found if _nanoseconds(each.started) <= at]
@@ -216,16 +212,13 @@ def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSes
 
 
 def _nanoseconds(at: str | None) -> int:
-    """Return an ISO time in nanoseconds since 1970; 0 if unknown, limited to the largest value of a span."""
+    """Return nanoseconds since 1970; 0 if unknown, limited to the largest value of a span."""
     moment = clock.parse(at)
     return min(max(0, round(moment.timestamp() * _NANO)), _MOST_NANO) if moment else 0
 
 
 def send(made: Sequence[Any], url: str | None = None) -> None:
-    """Send spans by OTLP over HTTP to ``url``, or to the collector that the environment configures.
-
-    Raise ``Refused``, with the reason of the last attempt, if the spans are not accepted within 10 seconds.
-    """
+    """Send by OTLP over HTTP. Raise ``Refused`` if the spans are not accepted within 10 seconds."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
@@ -244,7 +237,7 @@ def send(made: Sequence[Any], url: str | None = None) -> None:
 
 
 def _signs_in() -> bool:
-    """Return True if the environment configures a credential provider, which creates the exporter's HTTP session."""
+    """Return True if the environment configures a credential provider, which creates the exporter's session."""
     return any(name.startswith("OTEL_PYTHON_EXPORTER_OTLP_") and "CREDENTIAL_PROVIDER" in name for name in os.environ)
 
 
@@ -256,7 +249,6 @@ def _heard_session() -> Any:
         heard = ""
 
         def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-            """Send an HTTP request and record the reason if the request fails."""
             try:
                 answer = super().send(request, **options)
             except requests.RequestException as error:
@@ -284,14 +276,13 @@ FAILURES = (
 
 
 def _failure(error: Exception) -> str:
-    """Return a short reason why the spans were not accepted."""
     told = f"{type(error).__name__} {error!r} {error}"
     known = next((said for sign, said in FAILURES if sign in told), None)
     return known or " ".join(str(error).split())[:MOST_SAID] or type(error).__name__
 
 
 def text(made: Sequence[Any]) -> str:
-    """Return the spans as one line of OTLP JSON, the file format that collectors read."""
+    """Return one line of OTLP JSON, the file format that collectors read."""
     from google.protobuf.json_format import MessageToDict
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
@@ -299,7 +290,7 @@ def text(made: Sequence[Any]) -> str:
 
 
 def _with_hex(value: Any) -> Any:
-    """Return the value with ids in hexadecimal, as OTLP JSON requires; protobuf's JSON has base64."""
+    """Ids are hexadecimal in OTLP JSON; protobuf's JSON has base64."""
     if isinstance(value, Mapping):
         return {
             key: base64.b64decode(each).hex() if key in ("traceId", "spanId", "parentSpanId") else _with_hex(each)

@@ -24,7 +24,7 @@ _NAME_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedTool:
-    """Single tool call of an agent, with wall-clock times."""
+    """One tool call of an agent, with wall-clock times."""
 
     name: str
     id: str | None
@@ -34,16 +34,13 @@ class UsedTool:
 
 
 class KeptRecordings:
-    """Session recordings of a project; initially, only the first line of each recording is read."""
+    """Recordings of a project's sessions; initially, only the first line of each is read."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._known = [found for path in paths if (found := _begun(path))]
 
     def of_session(self, session: PastSession) -> list[UsedTool]:
-        """Return a session's tool calls in order, from the unused recording with the nearest start time.
-
-        The recording is then marked as used.
-        """
+        """Return a session's calls in order. Its recording, the nearest in time, is used once."""
         began, ended = clock.parse(session.started), clock.parse(session.ended)
         if began is None:
             return []
@@ -75,9 +72,7 @@ def _begun(path: str) -> _Recording | None:
 
 
 def _calls(lines: Iterator[JsonObject], begin: float, last: float) -> Iterator[UsedTool]:
-    """Yield the tool calls in a recording; a call without a result ends with its turn, and no call ends after
-    ``last``.
-    """
+    """Yield calls. One without a result ends with its turn, and none ends after ``last``."""
     waiting: dict[str, tuple[str, str | None, float]] = {}
     now, count = begin, 0
     for line in lines:
@@ -112,7 +107,7 @@ def _id(event: JsonObject) -> str | None:
 
 
 def _lines(path: str, most: int) -> Iterator[JsonObject]:
-    """Yield the JSON objects in the first ``most`` bytes of a file; invalid lines and symbolic links are skipped."""
+    """Read the first ``most`` bytes; invalid lines and symbolic links are skipped."""
     with suppress(OSError, HarnessError):
         descriptor = files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(descriptor, "rb") as file:

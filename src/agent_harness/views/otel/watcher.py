@@ -30,10 +30,10 @@ _Key = tuple[int | None, str | None, str | None]
 
 
 class SessionSender:
-    """Sender of spans of the project's sessions that ended after the run began."""
+    """Sender of the spans of sessions that ended after the run began."""
 
     def __init__(self, reader: ProjectReader, began: str) -> None:
-        """Remember the sessions that ended before ``began``, the run's start time; their spans are not sent."""
+        """Sessions that ended before ``began``, the run's start time, are not sent."""
         self._reader = reader
         since = clock.parse(began) or clock.now()
         ended = ((each, clock.parse(each.ended)) for each in reader.load().sessions)
@@ -43,9 +43,7 @@ class SessionSender:
         self._problem = ""
 
     def look(self, *, last: bool = False) -> bool:
-        """Send the spans of newly ended sessions; return True if all were accepted. With ``last``, every session counts
-        as ended.
-        """
+        """Return True if all were accepted. With ``last``, every session counts as ended."""
         view = self._reader.load()
         new = [each for each in view.sessions if _key(each) not in self._known and (each.ended or last)]
         recordings = self._reader.recordings() if new else []
@@ -64,7 +62,7 @@ class SessionSender:
         return True
 
     def untaken(self) -> JsonObject:
-        """Return the record of the sessions whose spans the last check could not send, for ``otel.keep_untaken``."""
+        """Return the unsent sessions in the form of ``otel.keep_untaken``."""
         first = min((each.started for each in self._left if each.started), default=None)
         return {
             "since": first or clock.timestamp(),
@@ -85,9 +83,7 @@ def _key(session: PastSession) -> _Key:
 
 
 def watch(sender: SessionSender, run: owner.Owner, *, seconds: float) -> bool:
-    """Send spans until the run has ended, then retry at most ``TRIES_AT_END`` times; return True if all were
-    accepted.
-    """
+    """Send spans until the run has ended, then retry at most ``TRIES_AT_END`` times."""
     while owner.state(run) == "alive":
         with suppress(HarnessError, OSError):
             sender.look()
@@ -101,7 +97,6 @@ def watch(sender: SessionSender, run: owner.Owner, *, seconds: float) -> bool:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the span sender process for a run, and return its exit status."""
     kind, folder, pid, start_time, began = words
     me = owner.current()
     run = owner.Owner(int(pid), start_time, me.boot_id, me.host, me.uid)

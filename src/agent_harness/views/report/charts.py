@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 640, 160
 
 
 def figures(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Element:
-    """Return a table with a caption; the first cell of each row is the row's header."""
+    """The first cell of each row is the row's header."""
     return E(
         "div",
         E(
@@ -35,7 +35,7 @@ def figures(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 
 def folded(summary: str, *children: Element | str | None) -> Element:
-    """Return a collapsed HTML details element that the reader can open."""
+    """Return a collapsed element that the reader can open."""
     return E("details", E("summary", summary), *children)
 
 
@@ -69,7 +69,7 @@ def steps(title: str, points: Sequence[tuple[str, float]], unit: str = "$") -> E
 
 
 def rows_of_bars(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float, str]]]]) -> Element:
-    """Return a bar chart with one row per name; each bar has a tooltip, a length and a CSS class."""
+    """Return one row per name; each bar has a length, a tooltip and a CSS class."""
     most = max((sum(each[1] for each in bars) for _, bars in rows), default=0.0) or 1.0
     line = 22
     drawn: list[Element] = []

@@ -19,7 +19,7 @@ Child = "Element | str | None"
 
 
 class Element:
-    """HTML element. An attribute with the value ``None`` or ``False`` is omitted; ``True`` writes only its name."""
+    """An attribute with the value ``None`` or ``False`` is omitted; ``True`` writes only its name."""
 
     __slots__ = ("attributes", "children", "tag")
 
@@ -28,19 +28,18 @@ class Element:
 
 
 def E(tag: str, *children: Element | str | None, **attributes: object) -> Element:
-    """Return an HTML element; in attribute names, a final underscore is dropped and others become hyphens."""
+    """In attribute names, a final underscore is dropped and others become hyphens."""
     return Element(tag, children, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()})
 
 
 def clean(text: str) -> str:
-    """Return the text with unprintable characters as Python escapes; line breaks and tabs are kept."""
+    """Return unprintable characters as Python escapes; line breaks and tabs are kept."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in text)
 
 
 def render(element: Element) -> str:
-    """Return an element and its children as HTML text."""
     return "".join(_parts(element))
 
 

@@ -16,7 +16,7 @@ from agent_harness.session.project_view import span
 from agent_harness.session.status_summary import counted_words
 from agent_harness.views.report.charts import figures, folded, rows_of_bars, steps
 from agent_harness.views.report.html import E, Element, render
-from agent_harness.views.report.values import MOST_SESSIONS
+from agent_harness.views.report.values import COLUMNS, MOST_SESSIONS
 from agent_harness.views.why import usd
 
 _FOLDER = Path(__file__).parent
@@ -25,7 +25,6 @@ SCRIPT = (_FOLDER / "page.js").read_text("utf-8")
 
 
 def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
-    """Return the whole report page as HTML."""
     script = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script}'"
     title = f"{found['project']}: {counted_words(found['proven'], found['items'], found['checked_items'])}"
@@ -43,7 +42,7 @@ def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
 
 
 def markdown(found: JsonObject, *, costs: bool = True) -> str:
-    """Return the report as Markdown for a pull request: questions, unproven items, proven items, claims by agent."""
+    """Return the report for a pull request: questions, unproven items, proven items, claims by agent."""
     lines = [f"## {_title(found)}", "", _said(found), ""]
     if costs:
         lines += [f"{' · '.join(_facts(found, costs=True))}", ""]
@@ -70,10 +69,7 @@ def markdown(found: JsonObject, *, costs: bool = True) -> str:
         ]
         lines += [*_first(rows, 15, "| | {} | | |"), ""]
     if found["honesty"]:
-        lines += [
-            "| agent | claims | accepted | proof failed | broke others | out of bounds | nothing shown | overruled |"
-        ]
-        lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
+        lines += [f"| agent | claims | {' | '.join(COLUMNS).replace('_', ' ')} | overruled |", f"|{' --- |' * 8}"]
         lines += [f"| {' | '.join(_md(each) for each in _honest_row(row)[:-1])} |" for row in found["honesty"]]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -84,9 +80,7 @@ def _first(rows: Sequence[str], most: int, form: str) -> list[str]:
 
 
 def _md(text: object) -> str:
-    """Return untrusted text escaped for a Markdown table cell, so that it cannot create cells, links, images or
-    HTML.
-    """
+    """Escape untrusted text for a table cell, so that it cannot create cells, links, images or HTML."""
     signs = {
         "|": "\\|",
         "<": "&lt;",
@@ -143,7 +137,6 @@ def _money(amount: float | None) -> str:
 
 
 def top(found: JsonObject, *, costs: bool) -> Iterator[Element]:
-    """Yield the title and summary of the report page."""
     yield E("h1", _title(found))
     yield E("p", _said(found))
     if found["since"]:
@@ -161,7 +154,7 @@ def _state(each: JsonObject) -> str:
 
 
 def sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element]:
-    """Yield the sections below the summary of the report page; most empty sections are omitted."""
+    """Yield the sections below the summary; most empty sections are omitted."""
     if found["waits"]:
         yield _section(1, "Needs you", *(_question(each) for each in found["waits"]))
     if found["open"] or found["by_word"]:
@@ -172,17 +165,8 @@ def sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element]
     checked = [E("h3", "Checked, not proven"), *checked] if checked else []
     yield _section(3, "Proven", *_proven(found["done"], costs=costs), *checked)
     if found["honesty"]:
-        head = (
-            "agent, model",
-            "claims",
-            "accepted",
-            "proof failed",
-            "broke others",
-            "out of bounds",
-            "nothing shown",
-            "overruled",
-            "rejected, 95 %",
-        )
+        columns = (each.replace("_", " ") for each in COLUMNS)
+        head = ("agent, model", "claims", *columns, "overruled", "rejected, 95 %")
         rows = [_honest_row(row) for row in found["honesty"]]
         yield _section(4, "Honesty", figures("Each claim is counted once, as the harness judged it", head, rows))
     if costs:
@@ -234,18 +218,7 @@ def _number(count: int, what: str) -> str:
 
 def _honest_row(row: JsonObject) -> list[str]:
     share = row["share"]
-    counted = [
-        str(row[name])
-        for name in (
-            "claims",
-            "accepted",
-            "proof_failed",
-            "broke_others",
-            "out_of_bounds",
-            "nothing_shown",
-            "overruled",
-        )
-    ]
+    counted = [str(row[name]) for name in ("claims", *COLUMNS, "overruled")]
     return [
         ", ".join(each for each in (row["agent"], row["model"]) if each),
         *counted,

@@ -41,7 +41,7 @@ def read(
     since: datetime | None = None,
     most: int = MOST_SESSIONS,
 ) -> JsonObject:
-    """Return all values of the report page; with more than ``most`` sessions, the charts show daily sums."""
+    """With more than ``most`` sessions, the charts show daily sums."""
     claims = [each for each in view.claims if _within(each.at, since)]
     sessions = [each for each in view.sessions if _within(each.started or each.ended, since)]
     judged = [each for each in claims if not each.by_person and each.claim]
@@ -207,7 +207,7 @@ def _contradicted(claims: Iterable[ClaimVerdict]) -> set[tuple[int | None, bool]
 
 
 def wilson(part: int, whole: int) -> tuple[float, float] | None:
-    """Return the 95 % confidence interval of a proportion, in percent; ``None`` for fewer than five claims."""
+    """Return the 95 % confidence interval in percent; ``None`` for fewer than five claims."""
     if whole < 5:
         return None
     z, share = 1.96, part / whole

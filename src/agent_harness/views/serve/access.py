@@ -38,19 +38,19 @@ SECURITY_HEADERS = {
 
 
 class OneTimeCodes:
-    """One-time login codes of a server, stored in its folder; each code is valid for one minute."""
+    """Login codes in the server's folder; each is valid for one minute."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def make(self) -> str:
-        """Return a new one-time code and store its digest."""
+        """Return a new code and store only its digest."""
         code = secrets.token_urlsafe(32)
         os.close(os.open(self._path(code), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         return code
 
     def use(self, code: str) -> bool:
-        """Delete a one-time code and return True if the code was valid."""
+        """Delete the code; return True if it was valid."""
         path = self._path(code)
         try:
             made = os.lstat(path).st_mtime
@@ -63,7 +63,7 @@ class OneTimeCodes:
         return os.path.join(self._folder, hashlib.sha256(code.encode("utf-8", "replace")).hexdigest() + ".code")
 
     def close(self) -> None:
-        """Remove the folder of codes, which makes every code invalid."""
+        """Remove the folder, which makes every code invalid."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -74,7 +74,7 @@ class BrowserSessions:
         self._tokens: dict[str, str] = {}
 
     def new(self) -> str:
-        """Return the value of a new session cookie; beyond ``MOST_SESSIONS``, the oldest session is dropped."""
+        """Return a new cookie's value; beyond ``MOST_SESSIONS``, the oldest session is dropped."""
         while len(self._tokens) >= MOST_SESSIONS:
             del self._tokens[next(iter(self._tokens))]
         cookie = secrets.token_urlsafe(32)
@@ -82,7 +82,7 @@ class BrowserSessions:
         return cookie
 
     def token(self, cookie: str) -> str | None:
-        """Return the token that forms of this browser session must contain; ``None`` for an unknown cookie."""
+        """Return the token that this session's forms must contain; ``None`` for an unknown cookie."""
         given = cookie.encode("utf-8", "replace")
         return next((token for known, token in self._tokens.items() if compare_digest(known.encode(), given)), None)
 
@@ -96,17 +96,15 @@ class AccessRules:
 
     @property
     def cookie(self) -> str:
-        """Name of the session cookie, which contains the port so that two servers on one machine do not share
-        cookies.
-        """
+        """The cookie's name contains the port, so that two servers on one machine do not share cookies."""
         return f"harness-{self.port}"
 
     def hosts(self) -> tuple[str, ...]:
-        """Return the allowed values of the ``Host`` header."""
+        """Allowed values of the ``Host`` header."""
         return (*(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]")), *self.allowed_hosts)
 
     def origins(self) -> tuple[str, ...]:
-        """Return the allowed values of the ``Origin`` header."""
+        """Allowed values of the ``Origin`` header."""
         ours = [f"http://{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]")]
         return (*ours, *(f"{scheme}://{name}" for name in self.allowed_hosts for scheme in ("https", "http")))
 

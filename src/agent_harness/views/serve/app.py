@@ -42,7 +42,7 @@ SCRIPT = (Path(__file__).parent / "live.js").read_text("utf-8")
 
 
 def application(window: Window, rules: AccessRules, codes: OneTimeCodes) -> ASGIApp:
-    """Return the web application; ``rules`` check each request before it is handled."""
+    """``rules`` check each request before it is handled."""
     sessions = BrowserSessions()
     routes = _Routes(window, rules, sessions)
     app = Starlette(
@@ -75,7 +75,7 @@ async def _not_found(_request: Request, error: Exception) -> Response:
 
 
 class _AccessCheck:
-    """Middleware that applies the access rules, exchanges a code for a cookie, and adds security headers."""
+    """Apply the access rules, exchange a code for a cookie, and add security headers."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules, sessions: BrowserSessions, codes: OneTimeCodes) -> None:
         self._app, self._rules, self._sessions, self._codes = app, rules, sessions, codes
@@ -95,7 +95,7 @@ class _AccessCheck:
             await send({"type": "websocket.close", "code": 1008})
 
     def _answer(self, scope: Scope) -> Response | None:
-        """Return the response to a refused request or to a login code; ``None`` if the request is allowed."""
+        """Respond to a refused request or a login code; ``None`` if the request is allowed."""
         headers: dict[str, str] = {}
         for name, value in ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]):
             headers[name] = f"{headers[name]}, {value}" if name in headers else value  # repeated: matches nothing
@@ -170,7 +170,6 @@ class _Routes:
     # -- pages
 
     async def all_projects(self, request: Request) -> Response:
-        """Return the page of all projects."""
         return await self._overview(await self._frame(request))
 
     async def _overview(self, frame: Frame, status: int = 200) -> Response:
@@ -178,7 +177,6 @@ class _Routes:
         return HTMLResponse(pages.all_projects(found, frame, at=clock.now()), status)
 
     async def one_project(self, request: Request) -> Response:
-        """Return the page of one project."""
         place = PlaceInLists.of(request.query_params)
         return await self._project(request.path_params["key"], await self._frame(request), place=place)
 
@@ -199,7 +197,7 @@ class _Routes:
         return HTMLResponse(text, status)
 
     def _report(self, key: str, view: ProjectView) -> JsonObject:
-        """Return the report values of a project, read again only if the project's records have changed."""
+        """Read the report again only if the project's records have changed."""
         made_of = (view.state, view.sessions, view.claims, view.gaps, view.next)
         before, found = self._reports.get(key, ((), {}))
         if len(before) != len(made_of) or any(a is not b and a != b for a, b in zip(before, made_of, strict=True)):
@@ -210,9 +208,7 @@ class _Routes:
     # -- actions
 
     async def act(self, request: Request) -> Response:
-        """Carry out a project action from a form, and return the updated page, with the reason if the action was
-        refused.
-        """
+        """Carry out a form's action; return the updated page, with the reason of a refusal."""
         form = {name: found[0] for name, found in _fields(await request.body()).items()}
         key, verb = request.path_params["key"], request.path_params["verb"]
         if refused := self._refusal(request, form):
@@ -230,7 +226,6 @@ class _Routes:
         return RedirectResponse(back, 303)
 
     async def lift(self, request: Request) -> Response:
-        """End the wait for one rate limit, as requested by a form."""
         form = {name: found[0] for name, found in _fields(await request.body()).items()}
         if refused := self._refusal(request, form):
             return refused
@@ -245,7 +240,7 @@ class _Routes:
         return RedirectResponse(f"/p/{key}" if key else "/", 303)
 
     def _refusal(self, request: Request, form: Mapping[str, str]) -> Response | None:
-        """Return the response to a form that is not allowed, otherwise ``None``."""
+        """Respond to a form that is not allowed, otherwise ``None``."""
         if not secrets.compare_digest(form.get("token", "").encode(), str(request.scope["token"]).encode()):
             return HTMLResponse(pages.refused(403, "This form belongs to another session. Reload the page."), 403)
         if self._window.read_only:
@@ -262,7 +257,7 @@ class _Routes:
 
     @asynccontextmanager
     async def watching(self, _app: Starlette) -> AsyncIterator[None]:
-        """Check for project changes as long as the server runs."""
+        """Check for changes as long as the server runs."""
         task = asyncio.create_task(self._watch())
         yield
         task.cancel()
@@ -285,7 +280,7 @@ class _Routes:
             self._changed.notify_all()
 
     async def events(self, request: Request) -> Response:
-        """Return an event stream that sends "changed" whenever the pages in the browser are out of date."""
+        """Send "changed" whenever the pages in the browser are out of date."""
         if self._streams >= MOST_STREAMS:
             return Response("Too many pages are open.", 503, {"retry-after": "10"}, media_type="text/plain")
         seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
@@ -309,7 +304,7 @@ class _Routes:
 
 
 class _Stream(StreamingResponse):
-    """Event stream that calls ``ended`` when it ends, for any reason."""
+    """Call ``ended`` when the stream ends, for any reason."""
 
     def __init__(self, content: AsyncIterator[str], ended: Callable[[], None]) -> None:
         super().__init__(content, media_type="text/event-stream")

@@ -47,8 +47,6 @@ STYLE = report.STYLE + (Path(__file__).parent / "serve.css").read_text("utf-8")
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """Values that every page of a response needs."""
-
     token: str  # of the forms
     revision: str  # of the view, as the stream counts
     read_only: bool = False
@@ -66,7 +64,7 @@ class PlaceInLists:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> PlaceInLists:
-        """Return page numbers and search word from an address's query; an invalid page number counts as 1."""
+        """An invalid page number counts as 1."""
         told = {name: query.get(name, "") for name in PER_PAGE}
         pages = {
             name: int(text) for name, text in told.items() if text.isascii() and text.isdecimal() and len(text) < 7
@@ -76,14 +74,14 @@ class PlaceInLists:
     def address(
         self, here: str, *, find: str | None = None, hold: bool = False, pages: Mapping[str, int] | None = None
     ) -> str:
-        """Return the address with these page numbers and search word, after the given changes."""
+        """Return the address with these numbers and word, after the given changes."""
         told: dict[str, object] = {name: page for name, page in {**self.pages, **(pages or {})}.items() if page != 1}
         word = self.find if find is None else find
         told |= {**({"find": word} if word else {}), **({"hold": 1} if hold else {})}
         return f"{here}?{urlencode(told)}" if told else here
 
     def part(self, rows: Sequence[JsonObject], name: str) -> tuple[int, int, list[JsonObject]]:
-        """Return the current page number of a list, the number of pages, and the rows of the current page."""
+        """Return the current page number, the number of pages, and the rows of the page."""
         most = PER_PAGE[name]
         last = max(1, -(-len(rows) // most))
         number = max(1, min(self.pages.get(name, 1), last))
@@ -130,7 +128,6 @@ def _page(
 
 
 def refused(status: int, sentence: str) -> str:
-    """Return the HTML page for a refused request."""
     head = E("head", E("meta", charset="utf-8"), E("title", f"{status}"))
     return f"<!DOCTYPE html>\n{render(E('html', head, E('body', E('main', E('p', sentence))), lang='en'))}\n"
 
@@ -139,7 +136,7 @@ def refused(status: int, sentence: str) -> str:
 
 
 def all_projects(projects: Sequence[ServedProject], frame: Frame, *, at: datetime) -> str:
-    """Return the overview page: one line and the actions per project; projects that need the user come first."""
+    """Return one line and the actions per project; projects that need the user come first."""
     rooms: dict[str, list[ServedProject]] = {name: [] for name in ORDER}
     for each in projects:
         rooms[class_of(each.seen)].append(each)
@@ -256,7 +253,7 @@ def one_project(
 
 
 def _lists(found: JsonObject, word: str) -> dict[str, list[JsonObject]]:
-    """Return the paged lists of the report by their address names; items are limited to those that contain the word."""
+    """Return the report's paged lists; items are limited to those that contain the word."""
 
     def fits(each: JsonObject) -> bool:
         told = (each["id"], each["name"], each["title"], each.get("state", ""))
@@ -285,7 +282,7 @@ _LISTS = {
 def _way_through(
     found: JsonObject, lists: Mapping[str, list[JsonObject]], here: str, place: PlaceInLists
 ) -> Iterator[Element]:
-    """Yield the search form and the links to other pages; nothing if all rows fit on one page."""
+    """Yield search form and links to other pages; nothing if all rows fit on one page."""
     if not place.find and all(len(lists[name]) <= most for name, most in PER_PAGE.items()):
         return
     field = E("input", type="search", name="find", value=place.find, maxlength=str(MOST_FIND), id="find")
@@ -400,9 +397,7 @@ def _meaning(meant: str) -> str | None:
 
 
 def _limits(frame: Frame, key: str) -> Iterator[Element]:
-    """Yield an element for each account under a rate limit, whatever the project; ``key`` is the current page's
-    project.
-    """
+    """Yield an element for each account under a rate limit, whatever the project."""
     for each in frame.limits:
         mark = mark_of_limit(each)
         until = f"{each.until.astimezone():%H:%M:%S %Z}"
@@ -455,7 +450,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
 
 
 def _to_whom(seen: WatchView) -> Element | None:
-    """Return the selection of the agent that gets a message; ``None`` with fewer than two agents."""
+    """Return the choice of the agent that gets a message; ``None`` with fewer than two agents."""
     slots = saying.slots_in(seen.parallel, seen.view.kind)
     if len(slots) < 2:
         return None

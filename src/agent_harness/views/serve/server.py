@@ -68,7 +68,7 @@ def serve(
 
 
 def links(port: int | None) -> list[str]:
-    """Return a new login link for each running server of this user, or only for the server at ``port``."""
+    """Return a new login link for each running server of this user, or only for the one at ``port``."""
     home = trusted_state.of_user(_FOLDER, make=False)
     names = sorted(os.listdir(home)) if home else []
     wanted = [name for name in names if name.isdecimal() and port in (None, int(name))]
@@ -96,7 +96,7 @@ def _listens(folder: str) -> bool:
 
 @contextmanager
 def _folder(port: int) -> Iterator[str]:
-    """Create the folder of the server at this port, with a record of its process; remove it at the end of the block."""
+    """Create the server's folder, with a record of its process; remove it at the end of the block."""
     home = trusted_state.of_user(_FOLDER)
     if home is None:
         raise Refused("Cannot write the folder for login codes", hint="harness doctor")
@@ -114,7 +114,7 @@ def _folder(port: int) -> Iterator[str]:
 
 
 def _listening(first: int) -> tuple[list[socket.socket], int]:
-    """Return listening sockets on IPv4 and, if available, IPv6 loopback, and their common port."""
+    """Return sockets on IPv4 and, if available, IPv6 loopback, and their common port."""
     if not 0 <= first < 1 << 16:
         raise UsageError(f"{first} is not a port", hint="harness serve --port 8770")
     for port in [first] * 20 if first == 0 else range(first, min(first + _TRIES, 1 << 16)):
@@ -124,7 +124,7 @@ def _listening(first: int) -> tuple[list[socket.socket], int]:
 
 
 class _PortTaken(Exception):
-    """Error for a port that another process uses."""
+    pass
 
 
 def _at(port: int) -> tuple[list[socket.socket], int]:
@@ -141,7 +141,7 @@ def _at(port: int) -> tuple[list[socket.socket], int]:
 
 
 def _socket(family: socket.AddressFamily, host: str, port: int) -> socket.socket | None:
-    """Return a listening socket; ``None`` if the machine does not support the address family."""
+    """Return ``None`` if the machine does not support the address family."""
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:

@@ -75,10 +75,10 @@ class Deed:
 
 
 class Window:
-    """Projects that ``harness serve`` displays: those given on the command line, or all known projects."""
+    """Projects of ``harness serve``: those of the command line, or all known projects."""
 
     def __init__(self, named: Sequence[tuple[Kind, str]], *, read_only: bool = False) -> None:
-        """Display the projects in ``named``; if it is empty, display all projects of this user."""
+        """If ``named`` is empty, display all projects of this user."""
         self.read_only = read_only
         self._named = [Place("", path, kind, "") for kind, path in named]
         self._views = AllProjects()
@@ -87,7 +87,7 @@ class Window:
         self._limits = LimitClock()
 
     def look(self) -> list[ServedProject]:
-        """Return the current state of all projects, first those that need the user; missing projects are last."""
+        """Return all projects, first those that need the user; missing projects are last."""
         with self._looks:
             places = self._named or trusted_state.places()
             tasks = {each.path: _choices(each.path) for each in places if each.kind == "longtask" and each.path}
@@ -107,23 +107,19 @@ class Window:
         ]
 
     def project(self, key: str) -> ServedProject | None:
-        """Return the project with this key, or ``None``."""
         return next((each for each in self.look() if each.key == key), None)
 
     def limits(self) -> list[RateLimit]:
-        """Return the current rate limits of all projects."""
         return self._limits.all()
 
     def lift(self, account: str, mark: str) -> None:
-        """End the rate limit of an account, so that waiting runs continue; raise ``Superseded`` if the limit has
-        changed.
-        """
+        """End an account's rate limit, so that runs continue; raise ``Superseded`` if it has changed."""
         found = next((each for each in self.limits() if each.account == account and mark_of_limit(each) == mark), None)
         if found is None or not self._limits.forget(account, shown=found, by=BY):
             raise Superseded("This rate limit has changed or ended", hint="harness limits")
 
     def stamp(self) -> object:
-        """Return a value that changes whenever any displayed project or limit changes."""
+        """Return a value that changes whenever a displayed project or limit changes."""
         limits: list[object] = [mark_of_limit(each) for each in self.limits()]
         return limits + [
             (each.path, each.seen)
@@ -186,17 +182,17 @@ def _key(path: str) -> str:
 
 
 def mark_of(asked: AskedQuestion) -> str:
-    """Return a digest of a question as displayed, which detects changed words or options."""
+    """Return a digest that detects changed words or options of a question."""
     return hashlib.sha256(repr(asked).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def mark_of_limit(limit: RateLimit) -> str:
-    """Return a digest of a rate limit as displayed, which detects a changed end time."""
+    """Return a digest that detects a changed end time."""
     return hashlib.sha256(repr(limit.as_record()).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def revision_of(project: ServedProject, view: ProjectView) -> str:
-    """Return a digest of the state that was displayed when the user decided to pause or resume the project."""
+    """Return a digest of the state in which the user decided to pause or resume the project."""
     if project.kind == "longtask":
         return project.choices.revision if project.choices else ""
     state = view.state
@@ -204,9 +200,7 @@ def revision_of(project: ServedProject, view: ProjectView) -> str:
 
 
 def answerable(project: ServedProject, asked: AskedQuestion, view: ProjectView) -> bool:
-    """Return True if the command would answer this question; only the first question about each item can be
-    answered.
-    """
+    """Return True if the command would answer it: only the first question about each item."""
     if project.kind == "longtask":
         return bool(project.choices and project.choices.words)
     about = (each for each in view.state.questions if asked.item is None or each.item == asked.item)
@@ -293,7 +287,7 @@ def _resume(project: ServedProject, view: ProjectView, form: Mapping[str, str]) 
 
 
 def _say(project: ServedProject, _view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
-    """Return an action that stores a message for the running agent, or for the agent in the selected slot."""
+    """Return an action that stores a message for the running agent, or the one in the selected slot."""
     by, to = f"{saying.user()} (by: {BY})", form.get("to") or None
 
     def act(say: Say) -> None:
@@ -325,7 +319,7 @@ ACTIONS: dict[str, Action] = {
 
 
 def offered(project: ServedProject) -> tuple[str, ...]:
-    """Return the names of the actions that the project currently allows, except answers."""
+    """Return the actions that are allowed now, except answers."""
     if isinstance(project.seen, str):
         return ()
     if project.kind == "longtask":

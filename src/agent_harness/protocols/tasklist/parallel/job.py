@@ -19,7 +19,7 @@ from agent_harness.kernel.temporary import remove
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.items import ACCEPTED, ATTEMPT, BROKEN, GREEN, PARKED, PARTIAL, RED, REJECTED, Job
 from agent_harness.parallel.workspaces import Workspace, copy_plain
-from agent_harness.protocols.tasklist import planning, proven, run, status
+from agent_harness.protocols.tasklist import costs, planning, proven, run
 from agent_harness.protocols.tasklist.attempts import validation
 from agent_harness.protocols.tasklist.claims.caller import Caller
 from agent_harness.protocols.tasklist.layout import TaskListLayout
@@ -76,11 +76,11 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
     )
     state = caller.store.read()
     kept = os.path.join(folder, "sessions")
-    costs = [*journal.read(layout.costs)]
+    rows = [*journal.read(layout.costs)]
     copy_plain(layout.sessions, kept, lambda name: name != "costs.jsonl")
     lines = ledger.after(proven.ledger(layout), before.n if before else 0)
     task = caller.find(state, job.item)
-    spent = status.paid(costs)
+    spent = costs.paid(rows)
     found = _status_of(ran, state, task)
     if found["status"] == REJECTED and ran["exit_code"] == 9 and spent < pot.elsewhere(job.id, spent):
         found |= {"status": PARTIAL, "reason": "budget", "uncounted": True}  # other attempts have used the money up
@@ -88,7 +88,7 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
         **found,
         "task": task.copy(),
         "commit": workspace.git.commit_of(task.completed_commit) if task.completed_commit else job.base,
-        "costs": costs,
+        "costs": rows,
         "cost_usd": spent,
         "verdicts": [each.as_record() for each in lines],
         "outputs": ledger.outputs_of(lines, layout.root),

@@ -26,7 +26,7 @@ from agent_harness.parallel.items import (
 )
 from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
 from agent_harness.parallel.workspaces import copy_plain
-from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, selection, status
+from agent_harness.protocols.tasklist import costs, lifecycle, planning, progress, proven, publish, selection
 from agent_harness.protocols.tasklist.attempts import completed_proofs, final_look
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
 from agent_harness.protocols.tasklist.attempts.list_files import ListFiles
@@ -342,16 +342,16 @@ class TaskListProjectPort:
         known = [row for row in journal.tail(self._layout.costs, 1000) if row.get("order") == job]
         for row in rows[len(known) :]:
             journal.append(self._layout.costs, {**row, "order": job})
-        left = spent_usd - max(status.paid(rows), status.paid(known))
+        left = spent_usd - max(costs.paid(rows), costs.paid(known))
         if left > LEAST_USD or (result is None and not known):
-            status.note_lost(self._layout, session=self._session, task_id=item, order=job, spent_usd=left)
+            costs.note_lost(self._layout, session=self._session, task_id=item, order=job, spent_usd=left)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
         """Add a separate cost row for a job's extra spending, unless the job's rows already include this amount."""
         known = [row for row in journal.read(self._layout.costs) if row.get("order") == job]
-        left = min(more_usd, spent_usd - status.paid(known))
+        left = min(more_usd, spent_usd - costs.paid(known))
         if left > LEAST_USD:
-            status.note_lost(self._layout, session=self._session, task_id=item, order=job, spent_usd=left)
+            costs.note_lost(self._layout, session=self._session, task_id=item, order=job, spent_usd=left)
 
     def _take_books(self, result: JsonObject) -> None:
         if not result.get("id"):

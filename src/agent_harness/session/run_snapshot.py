@@ -16,7 +16,6 @@ Imports must stay fast, because ``status`` uses this module.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import time
@@ -35,10 +34,12 @@ __all__ = [
     "at_work",
     "held",
     "lines",
+    "put",
     "workspace_of",
     "spent_usd",
     "told",
     "worker_on",
+    "workers",
 ]
 
 WRITE_SECONDS = 1.0
@@ -83,8 +84,14 @@ def change(path: str | None, **members: object) -> None:
 
 
 def _write(path: str, record: JsonObject) -> None:
-    if os.path.islink(os.path.dirname(path)):
-        return  # a link of somebody else is not followed
+    if not os.path.islink(os.path.dirname(path)):  # a link of somebody else is not followed
+        put(path, record)
+
+
+def put(path: str, record: JsonObject) -> None:
+    """Replace a file by this record in one step, without waiting for the disk."""
+    import json  # late: readers of other records need only a parser
+
     part = f"{path}.part"
     with suppress(FileNotFoundError):
         os.unlink(part)  # left by a killed writer, or forged: it is never opened
@@ -98,6 +105,8 @@ def _read(path: str) -> tuple[JsonObject, float] | None:
     """Return the snapshot and the time when it was written; None if the snapshot is invalid."""
     with suppress(OSError, ValueError, RecursionError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        import json  # late: mostly there is no snapshot
+
         with open(descriptor, encoding="utf-8") as file:
             known = os.fstat(descriptor)
             if not stat.S_ISREG(known.st_mode) or known.st_size > MOST_BYTES:
@@ -131,7 +140,12 @@ def at_work(found: JsonObject | None) -> str | None:
 
 def agents(found: JsonObject | None) -> int:
     """Return the number of running agents according to the snapshot; 0 if the run is not alive."""
-    return len(_rows(found.get("workers"))) if found and found.get("alive") else 0
+    return len(workers(found)) if found and found.get("alive") else 0
+
+
+def workers(found: Mapping[str, object] | None) -> list[Mapping[str, object]]:
+    """Return all workers in the snapshot, also of a run that has ended."""
+    return _rows((found or {}).get("workers"))
 
 
 def spent_usd(found: JsonObject) -> float:
@@ -143,7 +157,7 @@ def worker_on(found: JsonObject | None, item: str) -> Mapping[str, object] | Non
     """Return the worker that works on an item according to the snapshot; None if there is none, or if the run is not
     alive.
     """
-    rows = _rows((found or {}).get("workers")) if found and found.get("alive") else []
+    rows = workers(found) if found and found.get("alive") else []
     return next((each for each in rows if str(each.get("item")) == item), None)
 
 
@@ -154,17 +168,22 @@ def workspace_of(worker: Mapping[str, object], state_folder: str) -> str | None:
     return os.path.join(state_folder, "parallel", "places", slot) if is_slot else None
 
 
+def _held(found: JsonObject) -> list[str]:
+    return [str(each.get("item")) for each in _rows(found.get("queue")) if each.get("state") == "held"]
+
+
 def held(found: JsonObject | None) -> list[str]:
-    """Return the proven items that the user has held back from the merge, according to the snapshot."""
-    rows = _rows((found or {}).get("queue"))
-    return [str(each.get("item")) for each in rows if each.get("state") == "held"]
+    """Return the proven items that an ended run left unmerged because the user holds them back."""
+    return _held(found) if found and not found.get("alive") else []
 
 
-def lines(found: JsonObject, named: Callable[[str], str] = str, *, most: int | None = None) -> list[str]:
+def lines(found: JsonObject | None, named: Callable[[str], str] = str, *, most: int | None = None) -> list[str]:
     """Return the snapshot as lines of text. ``named`` formats an item; at most ``most`` agents get a line each.
 
     The agent's activity comes before the title, because a narrow screen cuts the end of a line.
     """
+    if found is None:
+        return []
     workers = _rows(found.get("workers"))
     age = _count(found.get("age_seconds"))
     slots, budget = _members(found.get("hands")), _members(found.get("budget"))
@@ -190,7 +209,7 @@ def lines(found: JsonObject, named: Callable[[str], str] = str, *, most: int | N
         )
         more = f", and {len(queue) - 10} more" if len(queue) > 10 else ""
         text.append(f"  To merge: {', '.join(rows)}{more}")
-    kept = held(found)
+    kept = _held(found)
     text += [f"  Held back; to merge: harness queue release {kept[0]}"] if kept else []
     parked = [f"{named(str(each.get('item')))} ({each.get('reason')})" for each in _rows(found.get("parked"))]
     text += [f"  Waiting for you: {', '.join(parked[:10])}"] if parked else []
