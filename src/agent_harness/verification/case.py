@@ -79,7 +79,6 @@ class Case:
         return self.work_in(self.changes, self.survey)
 
     def work_in(self, changes: CandidateChanges, survey: Survey) -> list[FileChange]:
-        """Return only those of the given changes whose files are neither tests nor used by tests."""
         side = set(survey.test_side)
         return [change for change in changes.files if change.path not in side and not is_conftest(change.path)]
 
@@ -95,7 +94,6 @@ class Case:
         self.findings.append(Finding(code, severity, message + end, data))
 
     def told(self, told: Told) -> None:
-        """Add a finding from the statement of a runner about a run."""
         self.find(told.code, told.message, **told.data)
 
     def over_limit(self, what: str, run: Run) -> None:
@@ -131,7 +129,7 @@ class Case:
         return done
 
     def part(self, command: str, terms: RunAsked) -> Run:
-        """Run the check once more on a changed version of the candidate, as part of the current step."""
+        """Run the check on a changed version of the candidate, as part of the current step."""
         done = self.runner.run(self.candidate, command, terms)
         self.check_stop()
         return done

@@ -1,17 +1,9 @@
-"""Second run of a check under the conditions of a user's terminal. Work that detects a check fails in this run.
-
-The second run is made for checks whose only known result is the exit status. The conditions are:
-
-* The checkout is on a branch, and is mounted at the path of the project if namespaces are available. Otherwise the
-  checkout has a neutral name. The uncommitted files of the harness are copied into the checkout.
-* The variables are the user's, and the user's home folder is readable.
-* The sandbox uses Landlock to restrict writes, and has a network interface without a connection.
-* Comments in the check's files are changed, so that work which compares the check with a known text does not match.
-* Programs that make, npm and Python start cannot detect which program started them.
-
-If the check fails in the second run, it is run again under the first conditions, and then with one difference at a
-time. A difference that legitimate work can show too does not reject the work: the work is then graded "checked".
-"""
+"""Second run of a check under the conditions of a user's terminal. Work that detects a check fails in this run. It
+is made for checks whose only known result is the exit status. The checkout is on a branch, at the path of the
+project if namespaces are available, with the user's variables and readable home, and with no connection. Comments in
+the check's files are changed, and the programs that make, npm and Python start cannot detect which program started
+them. If the second run fails, the check is run again under the first conditions, and then with one difference at a
+time. A difference that legitimate work can show too does not reject the work: the work is then graded "checked"."""
 
 import os
 import posixpath
@@ -45,10 +37,8 @@ _FORMATTED = re.compile(
 
 
 def elsewhere(case: Case) -> None:
-    """Reject the work if its check fails when the check runs as from a user's terminal.
-
-    If the check passes in that run, but no recorded call could be replayed, the work is graded "checked", not "proven".
-    """
+    """Reject the work if its check fails when it runs as from a user's terminal.
+    If it passes there, but no recorded call could be replayed, the work is graded "checked", not "proven"."""
     runner = case.runner
     if not isinstance(runner, CommandRunner) or not case.strictness.replay or case.proof is None:
         return
@@ -73,9 +63,7 @@ def _looks_around(case: Case) -> bool:
 
 
 def _differs(case: Case, runner: CommandRunner, command: str) -> str:
-    """Return why the check is rejected; an empty string if the check passes, or if the work is only graded
-    "checked".
-    """
+    """Return why the check is rejected; empty if it passes, or if the work is only graded "checked"."""
     files, _ = case.guard.check_files(case.changes)
     protection = case.guard.protection
     named = protection.checks.texts if protection.alone else ()
@@ -109,10 +97,8 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
 
 
 def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Sequence[Edits], *, has_mark: bool) -> str:
-    """Run the check with one difference at a time, and return why the check is rejected.
-
-    Return an empty string if legitimate work could show the difference too; the work is then graded "checked".
-    """
+    """Run the check with one difference at a time, and return why it is rejected.
+    Return an empty string, and grade the work "checked", if legitimate work could show the difference too."""
     sees_marks = has_mark and not as_a_person(marks=False)
     by_marks = sees_marks and as_a_person(marks=True)
     if by_marks and is_of_work(case):
@@ -135,9 +121,7 @@ def _passes(case: Case, run: Run) -> bool:
 
 
 def _take_along(root: Path, checkout: Checkout) -> None:
-    """Copy the harness's uncommitted project files to the checkout. Without these files, code could detect the
-    checkout.
-    """
+    """Copy the harness's uncommitted project files, without which code could detect the checkout."""
     for path in root.glob(_OF_HARNESS):
         place = checkout.cwd / path.name
         if path.is_file() and not path.is_symlink() and not place.exists():
@@ -145,9 +129,7 @@ def _take_along(root: Path, checkout: Checkout) -> None:
 
 
 def _make_older(checkout: Checkout, paths: Sequence[str]) -> None:
-    """Change the modification times of the changed files to some weeks before now, as if a user ran the check weeks
-    later.
-    """
+    """Make the changed files some weeks older, as if a user ran the check weeks later."""
     then = time.time() - _WEEKS_LATER_SECONDS
     for path in paths:
         with suppress(OSError):  # kept out of the checkout
@@ -160,10 +142,8 @@ def _with_other_comments(files: Mapping[str, bytes], *, is_formatted: bool) -> E
 
 
 def _other_comment(path: str, content: bytes, *, is_formatted: bool) -> bytes:
-    """Return the program with one comment changed, or with an empty line added if the program has no comment.
-
-    ``is_formatted``: no empty line is added, because a formatter would object to the line.
-    """
+    """Return the program with one comment changed, or else with an empty line added.
+    ``is_formatted``: no empty line is added, because a formatter would object to it."""
     name, suffix = posixpath.basename(path), posixpath.splitext(path)[1].lower()
     slashed = suffix in _SLASHED
     if not (slashed or suffix in _HASHED or name in ("Makefile", "makefile", "GNUmakefile")):

@@ -19,8 +19,6 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """Syntax of string literals, numbers and comments in a programming language."""
-
     comment: str = r"//[^\n]*|/\*(?s:.)*?(?:\*/|\Z)"
     texts: str = r'"(?:[^"\\\n]|\\.)*+"?'
     characters: str = r"(?!)"  # literals of one character, and whatever only looks like a text
@@ -30,7 +28,6 @@ class Language:
     arms: bool = False  # a condition stands right before its block, as in awk
 
     def tokens(self) -> re.Pattern[str]:
-        """Return the regular expression that finds the next token in a program of this language."""
         return re.compile(
             rf"(?P<comment>{self.comment})|(?P<pattern>{self.pattern})|(?P<text>{self.texts})|(?P<raw>{self.characters})"
             r"|(?P<number>(?<![\w$])(?:0[xX][\da-fA-F_]+|\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][-+]?\d+)?)\w*)"
@@ -105,7 +102,7 @@ def _token(match: re.Match[str]) -> Token | None:
 
 
 def tokens(text: str, language: str) -> Iterator[Token]:
-    """Yield the tokens of a program text. Invalid syntax raises no error."""
+    """Yield the tokens. Invalid syntax raises no error."""
     for match in _pattern(language).finditer(text):
         token = _token(match)
         if token is not None:

@@ -1,7 +1,5 @@
-"""Edits that change the values in data with which a check compares results: expected output, tables, records.
-
-Keys, headers and first columns stay unchanged, so that a lookup still succeeds but returns another value.
-"""
+"""Edits that change the values in data with which a check compares results: expected output, tables, records. Keys,
+headers and first columns stay unchanged, so that a lookup still succeeds but returns another value."""
 
 import posixpath
 import re
@@ -83,7 +81,6 @@ def is_record(path: str) -> bool:
 
 
 def other_records(text: str, path: str) -> list[Edit]:
-    """Return the edits that change the values in a data file."""
     suffix = posixpath.splitext(path)[1].lower()
     if suffix in (".json", ".jsonl", ".ndjson"):
         return list(_of_json(text))
@@ -135,7 +132,6 @@ def _of_line(line: str, at: int) -> Iterator[Edit]:
 
 
 def _value(text: str, at: int) -> Iterator[Edit]:
-    """Yield the edits of one data value: the edit of a number, or the edits of all words of a text."""
     for word in _WORD.finditer(text):
         number = _NUMBER.fullmatch(word[0])
         if number:

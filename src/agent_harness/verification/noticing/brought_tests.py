@@ -1,7 +1,5 @@
 """Detection of weak tests among the tests that the work added or changed, from their text and recorded calls.
-
-Nothing is run. Each rule detects one way in which a test passes whatever the work returns.
-"""
+Nothing is run. Each rule detects one way in which a test passes whatever the work returns."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,9 +13,7 @@ from agent_harness.verification.runner_config import is_test_file
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _READS_SOURCE = frozenset({"getsource", "getsourcelines"})
 _REACHES_OUT = frozenset({"open", "input", "print"})
-"""Built-in functions that read or write outside the process. Tests may replace work functions that call these
-functions.
-"""
+"""Tests may replace work functions that call these, because they reach outside the process."""
 
 
 def weakness(
@@ -26,11 +22,9 @@ def weakness(
     calls: Sequence[RecordedCall],
     outcomes: Mapping[str, str],
 ) -> str:
-    """Return why the added or changed tests do not prove the work, as the end of a sentence; empty if no rule applies.
-
-    ``own`` are the changed test files and ``work`` the other changed files. ``calls`` are the recorded calls from tests
-    to the work. ``outcomes`` maps each test to its result.
-    """
+    """Return why the added or changed tests do not prove the work, as the end of a sentence; else empty.
+    ``own`` are the changed test files, ``calls`` the recorded calls to the work, ``outcomes`` the result of each
+    test."""
     files = [change for change in own if change.path.endswith(".py") and is_test_file(change.path)]
     read = [(change, tree) for change in files if (tree := sources.parse(change.after))]
     tests = [(tree, function) for _, tree in read for function in _tests(tree)]
@@ -51,9 +45,7 @@ def _tests(tree: ast.Module) -> Iterator[_Function]:
 
 
 def _changes_nothing(work: Sequence[FileChange]) -> str:
-    """Return the complaint if the work changed only docstrings and comments of Python files; otherwise an empty
-    string.
-    """
+    """Return the complaint if only docstrings and comments of Python files changed; else empty."""
     if not work or any(change.status != "M" or not change.path.endswith(".py") for change in work):
         return ""
     trees = [(sources.parse(change.before), sources.parse(change.after)) for change in work]
@@ -122,7 +114,6 @@ def _tables(change: FileChange) -> set[str]:
 
 
 def _root(node: ast.expr) -> str:
-    """Return the name without subscripts of an expression, such as ``a`` for ``a[0]["x"]``; empty if there is none."""
     while isinstance(node, ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
@@ -134,9 +125,7 @@ def _is_path(path: str, module: str) -> bool:
 
 
 def _replaces_work(tests: Sequence[tuple[ast.Module, _Function]], work: Iterable[FileChange]) -> str:
-    """Return the complaint if each test replaces a function of the work that does not read or write outside the
-    process.
-    """
+    """Return the complaint if each test replaces a function of the work that stays inside the process."""
     brought = {name for change in work if change.path.endswith(".py") for name in _pure_new(change)}
     replaced = [brought & {*_replaced(function)} for _, function in tests]
     return f"each test replaces {min(replaced[0])}, which the work itself added" if all(replaced or [set()]) else ""

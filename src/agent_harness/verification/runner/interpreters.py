@@ -1,6 +1,5 @@
 """Python interpreters that commands start. They are found as a shell would find them, and asked for their package
-folders.
-"""
+folders."""
 
 import filecmp
 import json
@@ -35,8 +34,6 @@ _PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreter:
-    """A Python installation or virtual environment."""
-
     executable: str
     prefix: str
     scripts: str  # where its console scripts are
@@ -50,22 +47,17 @@ class Interpreter:
         return (self.executable, self.prefix, *self.sites)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the interpreter as a JSON object."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def called(self, name: str) -> Self | None:
-        """Return this interpreter under another program name in the same folder; None if that name is a different
-        program.
-        """
+        """Return this interpreter under another name in its folder; None if that name is a different program."""
         path = Path(self.executable).with_name(name)
         same = path.exists() and os.path.realpath(path) == os.path.realpath(self.executable)
         return replace(self, executable=os.fspath(path)) if same else None
 
     @classmethod
     def from_record(cls, record: object) -> Self | None:
-        """Return the interpreter from a JSON object that ``as_record`` or a queried interpreter made; None for invalid
-        input.
-        """
+        """Return an interpreter from ``as_record`` or from a queried interpreter; None for invalid input."""
         found = record if isinstance(record, dict) else {}
         try:
             return cls(
@@ -88,9 +80,7 @@ class Interpreters:
     answers: dict[tuple[str, Path], Interpreter | None] = field(default_factory=dict)
 
     def behind(self, command: Command, root: Path) -> Interpreter | None:
-        """Return the interpreter that ``command`` would start in ``root``; None if no such interpreter can be
-        queried.
-        """
+        """Return the interpreter that ``command`` would start; None if none can be queried."""
         if command.launched:
             return _ask([*command.words[: command.program], "python"], root, self.variables)
         return next(filter(None, (self._asked(path, root) for path in self._candidates(command, root))), None)
@@ -113,9 +103,7 @@ class Interpreters:
         return self.answers[path, root]
 
     def _answer(self, path: str, root: Path) -> Interpreter | None:
-        """Query a program for its interpreter. Reuse an earlier answer if nothing that determines the answer has
-        changed.
-        """
+        """Query a program for its interpreter, unless nothing that determines an earlier answer has changed."""
         key = (path, root, _decided_by(path, root, self.variables), frozenset(self.variables.items()))
         if key not in _ANSWERS and (said := _ask([path], root, self.variables)):
             _ANSWERS[key] = said
@@ -126,10 +114,7 @@ _ANSWERS: dict[tuple[str, Path, tuple[str, ...], frozenset[tuple[str, str]]], In
 
 
 def _decided_by(path: str, root: Path, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the stamps of the files that determine which interpreter a program starts.
-
-    These are the program, the settings of its environment, and the version files of tools such as pyenv.
-    """
+    """Return the stamps of what determines a program's interpreter: program, settings, version files as of pyenv."""
     home = variables.get("HOME", "")
     settings = [parent / "pyvenv.cfg" for parent in [*Path(path).parents][:2]]
     chosen = [folder / name for folder in (root, *root.parents, Path(home)) for name in _CHOOSING]
@@ -146,10 +131,7 @@ def _stamp_at(path: Path) -> str:
 
 
 def _one_program(path: str, other: str) -> bool:
-    """Return True if two names in one folder are the same program.
-
-    One name is a link to the other, or the program is a shim that looks up its own name.
-    """
+    """Return True if two names in one folder are one program: a link, or a shim that looks up its own name."""
     if Path(path).parent != Path(other).parent:
         return False
     try:
@@ -164,10 +146,7 @@ def is_python(name: str) -> bool:
 
 
 def program_path(word: str, *, root: Path, path: str) -> str | None:
-    """Return the absolute path of a program as a shell in ``root`` would find it, or None if there is no such program.
-
-    Symbolic links are not resolved.
-    """
+    """Return the path of a program as a shell in ``root`` finds it, links unresolved; None without one."""
     if "/" in word:
         absolute = os.path.join(root, word)  # noqa: PTH118  (keeps an absolute word, and links)
         return absolute if os.access(absolute, os.X_OK) else None

@@ -1,12 +1,7 @@
-"""Reader of a test run's JUnit XML report, which is compared with the records of the harness's pytest plugin.
-
-A report is untrusted, because an agent's tests wrote it. A file that is missing, incomplete, too large, a symbolic link
-or contains XML entities raises ``ReportProblem``; no partial report is returned.
-
-The plugin is ``plugin/agent_harness_recorder.py``. The harness reads the plugin's lines immediately through a named
-pipe. A test that was seen to fail therefore stays failed. A run does not count if no session finished, if collected
-tests never started, or if the test runner was patched.
-"""
+"""Reader of a run's JUnit XML report, which is compared with the records of the harness's pytest plugin. A report is
+untrusted, because an agent's tests wrote it: an invalid file raises ``ReportProblem``. The plugin's lines are read
+immediately, so a test that was seen to fail stays failed. A run does not count if no session finished, if collected
+tests never started, or if the test runner was patched."""
 
 import json
 import os
@@ -35,8 +30,7 @@ _WAIT_SECONDS = 30.0
 _NORMAL_ENDS = (0, 1, 5)  # all passed, some failed, none collected
 
 
-class ReportProblem(ValueError):
-    """Error: a test report is missing or cannot be trusted. The text gives the reason in one line."""
+class ReportProblem(ValueError): ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +44,7 @@ class ReportedCase:
 
     @property
     def id(self) -> str:
-        """Pytest node id of the test case (``file::Class::test[param]``). Parts that the element does not contain are
-        left out.
-        """
+        """Pytest node id (``file::Class::test[param]``), without the parts that the element lacks."""
         if not self.classname:
             return self.file or self.name
         if self.file is None:
@@ -68,9 +60,7 @@ class ReportedCase:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Outcome of each test (``passed``, ``failed``, ``error`` or ``skipped``) by test id, and the duration in
-    seconds.
-    """
+    """Outcome of each test by id (``passed``, ``failed``, ``error`` or ``skipped``), and seconds."""
 
     cases: Mapping[str, str] = field(default_factory=dict)
     duration: float = 0.0
@@ -80,7 +70,6 @@ class Report:
     opened: frozenset[tuple[str, str]] = frozenset()  # files of the project, each with the one whose code opened it
 
     def ids(self, *outcomes: str) -> frozenset[str]:
-        """Return the ids of the tests that have one of these outcomes."""
         return frozenset(i for i, outcome in self.cases.items() if outcome in outcomes)
 
     @property
@@ -94,7 +83,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A recorded call of a function under work. Arguments are Python source, and the result is text for comparison."""
+    """Arguments are Python source, and the result is text for comparison."""
 
     module: str
     name: str
@@ -104,8 +93,6 @@ class RecordedCall:
 
 @dataclass(slots=True)
 class Calls:
-    """Function calls that were recorded in a test run."""
-
     recorded: list[RecordedCall] = field(default_factory=list)
     flows: list[RecordedCall] = field(default_factory=list)  # the first answer of each generator and coroutine
     unkept: int = 0  # calls whose arguments cannot be made again
@@ -116,7 +103,6 @@ class Calls:
     python: str = ""  # in which it ran
 
     def take(self, kind: str, found: Any) -> None:
-        """Add the calls in one line that the plugin wrote."""
         if kind == "calls" and len(self.recorded) < _CALLS_LIMIT:
             self.recorded += [RecordedCall(*map(str, row)) for row in found]
         elif kind == "flows":
@@ -131,10 +117,7 @@ class Calls:
 
 
 def worst(outcomes: Iterable[str]) -> str:
-    """Return the outcome that counts for a test with several outcomes.
-
-    This is the worst of them: error, then failed, then passed, then skipped.
-    """
+    """Return the outcome that counts: error, then failed, then passed, then skipped."""
     return min(outcomes, key=_WORST_FIRST.index)
 
 
@@ -153,10 +136,7 @@ def read_junit(path: str | os.PathLike[str]) -> Report:
 
 
 def read_cases(path: str | os.PathLike[str]) -> tuple[list[ReportedCase], float]:
-    """Return every ``<testcase>`` of a JUnit XML file in order. Also return the duration of the suites in seconds.
-
-    Raise ``ReportProblem`` if the file cannot be trusted.
-    """
+    """Return the test cases in order, and the suites' seconds. Raise ``ReportProblem`` without a valid file."""
     reader = _ReportReader()
     with _opened(path) as file:
         try:
@@ -180,9 +160,7 @@ def _opened(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 class _ReportReader:
-    """Collector of test cases from a streaming XML parser. No tree is built, so deep or large files need little
-    memory.
-    """
+    """Collector of test cases that builds no tree, so deep or large files need little memory."""
 
     def __init__(self) -> None:
         self.parser = expat.ParserCreate()
@@ -251,8 +229,6 @@ def _number(text: str | None) -> float:
 
 @dataclass(slots=True)
 class RecordedSession:
-    """One pytest session, as the harness's plugin reported it."""
-
     takes_options: bool = False  # ours, by which it writes a report
     collected: int = 0
     began: int = 0  # tests started
@@ -268,7 +244,6 @@ class RecordedSession:
     calls: Calls = field(default_factory=Calls)
 
     def take(self, kind: str, rest: list[Any]) -> None:
-        """Add the information in one line that the plugin wrote."""
         if kind == "collected":
             self.collected = max(self.collected, int(rest[0]))
         elif kind == "test":
@@ -306,10 +281,7 @@ class RecordedSession:
 
 
 class RunRecorder:
-    """Context manager that creates the pipe and reads the plugin's lines until the run ends.
-
-    ``sessions`` then contains the recorded pytest sessions.
-    """
+    """Reader of the plugin's lines through a pipe, until the run ends; then ``sessions`` are complete."""
 
     def __init__(self, folder: Path) -> None:
         self.address = str(folder / "witness")
@@ -359,11 +331,9 @@ def recorder_settings(
     again: Path | None = None,
     root: Path | None = None,
 ) -> str:
-    """Return the value of the environment variable that configures the plugin.
-
-    ``watched`` are functions whose calls are recorded, by file and first line. ``again`` is the file of calls to make
-    instead of running tests. ``root`` is the folder of the work, which both options need.
-    """
+    """Return the plugin's settings as the value of an environment variable. ``watched``: functions to record, by
+    file and first line. ``again``: calls to make instead of running tests. Both need ``root``, the folder of the
+    work."""
     values: dict[str, object] = {"address": address}
     values |= {"root": str(root)} if root else {}
     values |= {"watched": watched} if watched else {}
@@ -387,10 +357,7 @@ def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
 
 
 def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase], seconds: float) -> Report:
-    """Return the report of a run. Raise ``ReportProblem`` if the JUnit XML disagrees with the plugin's records.
-
-    Test ids are pytest's own node ids.
-    """
+    """Return the report, with pytest's own node ids. Raise ``ReportProblem`` if JUnit XML and the records disagree."""
     written = report_of((case.id, case.outcome) for case in cases)
     last = list(sessions.values())[-1]  # every session writes the same file
     if len(written.passing) != len([name for name, outcome in last.outcomes.items() if outcome == PASSED]):
@@ -399,7 +366,6 @@ def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase],
 
 
 def merged(sessions: Mapping[int, RecordedSession], seconds: float = 0.0) -> Report:
-    """Return one report that combines the plugin's records of all sessions of a run."""
     found = report_of((item for session in sessions.values() for item in session.outcomes.items()), seconds)
     return replace(
         found,
