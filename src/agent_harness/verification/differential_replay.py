@@ -97,11 +97,7 @@ def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Col
 
 
 def _otherwise(
-    seen: Calls,
-    inside: Answers,
-    plain: PlainAnswers,
-    calls: Mapping[RecordedCall, str],
-    compared: set[RecordedCall],
+    seen: Calls, inside: Answers, plain: PlainAnswers, calls: Mapping[RecordedCall, str], compared: set[RecordedCall]
 ) -> dict[RecordedCall, str]:
     """Return the calls, with the plain answer, whose answer is the recorded one only inside a test.
     Calls that were answered both from a test and from a plain program are added to ``compared``."""

@@ -29,17 +29,7 @@ from agent_harness.verification.runner_config import in_test_folder, is_test_fil
 from agent_harness.verification.runners import TestRunner, Told, listed
 from agent_harness.verification.sources import with_failing_tests
 from agent_harness.verification.suite import SuiteStage
-from agent_harness.verification.verdict import (
-    CRITICAL,
-    GREEN,
-    NOT_RUN,
-    OFF,
-    RED,
-    Finding,
-    Run,
-    Strictness,
-    Verdict,
-)
+from agent_harness.verification.verdict import CRITICAL, GREEN, NOT_RUN, OFF, RED, Finding, Run, Strictness, Verdict
 
 _MOST_BESIDE = 200  # files beside tests that are read
 Stage = Callable[[Case], object]

@@ -6,12 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-__all__ = [
-    "DEFAULT_GOAL",
-    "Makefile",
-    "Rule",
-    "weakened",
-]
+__all__ = ["DEFAULT_GOAL", "Makefile", "Rule", "weakened"]
 DEFAULT_GOAL = ".DEFAULT_GOAL"  # among the goals: make is called without one
 _RULE = re.compile(r"(?P<targets>[^\t:=#][^:=#]*?)\s*::?(?!=)\s*(?P<rest>.*)$")
 _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)\s*(?:\+|\?|::?|!)?=\s*(?P<value>.*)$")

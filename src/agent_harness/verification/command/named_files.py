@@ -370,13 +370,7 @@ def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bo
 
 
 def _script(
-    found: _Names,
-    word: str,
-    folder: str,
-    *,
-    filtered: bool,
-    shell: bool | None = None,
-    handed: Sequence[str] = (),
+    found: _Names, word: str, folder: str, *, filtered: bool, shell: bool | None = None, handed: Sequence[str] = ()
 ) -> None:
     """Add a script that is run. If a shell runs it, insert its arguments and search its text too."""
     if word.startswith("/"):

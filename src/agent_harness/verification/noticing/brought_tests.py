@@ -17,10 +17,7 @@ _REACHES_OUT = frozenset({"open", "input", "print"})
 
 
 def weakness(
-    own: Iterable[FileChange],
-    work: Sequence[FileChange],
-    calls: Sequence[RecordedCall],
-    outcomes: Mapping[str, str],
+    own: Iterable[FileChange], work: Sequence[FileChange], calls: Sequence[RecordedCall], outcomes: Mapping[str, str]
 ) -> str:
     """Return why the added or changed tests do not prove the work, as the end of a sentence; else empty.
     ``own`` are the changed test files, ``calls`` the recorded calls to the work, ``outcomes`` the result of each

@@ -520,10 +520,7 @@ def _is_failure(value: ast.expr) -> bool:
 
 
 def written_out(
-    expected: ast.expr,
-    function: _Function,
-    owner: ast.ClassDef | None,
-    in_scope: Mapping[str, ast.expr],
+    expected: ast.expr, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> Iterator[ast.Constant | ast.JoinedStr]:
     """Yield the literals in an expected expression, also of names used only in expectations."""
     if isinstance(expected, ast.Constant):

@@ -348,12 +348,7 @@ def run_command(
         own = variables
         if not at_home or confined.kind == "none":  # where nothing keeps it from the person's home, it has its own
             own = variables_of_check(
-                variables,
-                temporary.path,
-                access.sandbox,
-                inside=inside,
-                shielded=confined.kind != "none",
-                plain=plain,
+                variables, temporary.path, access.sandbox, inside=inside, shielded=confined.kind != "none", plain=plain
             )
         finds = plain and (not needs_temporary or _has_temporary(confined, own))
         done = _completed(
