@@ -97,10 +97,6 @@ class Survey:
     gained: frozenset[str] = frozenset()  # ids of the tests that older test files gain
     needs_cross_check: bool = False  # new test code may act on older tests, or counts among them: all run together, too
 
-    @property
-    def rejects(self) -> bool:
-        return any(finding.severity == CRITICAL for finding in self.findings)
-
 
 def is_read(path: str) -> bool:
     pure = PurePosixPath(path)

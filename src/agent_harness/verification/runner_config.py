@@ -18,13 +18,7 @@ from agent_harness.verification.changes import CandidateChanges, FileChange
 
 TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs", "t"})
 _TEST_NAMES = (
-    "test_*.py",
-    "*_test.py",
-    "*.test.[cm]?[jt]s*",
-    "*.test.[jt]s*",
-    "*.spec.[jt]s*",
-    "*_test.go",
-    "*_spec.rb",
+    *("test_*.py", "*_test.py", "*.test.[cm]?[jt]s*", "*.test.[jt]s*", "*.spec.[jt]s*", "*_test.go", "*_spec.rb"),
     "*.t",
 )
 _INI_FILES = frozenset({"pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg"})

@@ -62,20 +62,8 @@ _BY_PATTERN = frozenset({"-p", "--pattern"})
 _TESTING_VERBS = frozenset({"test", "tests", "check", "verify", "t", "nextest", "ci"})
 _BUILD_TOOLS = frozenset(
     {"go", "cargo", "mvn", "mvnw", "gradle", "gradlew", "dotnet", "swift", "mix", "rake", "deno", "bun", "sbt", "lein"}
-    | {
-        "stack",
-        "cabal",
-        "dune",
-        "zig",
-        "bazel",
-        "flutter",
-        "dart",
-        "rails",
-        "composer",
-        "meson",
-        "ninja",
-        "django-admin",
-    }
+    | {"stack", "cabal", "dune", "zig", "bazel", "flutter", "dart", "rails", "composer", "meson", "ninja"}
+    | {"django-admin"}
 )
 _PACKAGE_MANAGERS = frozenset({"npm", "pnpm", "yarn", "bun"})
 _RUN_BY_NAME: Mapping[str, tuple[str, ...]] = {

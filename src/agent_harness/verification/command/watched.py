@@ -26,7 +26,7 @@ def judged(command: Command, watched: Watched, plain: Run) -> Run:
         if command.pytest and done.exit_code == 0 and {each.finished for each in sessions.values()} != {0}:
             raise ReportProblem("the process ended with 0, and pytest did not")
         is_ours = command.pytest or (len(sessions) == 1 and path.exists())
-        report = believed(sessions, *read_cases(path)) if is_ours else run.seen
+        report = believed(sessions, read_cases(path)) if is_ours else run.seen
     except ReportProblem as problem:
         return replace(run, problem=str(problem))
     nothing = not (command.pytest or report.passing or done.exit_code)

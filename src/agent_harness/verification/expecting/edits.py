@@ -23,7 +23,6 @@ _UNLIKELY = {True: "84062951", False: "qxzjkvwy"}  # what a short value grows by
 _SHORT_DIGITS, _SHORT = 8, 4  # plain ones; below that a value stands anywhere by chance
 _SHORT_GROWTH = 2  # behind a key a value stands nowhere by chance, and work may answer with all that are near
 _LEADING = re.compile(r"0[xX][0-9a-fA-F]|0[bBoO]?[01]|\d\d?")
-_LIKE_ZERO = re.compile(r"[0_]*")
 
 
 class Edit(NamedTuple):

@@ -21,9 +21,6 @@ from agent_harness.verification.expecting.languages import (
 
 OPEN, CLOSE = {"(": ")", "[": "]", "{": "}"}, frozenset(")]}")
 FLAGS = {"true": "false", "false": "true", "True": "False", "False": "True"}
-_ASSERTING = re.compile(
-    r"(?:\w*_)?assert(?:_?true|!|_true!|That)?|debug_assert!|ok|True|IsTrue|CHECK|REQUIRE|EXPECT_TRUE|ASSERT_TRUE|TEST_ASSERT|expect|check|require|ensure|truthy"
-)
 _DENYING = re.compile(
     r"(?:assert)?_?(?:not_?ok|False|IsFalse|assertFalse|assert_?false|refute|EXPECT_FALSE|ASSERT_FALSE|falsy)"
 )

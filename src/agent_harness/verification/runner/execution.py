@@ -407,7 +407,7 @@ def _believed(sessions: dict[int, RecordedSession], report: Path, done: process.
     if not sessions and not plain:
         raise ReportProblem("no test report was written; another runner than pytest writes JUnit XML to {report}")
     check_sessions(sessions)
-    found = believed(sessions, *read_cases(report))
+    found = believed(sessions, read_cases(report))
     ended = {session.finished for session in sessions.values()}
     if plain and done.exit_code == 0 and ended != {0}:
         raise ReportProblem(f"the process ended with 0 although pytest ended with {max(e or 0 for e in ended)}")

@@ -123,9 +123,7 @@ def _squashed(git: Git, objects: Path, commit: str, base: str) -> str:
     with git.objects() as known:
         found = known.read(commit)
     head, gap, text = (found[1] if found else b"").partition(b"\n\n")
-    lines = [
-        line for line in head.split(b"\n") if line.split(b" ")[0] in (b"tree", b"author", b"committer", b"encoding")
-    ]
+    lines = [line for line in head.split(b"\n") if line.split(b" ")[0] in _HEADERS]
     content = b"\n".join([lines[0], b"parent " + base.encode(), *lines[1:]]) + gap + text
     whole = b"commit %d\0" % len(content) + content
     digest = hashlib.sha1 if len(commit) == 40 else hashlib.sha256

@@ -60,10 +60,9 @@ class ReportedCase:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Outcome of each test by id (``passed``, ``failed``, ``error`` or ``skipped``), and seconds."""
+    """Outcome of each test by id (``passed``, ``failed``, ``error`` or ``skipped``)."""
 
     cases: Mapping[str, str] = field(default_factory=dict)
-    duration: float = 0.0
     gave_up: frozenset[str] = frozenset()  # tests that were skipped while they ran, by no mark on them
     asserted: frozenset[str] = frozenset()  # tests that failed because of what they ask for
     in_assertions: frozenset[str] = frozenset()  # tests that failed where they ask for something, whatever was raised
@@ -121,22 +120,21 @@ def worst(outcomes: Iterable[str]) -> str:
     return min(outcomes, key=_WORST_FIRST.index)
 
 
-def report_of(outcomes: Iterable[tuple[str, str]], duration: float = 0.0) -> Report:
+def report_of(outcomes: Iterable[tuple[str, str]]) -> Report:
     """Return a report for pairs of test id and outcome. If an id occurs twice, the worse outcome counts."""
     cases: dict[str, str] = {}
     for name, outcome in outcomes:
         cases[name] = worst((outcome, cases.get(name, outcome)))
-    return Report(cases, duration)
+    return Report(cases)
 
 
 def read_junit(path: str | os.PathLike[str]) -> Report:
     """Return the report in a JUnit XML file. Raise ``ReportProblem`` if the file cannot be trusted (C61)."""
-    cases, duration = read_cases(path)
-    return report_of(((case.id, case.outcome) for case in cases), duration)
+    return report_of((case.id, case.outcome) for case in read_cases(path))
 
 
-def read_cases(path: str | os.PathLike[str]) -> tuple[list[ReportedCase], float]:
-    """Return the test cases in order, and the suites' seconds. Raise ``ReportProblem`` without a valid file."""
+def read_cases(path: str | os.PathLike[str]) -> list[ReportedCase]:
+    """Return the test cases in order. Raise ``ReportProblem`` if the file cannot be trusted."""
     reader = _ReportReader()
     with _opened(path) as file:
         try:
@@ -173,15 +171,14 @@ class _ReportReader:
         self._open: dict[str, str] | None = None
         self._marks: list[str] = []
         self._declared = 0
-        self._duration = 0.0
         self._is_report = False
 
-    def result(self) -> tuple[list[ReportedCase], float]:
+    def result(self) -> list[ReportedCase]:
         if not self._is_report:
             raise ReportProblem("the test report is XML, but not JUnit XML")
         if self._declared and not any(case.outcome in (FAILED, ERROR) for case in self._cases):
             raise ReportProblem("the test report counts failures that it does not show")
-        return self._cases, self._duration
+        return self._cases
 
     def _refuse(self, *_: object) -> None:
         raise ReportProblem("the test report carries a document type or entities, which no test runner writes")
@@ -191,16 +188,12 @@ class _ReportReader:
         if self._depth == 1:
             self._is_report = name in ("testsuites", "testsuite")
         if name == "testsuite":
-            self._suite(attributes)
+            self._declared += _number(attributes.get("failures")) + _number(attributes.get("errors")) > 0
         elif name == "testcase":
             self._open = attributes
             self._marks.clear()
         elif self._open is not None and name in _MARKS:
             self._marks.append(_MARKS[name])
-
-    def _suite(self, attributes: dict[str, str]) -> None:
-        self._declared += _number(attributes.get("failures")) + _number(attributes.get("errors")) > 0
-        self._duration += max(0.0, _number(attributes.get("time")))
 
     def _end(self, name: str) -> None:
         self._depth -= 1
@@ -356,17 +349,17 @@ def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
         _check(session)
 
 
-def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase], seconds: float) -> Report:
+def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase]) -> Report:
     """Return the report, with pytest's own node ids. Raise ``ReportProblem`` if JUnit XML and the records disagree."""
     written = report_of((case.id, case.outcome) for case in cases)
     last = list(sessions.values())[-1]  # every session writes the same file
     if len(written.passing) != len([name for name, outcome in last.outcomes.items() if outcome == PASSED]):
         raise ReportProblem("the report does not agree with what was seen while the tests ran")
-    return merged(sessions, seconds)
+    return merged(sessions)
 
 
-def merged(sessions: Mapping[int, RecordedSession], seconds: float = 0.0) -> Report:
-    found = report_of((item for session in sessions.values() for item in session.outcomes.items()), seconds)
+def merged(sessions: Mapping[int, RecordedSession]) -> Report:
+    found = report_of(item for session in sessions.values() for item in session.outcomes.items())
     return replace(
         found,
         gave_up=frozenset().union(*(session.gave_up for session in sessions.values())),

@@ -29,19 +29,9 @@ _STANDARD = frozenset({"datetime", "decimal", "fractions", "uuid"})  # modules w
 _NAMES = {"nan": float("nan"), "inf": float("inf")}
 _EFFECTS = (
     *("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "os.chown"),
-    *(
-        "os.utime",
-        "os.kill",
-        "os.killpg",
-        "os.exec",
-        "os.fork",
-        "os.forkpty",
-        "os.posix_spawn",
-        "os.spawn",
-        "os.system",
-    ),
-    *("os.setxattr", "os.removexattr", "os.startfile", "os.lockf", "fcntl.", "shutil.", "subprocess.", "socket."),
-    *("ctypes.", "sqlite3.", "smtplib.", "ftplib.", "imaplib.", "poplib.", "telnetlib.", "urllib.", "http."),
+    *("os.utime", "os.kill", "os.killpg", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"),
+    *("os.system", "os.setxattr", "os.removexattr", "os.startfile", "os.lockf", "fcntl.", "shutil.", "subprocess."),
+    *("socket.", "ctypes.", "sqlite3.", "smtplib.", "ftplib.", "imaplib.", "poplib.", "telnetlib.", "urllib.", "http."),
     *("webbrowser.", "signal.", "pty.", "tempfile.", "mmap.", "syslog.", "builtins.input"),
 )
 _ON_FILES = {  # how many names an event begins with, and where the open folders begin to which they are relative
