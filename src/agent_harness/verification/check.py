@@ -11,7 +11,7 @@ from agent_harness.kernel.shell.wrappers import LAUNCHERS, name_of, program_at
 
 RECORDER = "agent_harness_recorder"
 _PYTEST = frozenset({"pytest", "py.test"})
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
+PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _IMPORTS = re.compile(r"(?<![\w$])PYTHONPATH=(?=\S)")
 _REPORT = "{report}"
@@ -90,7 +90,7 @@ def _runner_at(words: Sequence[str], start: int) -> tuple[int, int] | None:
 
 
 def _starts_modules(name: str) -> bool:
-    return name == "coverage" or bool(_PYTHON.match(name))
+    return name == "coverage" or bool(PYTHON.match(name))
 
 
 def _is_plain(text: str, command: ShellCommand) -> bool:

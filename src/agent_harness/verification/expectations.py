@@ -14,6 +14,7 @@ from agent_harness.verification.expecting.make import expected_in_makefile, is_m
 from agent_harness.verification.expecting.part import in_part
 from agent_harness.verification.expecting.records import is_record, is_settings, other_records
 from agent_harness.verification.expecting.shell import expected_in_shell, in_language
+from agent_harness.verification.verdict import listed
 
 __all__ = ["ChangedCheck", "one_by_one", "with_other_values"]
 _NEAR = 4  # letters between two edits of one value
@@ -143,10 +144,8 @@ def _found(
 
 def _version(what: str, files: Mapping[str, Edited], command: str) -> ChangedCheck:
     places = sum(len(_values(edits)) for _, edits in files.values())
-    names = sorted(files)
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return ChangedCheck(
-        what=f"{what} {shown} are changed ({_places(places)})",
+        what=f"{what} {listed(files, 3)} are changed ({_places(places)})",
         files={path: edited(text, edits).encode("utf-8", "surrogateescape") for path, (text, edits) in files.items()},
         command=command,
         places=places,

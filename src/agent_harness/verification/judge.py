@@ -26,10 +26,21 @@ from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironme
 from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, RunAsked, Stop, run_tests
 from agent_harness.verification.runner.no_tests import left_out
 from agent_harness.verification.runner_config import in_test_folder, is_test_file
-from agent_harness.verification.runners import TestRunner, Told, listed
+from agent_harness.verification.runners import TestRunner, Told
 from agent_harness.verification.sources import with_failing_tests
 from agent_harness.verification.suite import SuiteStage
-from agent_harness.verification.verdict import CRITICAL, GREEN, NOT_RUN, OFF, RED, Finding, Run, Strictness, Verdict
+from agent_harness.verification.verdict import (
+    CRITICAL,
+    GREEN,
+    NOT_RUN,
+    OFF,
+    RED,
+    Finding,
+    Run,
+    Strictness,
+    Verdict,
+    listed,
+)
 
 _MOST_BESIDE = 200  # files beside tests that are read
 Stage = Callable[[Case], object]
@@ -264,7 +275,7 @@ def _prove(case: Case) -> None:
         else:
             told = runner.on_pass(run) or _left_out(case, run)
         if told:
-            case.told(told)
+            case.find(told.code, told.message, **told.data)
         if not case.ended and case.guard.protection.alone:
             _run_where_moved(case, command)
 

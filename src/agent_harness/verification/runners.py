@@ -23,7 +23,7 @@ from agent_harness.verification.runner.execution import (
     place_for,
 )
 from agent_harness.verification.runner.linked_paths import import_folders, without
-from agent_harness.verification.verdict import IMPORTANT, Finding, Run, passed
+from agent_harness.verification.verdict import IMPORTANT, Finding, Run, listed, passed
 
 
 class Told(NamedTuple):
@@ -210,13 +210,3 @@ class TestRunner(Runner):
 
     def access(self, checkout: Checkout) -> FolderAccess:
         return access_of(checkout, self.environment)
-
-
-_NAMED = 5  # ids written out in a message; all of them are in the data
-
-
-def listed(nodes: Collection[str]) -> str:
-    """Return a text with the first of these test ids and the number of the other ids."""
-    named = sorted(nodes)
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return ", ".join(named[:_NAMED]) + more

@@ -325,10 +325,11 @@ def _is_placeholder(statement: ast.stmt) -> bool:
     body = [part for part in statement.body if not is_text(part)]
     if statement.name.startswith("test"):
         return all(isinstance(part, ast.Pass | ast.Raise) or _gives_up(part) for part in body)
-    return bool(body) and all(_gives_up(part) or _is_to_come(part) for part in body)
+    return bool(body) and all(_gives_up(part) or is_to_come(part) for part in body)
 
 
-def _is_to_come(statement: ast.stmt) -> bool:
+def is_to_come(statement: ast.stmt) -> bool:
+    """Return True if a statement raises ``NotImplementedError``."""
     raised = statement.exc if isinstance(statement, ast.Raise) else None
     return raised is not None and dotted(raised) == "NotImplementedError"
 

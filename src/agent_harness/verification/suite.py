@@ -10,8 +10,7 @@ from agent_harness.verification.checkout import Overlay
 from agent_harness.verification.command.put_back import changed_values
 from agent_harness.verification.guard import file_of, read_by_product
 from agent_harness.verification.runner.testreport import PASSED, Report
-from agent_harness.verification.runners import listed
-from agent_harness.verification.verdict import Run
+from agent_harness.verification.verdict import Run, listed
 
 _STEADY_TIMES, _STEADY_SECONDS = 8, 30.0  # how often a flaky test is run on the base commit
 

@@ -1,6 +1,6 @@
 """Results of a verification: findings with their consequences, runs, and the verdict."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from agent_harness.verification.runner.testreport import PASSED, Calls, Report
@@ -61,6 +61,12 @@ def what_follows(code: str, strictness: Strictness, *, of_session: bool) -> str:
     }
     found = FOLLOWS[code]
     return found if found not in columns else CRITICAL if columns[found] else WARN
+
+
+def listed(names: Collection[str], most: int = 5) -> str:
+    """Return the first names in order, and how many more there are."""
+    shown = sorted(names)
+    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
 
 
 @dataclass(frozen=True, slots=True)

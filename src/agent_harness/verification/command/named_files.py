@@ -20,6 +20,7 @@ from agent_harness.kernel.shell.reader import ShellCommand, read
 from agent_harness.kernel.shell.wrappers import SHELLS, executed, name_of, script_file_at, script_of, unwrapped
 from agent_harness.verification import sources
 from agent_harness.verification.changes import Tree
+from agent_harness.verification.check import PYTHON
 from agent_harness.verification.command.makefile import DEFAULT_GOAL, Makefile
 from agent_harness.verification.command.script_place import placed
 from agent_harness.verification.runner_config import TEST_FOLDERS, is_test_file
@@ -34,7 +35,6 @@ _INTERPRETERS = re.compile(
     r"(python|pypy)[0-9.]*$|node(js)?$|ruby$|perl$|php$|Rscript$|lua[0-9.]*$|julia$|ts-node$|tsx$|bun$|deno$|groovy$"
 )
 _MODULE, _CODE = re.compile(r"-[A-Za-z]*m$"), re.compile(r"-[A-Za-z]*c$")
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 _RUNNERS = frozenset(
     {
         "pytest",
@@ -166,20 +166,10 @@ def named_by(command: str, tree: Tree, *, sets_up: bool = False) -> Named:
     ``sets_up``: the command only sets up the environment and proves nothing."""
     found = _Names(tree, sets_up)
     _read(found, command, "")
-    return Named(
-        scripts=frozenset(found.scripts),
-        makefiles={path: frozenset(goals) for path, goals in found.makefiles.items()},
-        beside=found.beside,
-        packages={path: frozenset(names) for path, names in found.packages.items()},
-        tests=frozenset(found.tests),
-        outside=frozenset(found.outside),
-        absent=frozenset(found.absent),
-        python=found.python,
-        texts=tuple(found.texts),
-    )
+    return joined([found])
 
 
-def joined(all_named: Sequence[Named]) -> Named:
+def joined(all_named: "Sequence[Named | _Names]") -> Named:
     makefiles: dict[str, frozenset[str]] = {}
     packages: dict[str, frozenset[str]] = {}
     for each in all_named:
@@ -379,7 +369,7 @@ def _script(
         return
     if path in found.scripts:
         return
-    found.scripts.update((path, *_link_of(found, word, folder)))
+    found.scripts.update({path, *({_joined(folder, word)} & found.tree.links.keys())})
     if is_shell and b"\0" not in content:
         outer, found.values = found.values, dict(found.values)
         text = placed(content.decode("utf-8", "replace"), folder=folder, script=path)
@@ -434,7 +424,7 @@ def _beside(found: _Names, stem: str, ends: Sequence[str], *, within: str = "") 
 
 
 def _interpreted(found: _Names, program: str, rest: Sequence[str], folder: str, *, filtered: bool) -> None:
-    is_python = bool(_PYTHON.match(program))
+    is_python = bool(PYTHON.match(program))
     found.python = found.python or is_python
     if "--test" in rest and not is_python:
         _runner(found, program, rest, folder)
@@ -649,12 +639,6 @@ def _resolved(found: _Names, word: str, folder: str) -> str | None:
         seen.add(path)
         path = found.tree.links[path]
     return path if path in found.tree.paths else None
-
-
-def _link_of(found: _Names, word: str, folder: str) -> list[str]:
-    """Return a list with the path of the symbolic link to which a word refers, or an empty list."""
-    path = _joined(folder, word)
-    return [path] if path in found.tree.links else []
 
 
 def _joined(folder: str, word: str) -> str:

@@ -22,7 +22,7 @@ from agent_harness.verification.expecting.records import is_record, is_settings
 from agent_harness.verification.guard import ALLOWED_BY
 from agent_harness.verification.runner.execution import RunAsked
 from agent_harness.verification.runner_config import in_test_folder, is_runner_config
-from agent_harness.verification.verdict import Run
+from agent_harness.verification.verdict import Run, listed
 
 _MOST_SINGLE = 2  # data files that are put back one by one; of more, all at once
 _TABLES = frozenset(
@@ -162,10 +162,11 @@ def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gon
         if not _fails_with(case, command, files):
             continue
         paths = sorted(files)
-        shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
         why = "without" if gone else "with"
         how = "which the work deleted" if gone else "as changed by the work"
-        message = f"The command passes only {why} {shown}, {how}, and fails with the base version; {ALLOWED_BY}"
+        message = (
+            f"The command passes only {why} {listed(paths, 3)}, {how}, and fails with the base version; {ALLOWED_BY}"
+        )
         case.find("data_changed", message, path=paths[0], paths=paths)
         return
 

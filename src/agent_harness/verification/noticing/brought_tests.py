@@ -59,13 +59,10 @@ def _undocumented(tree: ast.Module) -> str:
 
 
 def _mostly_skipped(files: Sequence[FileChange], outcomes: Mapping[str, str]) -> str:
-    found = [outcome for node, outcome in outcomes.items() if any(mutants.is_one(_file(node), c.path) for c in files)]
+    rows = ((node.partition("::")[0], outcome) for node, outcome in outcomes.items())
+    found = [outcome for file, outcome in rows if any(mutants.is_one(file, change.path) for change in files)]
     skipped = found.count(SKIPPED)
     return f"{skipped} of {len(found)} of them are skipped or expected to fail" if skipped * 2 > len(found) else ""
-
-
-def _file(node: str) -> str:
-    return node.partition("::")[0]
 
 
 def _reads_source(tests: Iterable[tuple[ast.Module, _Function]]) -> str:
@@ -93,7 +90,10 @@ def _expects_own_table(read: Sequence[tuple[FileChange, ast.Module]], work: Iter
             for node in ast.walk(tree)
             if isinstance(node, ast.ImportFrom) and node.module
             for alias in node.names
-            if any(alias.name in names and _is_path(path, node.module) for path, names in tables.items())
+            if any(
+                alias.name in names and mutants.dotted_path(path).endswith(f".{node.module}")
+                for path, names in tables.items()
+            )
         }
         for owner, function in mutants.with_classes(tree):
             if any(True for _ in mutants.values_in(function, owner, module)):
@@ -114,11 +114,6 @@ def _root(node: ast.expr) -> str:
     while isinstance(node, ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def _is_path(path: str, module: str) -> bool:
-    dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return f".{dotted}".endswith(f".{module}")
 
 
 def _replaces_work(tests: Sequence[tuple[ast.Module, _Function]], work: Iterable[FileChange]) -> str:

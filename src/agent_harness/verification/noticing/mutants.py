@@ -14,6 +14,7 @@ from agent_harness.verification import sources
 from agent_harness.verification.changes import FileChange
 from agent_harness.verification.extension import is_text
 from agent_harness.verification.runner.testreport import RecordedCall
+from agent_harness.verification.verdict import listed
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Edit = tuple[int, int, bytes]  # from, to, what stands there instead; offsets in bytes
@@ -162,13 +163,15 @@ def of_answers(
 def _picked(
     change: FileChange, before: ast.Module | None, after: ast.Module, only: Collection[Named] | None
 ) -> dict[str, _Function]:
-    """Return the changed functions of a file. If ``only`` is given, other functions are left out."""
-    found = _changed_functions(before, after)
+    """Return the new or changed functions of a file that do something. ``only`` leaves out all others."""
+    older = {(name, _doing(function)) for name, function in functions_in(before.body)} if before else set()
+    found = {name: each for name, each in functions_in(after.body) if (name, _doing(each)) not in older}
+    found = {name: each for name, each in found.items() if not all(map(is_idle, each.body))}
     return found if only is None else {name: each for name, each in found.items() if (change.path, name) in only}
 
 
 def _listed_functions(named: Collection[Named]) -> str:
-    return _listed([f"{path}::{name}" for path, name in named])
+    return listed([f"{path}::{name}" for path, name in named], 3)
 
 
 def _all_edited(edits: Sequence[tuple[FileChange, _Edit]]) -> dict[str, bytes]:
@@ -180,8 +183,12 @@ def _all_edited(edits: Sequence[tuple[FileChange, _Edit]]) -> dict[str, bytes]:
 
 def _is_module(change: FileChange, module: str) -> bool:
     """Return True if the dotted module name of a recorded call may refer to this file."""
-    dotted = f".{change.path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
-    return change.path.endswith(".py") and dotted.endswith(f".{module}")
+    return change.path.endswith(".py") and dotted_path(change.path).endswith(f".{module}")
+
+
+def dotted_path(path: str) -> str:
+    """Return the dotted name of a Python file, with a dot in front."""
+    return f".{path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
 
 
 _SET = re.compile(r"(set|frozenset)\((\[.*\])\)", re.DOTALL)
@@ -238,7 +245,7 @@ def of_tests(files: Iterable[FileChange]) -> Mutant | None:
             names |= {f"{change.path}::{name}" for name in by_function}
     if not edited:
         return None
-    what = f"other values are expected at {_listed(places)}"
+    what = f"other values are expected at {listed(places, 3)}"
     return Mutant(what=what, files=edited, tests=frozenset(names))
 
 
@@ -265,12 +272,6 @@ def functions_in(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[s
             yield from functions_in(statement.body, f"{inside}{statement.name}.")
         elif isinstance(statement, ast.If | ast.Try | ast.With):
             yield from functions_in([*statement.body, *getattr(statement, "orelse", ())], inside)
-
-
-def _changed_functions(before: ast.Module | None, after: ast.Module) -> dict[str, _Function]:
-    older = {(name, _doing(function)) for name, function in functions_in(before.body)} if before else set()
-    found = {name: each for name, each in functions_in(after.body) if (name, _doing(each)) not in older}
-    return {name: each for name, each in found.items() if not all(map(is_idle, each.body))}
 
 
 def _doing(function: _Function) -> str:
@@ -668,8 +669,3 @@ def _edited(source: bytes, edits: Iterable[_Edit]) -> bytes:
             parts += [source[at:start], text]
             at = end
     return b"".join((*parts, source[at:]))
-
-
-def _listed(names: Collection[str]) -> str:
-    shown = sorted(names)
-    return ", ".join(shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")

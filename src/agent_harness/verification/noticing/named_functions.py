@@ -89,32 +89,22 @@ def _left(functions: Iterable[mutants.Named]) -> str:
     return f"{path}::{name} is only a placeholder"
 
 
-def _dotted(path: str) -> str:
-    return f".{path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
-
-
 def _places(path: str) -> list[str]:
     """Return the names that a text may use for a module: its path, and its dotted names such as ``words.slugs``."""
-    parts = _dotted(path).lstrip(".").split(".")
+    parts = mutants.dotted_path(path).lstrip(".").split(".")
     return [path, *(".".join(parts[at:]) for at in range(len(parts) - 1))]
 
 
 def _is_dotted(function: mutants.Named, name: str) -> bool:
     """Return True if a dotted name, such as ``Class.method`` or ``module.function``, may refer to this function."""
-    return f"{_dotted(function[0])}.{function[1]}".endswith(f".{name}")
+    return f"{mutants.dotted_path(function[0])}.{function[1]}".endswith(f".{name}")
 
 
 def is_placeholder(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Return True if a function does nothing, or only raises that it is not implemented; not for abstract methods."""
     if any(sources.dotted(each).rpartition(".")[2] in _ABSTRACT for each in function.decorator_list):
         return False
-    return all(mutants.is_idle(each) or _is_not_there_yet(each) for each in function.body)
-
-
-def _is_not_there_yet(statement: ast.stmt) -> bool:
-    raised = statement.exc if isinstance(statement, ast.Raise) else None
-    raised = raised.func if isinstance(raised, ast.Call) else raised
-    return raised is not None and sources.dotted(raised) == "NotImplementedError"
+    return all(mutants.is_idle(each) or sources.is_to_come(each) for each in function.body)
 
 
 # ---- other names of modules ------------------------------------------------------------------------------------------

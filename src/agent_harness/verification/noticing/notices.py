@@ -160,7 +160,7 @@ class _Notice:
         self._case, self._command = case, command
         changes = case.changes
         self.own = [c for c in changes.files if c.status != "D" and case.guard.is_own(c.path)]
-        self._files = case.work_in(changes, case.survey)
+        self._files = case.work
         self.work = mutants.of_work(self._files)
         changed = {change.path for change in changes.files}
         self.named = named_in(case.asked, self._files, case.tree, gone=changed) if case.asked else []

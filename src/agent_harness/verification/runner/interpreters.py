@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import process
-from agent_harness.verification.check import Command
+from agent_harness.verification.check import PYTHON, Command
 
 _MARK = "agent-harness-interpreter:"
 _PROBE = (
@@ -29,7 +29,6 @@ _PROBE = (
 )
 _LIMIT_SECONDS = 60.0
 _CHOOSING = (".python-version", ".tool-versions")  # by which shims of pyenv, asdf and mise choose
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +141,7 @@ def _one_program(path: str, other: str) -> bool:
 
 def is_python(name: str) -> bool:
     """Return True if the name is that of a Python interpreter, such as ``python3.12``."""
-    return _PYTHON.match(name) is not None
+    return PYTHON.match(name) is not None
 
 
 def program_path(word: str, *, root: Path, path: str) -> str | None:
@@ -166,7 +165,7 @@ def interpreter_of_script(path: str) -> str | None:
     if len(lines) > 1 and "exec" in lines[1]:  # '''exec' "/long path/python" "$0" "$@"
         candidates += re.findall(r"exec'? ['\"]?([^'\"]+)['\"]? ['\"]?\$0", lines[1])
     for candidate in reversed(candidates):
-        if _PYTHON.search(Path(candidate).name) and os.access(candidate, os.X_OK):
+        if PYTHON.search(Path(candidate).name) and os.access(candidate, os.X_OK):
             return candidate
     return None
 
