@@ -306,8 +306,10 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Ed
     others = [each.commit for each in overlays if isinstance(each, Overlay)]
     cache = _place(Path(git.top())).with_name("objects")
     head = make_repository(git, top / ".git", commit, base=base, others=others, cache=cache)
-    own = Git(top)
-    with IsolatedView(own.repository, attributes=_AS_STORED, settings=_large_files()) as view:
+    own, large_files = Git(top), list[tuple[str, str]]()
+    if shutil.which("git-lfs"):
+        large_files = [("filter.lfs.process", "git-lfs filter-process"), ("filter.lfs.smudge", "git-lfs smudge -- %f")]
+    with IsolatedView(own.repository, attributes=_AS_STORED, settings=large_files) as view:
         changes = [line for each in overlays if isinstance(each, Overlay) for line in _index_lines(git, each)]
         for each in overlays:
             if isinstance(each, Edits):
@@ -363,13 +365,6 @@ def _compare(top: Path, entry: bytes) -> None:
     stored = pointer % (hashlib.sha256(content).hexdigest().encode(), len(content))
     if digest(b"blob %d\0" % len(stored) + stored, usedforsecurity=False).hexdigest() != oid:
         raise UnsafeTree(f"{os.fsdecode(name)} does not match its commit: the object {oid[:10]} is forged or damaged")
-
-
-def _large_files() -> list[tuple[str, str]]:
-    """Return the git settings that git-lfs needs; no settings if git-lfs is not installed."""
-    if not shutil.which("git-lfs"):
-        return []
-    return [("filter.lfs.process", "git-lfs filter-process"), ("filter.lfs.smudge", "git-lfs smudge -- %f")]
 
 
 def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:

@@ -141,7 +141,9 @@ def survey(changes: CandidateChanges, protection: ProtectedFiles) -> Survey:
     findings = [finding for change in judged for finding in _judge(change, sides[change.path], changes, protection)]
     findings += _own_tests(changes, sides, protection)
     findings = [weighed for each in findings for weighed in _weighed(each, changes, protection)]
-    findings += [test_moved(old, new) for old, new in moved.items()]
+    findings += [
+        Finding("test_moved", IMPORTANT, f"{old} was moved to {new}.", {"path": new}) for old, new in moved.items()
+    ]
     findings += [found for c in judged if protection.frees(c.path) for found in _weakened(c, sides[c.path])]
     texts = {change.path: change.before for change in changes.files}
     olders = {new: texts[old] for old, new in moved.items()}
@@ -301,15 +303,12 @@ class _Kind:
         self.was_there = path in changes.before
         self.test_side = self.test or self.conftest or by_name
         self.given = self.was_there and (path in protection.given or (protection.alone and self.test_side))
-        self.left = self.support and path not in changes.after and not _holds_files(path, changes.after)
+        folder = f"{posixpath.dirname(path)}/"
+        is_gone = self.support and path not in changes.after
+        self.left = is_gone and not any(each.startswith(folder) for each in changes.after)
         decides = self.test_side or self.config or path in protection.runner_files
         self.read = path in protection.read and self.was_there and not decides
         self.kept = self.conftest or self.shared or (self.support and self.was_there and not self.left)
-
-
-def _holds_files(path: str, paths: Collection[str]) -> bool:
-    """Return True if the folder that contains a path also contains files, at any depth."""
-    return any(each.startswith(f"{posixpath.dirname(path)}/") for each in paths)
 
 
 def _module_names(path: str) -> set[str]:
@@ -384,16 +383,10 @@ def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> 
 
 
 def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> dict[str, str]:
-    """Return the older test files that were only moved, by old path; empty if there are too many to verify."""
+    """Return the older test files that have equal content elsewhere, as old path to new path.
+    Named test files are not accepted as moved. The result is empty if there are too many to verify."""
     named = [each for each in protection.tests if PurePosixPath(each).suffix]
-    found = moved_tests(changes, (*protection.protected, *protection.test_files, *named, *protection.checks.files))
-    found = {old: new for old, new in found.items() if sides[new].test_side}
-    return found if protection.most_moved is None or len(found) <= protection.most_moved else {}
-
-
-def moved_tests(changes: CandidateChanges, named: Collection[str]) -> dict[str, str]:
-    """Return the deleted older test files that have equal content elsewhere, as old path to new path.
-    Files that are listed in ``named`` are not accepted as moved."""
+    named += [*protection.protected, *protection.test_files, *protection.checks.files]
     gone = [c for c in changes.files if c.status == "D" and c.path.endswith(".py")]
     new = [c for c in changes.files if c.status == "A" and c.path.endswith(".py") and not c.link]
     if any(_stands_in(each, gone, changes) for each in new):
@@ -408,11 +401,8 @@ def moved_tests(changes: CandidateChanges, named: Collection[str]) -> dict[str, 
             and moved[0] not in found.values()
         ):
             found[change.path] = moved[0]
-    return found
-
-
-def test_moved(old: str, new: str) -> Finding:
-    return Finding("test_moved", IMPORTANT, f"{old} was moved to {new}.", {"path": new})
+    found = {old: new for old, new in found.items() if sides[new].test_side}
+    return found if protection.most_moved is None or len(found) <= protection.most_moved else {}
 
 
 def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateChanges) -> bool:

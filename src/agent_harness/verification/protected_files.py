@@ -132,14 +132,15 @@ def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> di
     found = {path: settings(path, text) or {} for path, text in written.items()}
     conftests = {path: tree.read(path) or b"" for path, name in names if name == "conftest.py"}
     plugins = [name for text in conftests.values() for name in sources.plugins_named(sources.parse(text))]
-    options = [str(each.get("addopts", "")) for each in found.values()]
+    said = [*_of_pytest(texts), *(str(each.get("addopts", "")) for each in found.values())]
+    loaded = [name for text in said for name in _PLUGIN.findall(re.sub(r"[\[\],'\"]", " ", text)) if name != "no"]
     roots = [*import_roots, *_python_paths(found), *_search_paths(texts)]
     return {
         "conftests": frozenset(conftests),
         "variables": frozenset(
             name.decode() for text in (*written.values(), *conftests.values()) for name in _VARIABLE.findall(text)
         ),
-        "plugins": frozenset((*plugins, *_plugins([*_of_pytest(texts), *options]))),
+        "plugins": frozenset((*plugins, *loaded)),
         "import_roots": frozenset({"", *("" if root == "." else posixpath.normpath(root) for root in roots)}),
     }
 
@@ -148,10 +149,6 @@ def _of_pytest(texts: Iterable[str]) -> list[str]:
     """Return the commands that mention pytest, and those whose text contains no other command."""
     found = [[" ".join(each.plain) for each, _ in read(text).every() if each.words] for text in texts]
     return [each for commands in found for each in commands if len(commands) == 1 or "pytest" in each.lower()]
-
-
-def _plugins(texts: Iterable[str]) -> list[str]:
-    return [name for text in texts for name in _PLUGIN.findall(re.sub(r"[\[\],'\"]", " ", text)) if name != "no"]
 
 
 def _python_paths(found: dict[str, dict[str, Any]]) -> list[str]:

@@ -231,12 +231,8 @@ def is_moved(before: bytes | None, after: bytes | None) -> bool:
 def changed_examples(before: bytes | None, after: bytes | None, known: Collection[str]) -> list[str]:
     """Return the known doctests whose existing examples changed; new ones may follow."""
     old, new = _documentation(before), _documentation(after)
-    rows = [(name, text) for name, text in old.items() if any(_is_of(name, each) for each in known)]
+    rows = [(name, text) for name, text in old.items() if any(not name or each.endswith(f".{name}") for each in known)]
     return [name or "the module" for name, text in rows if not _continues_examples(text, new.get(name))]
-
-
-def _is_of(name: str, known: str) -> bool:
-    return known.endswith(f".{name}") if name else True
 
 
 def _documentation(source: bytes | None) -> dict[str, str]:

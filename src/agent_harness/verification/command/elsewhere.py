@@ -10,7 +10,7 @@ import posixpath
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from agent_harness.verification.verdict import GREEN, Run
 
 _WEEKS_LATER_SECONDS = 40 * 86_400.0
 _OF_HARNESS = "harness-*"  # files of a project with a task list
-_AROUND = re.compile(
+_AROUND = re.compile(  # what code could use to detect a check or a replay
     rb"\bHOME\b|expanduser|Path\.home|homedir|getpw|/proc\b|/sys\b|subprocess|getppid|os\.system|popen"
 )
 _GIT = re.compile(r"\bgit\b")
@@ -42,7 +42,9 @@ def elsewhere(case: Case) -> None:
     runner = case.runner
     if not isinstance(runner, CommandRunner) or not case.strictness.replay or case.proof is None:
         return
-    if runner.in_place or case.red_before == GREEN or not (_is_unasked(case) or _looks_around(case)):
+    is_unasked = case.replayed is None or not case.replayed.compared  # no call was repeated outside of tests
+    looks_around = any(change.after and _AROUND.search(change.after) for change in case.work)
+    if runner.in_place or case.red_before == GREEN or not (is_unasked or looks_around):
         return
     with case.step("outside"):
         told = _differs(case, runner, case.proof)
@@ -52,23 +54,15 @@ def elsewhere(case: Case) -> None:
             case.noticed, case.not_asked = False, case.replayed.share
 
 
-def _is_unasked(case: Case) -> bool:
-    """Return True if no call of the work was repeated outside of tests."""
-    return case.replayed is None or not case.replayed.compared
-
-
-def _looks_around(case: Case) -> bool:
-    """Return True if the changed files mention something that code could use to detect a check or a replay."""
-    return any(change.after and _AROUND.search(change.after) for change in case.work)
-
-
 def _differs(case: Case, runner: CommandRunner, command: str) -> str:
     """Return why the check is rejected; empty if it passes, or if the work is only graded "checked"."""
     files, _ = case.guard.check_files(case.changes)
     protection = case.guard.protection
     named = protection.checks.texts if protection.alone else ()
     texts = [command, *named, *(each.decode("utf-8", "replace") for each in files.values())]
-    rewritten = [_with_other_comments(files, is_formatted=any(map(_FORMATTED.search, texts)))]
+    is_formatted = any(map(_FORMATTED.search, texts))
+    other = {path: _other_comment(path, content, is_formatted=is_formatted) for path, content in files.items()}
+    rewritten = [Edits({path: content for path, content in other.items() if content != files[path]})]
     has_mark = any(map(MARKING.search, texts))
 
     def as_a_person(*, at_home: bool = False, marks: bool | None = None, overlays: Sequence[Edits] = ()) -> bool:
@@ -134,11 +128,6 @@ def _make_older(checkout: Checkout, paths: Sequence[str]) -> None:
     for path in paths:
         with suppress(OSError):  # kept out of the checkout
             os.utime(checkout.cwd / path, (then, then), follow_symlinks=False)
-
-
-def _with_other_comments(files: Mapping[str, bytes], *, is_formatted: bool) -> Edits:
-    other = {path: _other_comment(path, content, is_formatted=is_formatted) for path, content in files.items()}
-    return Edits({path: content for path, content in other.items() if content != files[path]})
 
 
 def _other_comment(path: str, content: bytes, *, is_formatted: bool) -> bytes:

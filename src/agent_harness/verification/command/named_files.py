@@ -10,7 +10,7 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import islice, pairwise, product, takewhile
@@ -478,12 +478,9 @@ def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> No
         before = word
     given = given or {_joined(folder, ".") or EVERYTHING}
     by_pattern = (path for path in found.tree.paths if any(fnmatchcase(path.rpartition("/")[2], p) for p in patterns))
-    other_names = {path for path in by_pattern if not is_test_file(path) and _is_below(path, given)}
-    found.tests.update(given, other_names)
-
-
-def _is_below(path: str, places: Collection[str]) -> bool:
-    return any(place == EVERYTHING or path.startswith(f"{place}/") for place in places)
+    other_names = (path for path in by_pattern if not is_test_file(path))
+    below = (p for p in other_names if any(place == EVERYTHING or p.startswith(f"{place}/") for place in given))
+    found.tests.update(given, [*below])
 
 
 def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False) -> Iterator[str]:

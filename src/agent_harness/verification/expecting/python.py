@@ -36,7 +36,7 @@ def expected_in_python(text: str) -> list[Edit]:
 def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
     """Yield the literals that a module expects, each with True if it is a regular expression."""
     module = mutants.assigned(tree.body)
-    functions = [(owner, each) for owner, each in _functions(tree)]
+    functions = list(_functions(tree))
     compared: dict[str, tuple[list[str], set[str]]] = {}
     for owner, function in functions:
         yield from mutants.values_in(function, owner, module)
@@ -44,7 +44,8 @@ def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
         wanted = mutants.compared_names(function) & {*names}
         if wanted:
             compared[function.name] = names, wanted
-    script = _script(tree)
+    defining = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    script = _as_function([each for each in tree.body if not isinstance(each, defining)])
     yield from mutants.values_in(script, None, module)
     denied = set(map(id, _denied(tree)))
     for node in ast.walk(tree):
@@ -79,12 +80,6 @@ def _functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, ast.Func
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield owners.get(id(node)), node
-
-
-def _script(tree: ast.Module) -> ast.FunctionDef:
-    return _as_function(
-        [each for each in tree.body if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
-    )
 
 
 def _as_function(body: list[ast.stmt]) -> ast.FunctionDef:

@@ -3,7 +3,7 @@ parser records the position of each letter of a word, so that an edit of a value
 code. Options of commands stay unchanged."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -72,7 +72,8 @@ class _Script:
         for at, command in enumerate(commands):
             for word in command.words:
                 found += self.assigned(word)
-            if _is_wanted_target(command):
+            targets = [word.text.rpartition("/")[2] for sign, word in command.redirects if sign in (">", ">>")]
+            if any(map(_WANTED.search, targets)):
                 found += _said(command)
             if command.document and not command.words:  # behind the end of a loop
                 found += self.columns(commands, at)
@@ -104,7 +105,7 @@ class _Script:
             found += self.edits(word.runs)
         return found
 
-    def tested(self, words: Sequence[ShellWord], holds: object) -> list[Edit]:
+    def tested(self, words: Sequence[ShellWord], holds: Callable[[bool], bool]) -> list[Edit]:
         found: list[Edit] = []
         turned = False
         for at in range(1, len(words) - 1):
@@ -115,7 +116,7 @@ class _Script:
                 continue
             equal = (sign not in _UNEQUAL) != turned
             turned = False
-            if not callable(holds) or not holds(equal):
+            if not holds(equal):
                 continue
             if left.expands == right.expands:
                 if left.expands:
@@ -378,10 +379,6 @@ def _handed(commands: Sequence[ShellCommand], at: int) -> list[Edit]:
             if len(word.runs) == 1:
                 found += _said(inner)
     return found
-
-
-def _is_wanted_target(command: ShellCommand) -> bool:
-    return any(sign in (">", ">>") and _WANTED.search(word.text.rpartition("/")[2]) for sign, word in command.redirects)
 
 
 def _functions(text: str) -> dict[str, set[int]]:

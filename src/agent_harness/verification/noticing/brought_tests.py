@@ -24,7 +24,8 @@ def weakness(
     test."""
     files = [change for change in own if change.path.endswith(".py") and is_test_file(change.path)]
     read = [(change, tree) for change in files if (tree := sources.parse(change.after))]
-    tests = [(tree, function) for _, tree in read for function in _tests(tree)]
+    functions = ((tree, each) for _, tree in read for each in mutants.functions_in(tree.body))
+    tests = [(tree, function) for tree, (name, function) in functions if name.rpartition(".")[2].startswith("test")]
     return (
         _changes_nothing(work)
         or _mostly_skipped([change for change, _ in read], outcomes)
@@ -33,12 +34,6 @@ def weakness(
         or _replaces_work(tests, work)
         or _only_raises(calls, work)
     )
-
-
-def _tests(tree: ast.Module) -> Iterator[_Function]:
-    for name, function in mutants.functions_in(tree.body):
-        if name.rpartition(".")[2].startswith("test"):
-            yield function
 
 
 def _changes_nothing(work: Sequence[FileChange]) -> str:
@@ -67,16 +62,11 @@ def _mostly_skipped(files: Sequence[FileChange], outcomes: Mapping[str, str]) ->
 
 def _reads_source(tests: Iterable[tuple[ast.Module, _Function]]) -> str:
     for _, function in tests:
-        for node in ast.walk(function):
-            if isinstance(node, ast.Assert) and _READS_SOURCE & {*_called(node)}:
+        for node in (each for each in ast.walk(function) if isinstance(each, ast.Assert)):
+            calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+            if any(sources.dotted(call.func).rpartition(".")[2] in _READS_SOURCE for call in calls):
                 return f"{function.name} searches the source of the work instead of checking its results"
     return ""
-
-
-def _called(node: ast.AST) -> Iterator[str]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call):
-            yield sources.dotted(each.func).rpartition(".")[2]
 
 
 def _expects_own_table(read: Sequence[tuple[FileChange, ast.Module]], work: Iterable[FileChange]) -> str:

@@ -364,16 +364,12 @@ def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) 
 def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Mutant]:
     """Return mutants that change one expected value in an object of the work: the first, and the last.
     The work defines how its objects are compared, and may ignore a value."""
-    classes = {name for change in work if change.path.endswith(".py") for name in _classes(change)}
+    trees = (sources.parse(change.after) for change in work if change.path.endswith(".py"))
+    classes = {each.name for tree in trees if tree for each in ast.walk(tree) if isinstance(each, ast.ClassDef)}
     read = [(c, tree) for c in tests if classes and _is_plain(c.after) and (tree := sources.parse(c.after))]
     found = (_with_one_value(read, classes, at) for at in (0, -1))
     mutants = {tuple(sorted(each.files.items())): each for each in found if each.tests}
     return list(mutants.values())
-
-
-def _classes(change: FileChange) -> Iterator[str]:
-    tree = sources.parse(change.after)
-    return (node.name for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.ClassDef))
 
 
 def _with_one_value(read: Sequence[tuple[FileChange, ast.Module]], classes: Collection[str], at: int) -> Mutant:

@@ -77,7 +77,8 @@ def _among_functions(name: str, text: str, read: Sequence[_Read]) -> list[NamedF
         for each, function in mutants.functions_in(after.body):
             if each.rpartition(".")[2] == own and (each, ast.dump(function)) not in older:
                 found[change.path, each] = is_placeholder(function)
-    near = {each for each in found if "." in name and _is_dotted(each, name)}
+    dotted = {each: f"{mutants.dotted_path(each[0])}.{each[1]}" for each in found}
+    near = {each for each in found if "." in name and dotted[each].endswith(f".{name}")}
     near = near or {each for each in found if any(place in text for place in _places(each[0]))} or {*found}
     methods = frozenset(each for each in near if "." in each[1])
     groups = [*(frozenset({each}) for each in sorted(near - methods)), *([methods] if methods else [])]
@@ -93,11 +94,6 @@ def _places(path: str) -> list[str]:
     """Return the names that a text may use for a module: its path, and its dotted names such as ``words.slugs``."""
     parts = mutants.dotted_path(path).lstrip(".").split(".")
     return [path, *(".".join(parts[at:]) for at in range(len(parts) - 1))]
-
-
-def _is_dotted(function: mutants.Named, name: str) -> bool:
-    """Return True if a dotted name, such as ``Class.method`` or ``module.function``, may refer to this function."""
-    return f"{mutants.dotted_path(function[0])}.{function[1]}".endswith(f".{name}")
 
 
 def is_placeholder(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

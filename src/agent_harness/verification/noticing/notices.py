@@ -8,7 +8,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from agent_harness.verification.case import Case
-from agent_harness.verification.changes import FileChange
 from agent_harness.verification.checkout import Edits
 from agent_harness.verification.command.put_back import (
     changed_values,
@@ -164,7 +163,9 @@ class _Notice:
         self.work = mutants.of_work(self._files)
         changed = {change.path for change in changes.files}
         self.named = named_in(case.asked, self._files, case.tree, gone=changed) if case.asked else []
-        self.given = self._given()
+        known = {change.path for change in self.own}
+        tests = [path for path in sorted(case.guard.own_tests) if path not in known and is_test_file(path)]
+        self.given = case.as_they_were(tests[:_MOST_EXPECTING])
         self.expecting = mutants.of_tests([*self.own, *self.given])
         self._calls = [call for each in case.runs["proof"].calls for call in (*each.recorded, *each.flows)]
         self.answering = mutants.of_answers(self._files, self._calls)
@@ -173,11 +174,6 @@ class _Notice:
     @property
     def can_ask(self) -> bool:
         return bool(self.work.mutants or self.expecting or self.named or self.is_of_session)
-
-    def _given(self) -> list[FileChange]:
-        known = {change.path for change in self.own}
-        named = [path for path in sorted(self._case.guard.own_tests) if path not in known and is_test_file(path)]
-        return self._case.as_they_were(named[:_MOST_EXPECTING])
 
     def judge(self) -> None:
         """Run the check on changed versions until the result is clear. Record the result in the case."""

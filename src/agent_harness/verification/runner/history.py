@@ -89,7 +89,9 @@ def _stored(git: Git, root: str, cache: Path) -> tuple[Path, dict[str, str]]:
         have = [each.name.removeprefix("tags-") for each in store.glob("tags-*")]
         seen = json.loads(known.read_text()) if root in have else {}
         if seen.get("every") != every:
-            _too_much(git)
+            packs = (git.shared_dir() / "objects/pack").glob("*.pack")
+            if sum(each.stat().st_size for each in packs) > _MOST_BYTES:
+                raise _TooManyObjects
             words = ("--merged", root, "--format=%(objectname) %(refname)", "refs/tags")
             pairs = [line.partition(" ") for line in git.text("for-each-ref", *words).splitlines()]
             seen = {"every": every, "tags": {ref: oid for oid, _, ref in pairs}}
@@ -97,12 +99,6 @@ def _stored(git: Git, root: str, cache: Path) -> tuple[Path, dict[str, str]]:
             known.write_text(json.dumps(seen))
         os.utime(store)
     return store, seen["tags"]
-
-
-def _too_much(git: Git) -> None:
-    packs = (git.shared_dir() / "objects/pack").glob("*.pack")
-    if sum(each.stat().st_size for each in packs) > _MOST_BYTES:
-        raise _TooManyObjects
 
 
 def _pack(git: Git, place: Path, revisions: Iterable[str]) -> None:

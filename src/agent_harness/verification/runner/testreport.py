@@ -319,16 +319,14 @@ def recorder_settings(
     project: Path | None,
     keep: Iterable[str],
     select: Path | None,
-    reads_below: Path | None = None,
-    watched: Mapping[str, Mapping[str, str]] | None = None,
-    again: Path | None = None,
-    root: Path | None = None,
+    reads_below: Path | None,
+    watched: Mapping[str, Mapping[str, str]],
+    again: Path | None,
+    root: Path,
 ) -> str:
     """Return the plugin's settings as the value of an environment variable. ``watched``: functions to record, by
-    file and first line. ``again``: calls to make instead of running tests. Both need ``root``, the folder of the
-    work."""
-    values: dict[str, object] = {"address": address}
-    values |= {"root": str(root)} if root else {}
+    file and first line. ``again``: calls to make instead of running tests. ``root``: the folder of the work."""
+    values: dict[str, object] = {"address": address, "root": str(root)}
     values |= {"watched": watched} if watched else {}
     values |= {"again": str(again)} if again else {}
     if reads_below is not None:
@@ -346,7 +344,17 @@ def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
     if not sessions:
         raise ReportProblem("pytest did not start, or did not load the harness's plugin; see the output")
     for session in sessions.values():
-        _check(session)
+        if session.finished is None:
+            where = f" in {session.last}" if session.last else ""
+            raise ReportProblem(f"the test run ended before its session was over{where}")
+        if session.foreign:
+            raise ReportProblem(f"code came from the project's folder instead of the commit: {session.foreign[0]}")
+        if session.patched:
+            raise ReportProblem(f"the test runner was changed while it ran: {session.patched[0]}")
+        if session.finished not in _NORMAL_ENDS:
+            raise ReportProblem(f"pytest ended with status {session.finished}, before all tests had run")
+        if session.began < session.collected:
+            raise ReportProblem(f"the run stopped early: {session.began} of {session.collected} tests were started")
 
 
 def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase]) -> Report:
@@ -367,17 +375,3 @@ def merged(sessions: Mapping[int, RecordedSession]) -> Report:
         in_assertions=frozenset().union(*(session.in_assertions for session in sessions.values())),
         opened=frozenset().union(*(session.opened for session in sessions.values())),
     )
-
-
-def _check(session: RecordedSession) -> None:
-    if session.finished is None:
-        where = f" in {session.last}" if session.last else ""
-        raise ReportProblem(f"the test run ended before its session was over{where}")
-    if session.foreign:
-        raise ReportProblem(f"code came from the project's folder instead of the commit: {session.foreign[0]}")
-    if session.patched:
-        raise ReportProblem(f"the test runner was changed while it ran: {session.patched[0]}")
-    if session.finished not in _NORMAL_ENDS:
-        raise ReportProblem(f"pytest ended with status {session.finished}, before all tests had run")
-    if session.began < session.collected:
-        raise ReportProblem(f"the run stopped early: {session.began} of {session.collected} tests were started")

@@ -85,12 +85,8 @@ def _runner_functions() -> dict[tuple[str, ...], object]:
 
 def _add_methods(found: dict[tuple[str, ...], object], owner: type, *names: str) -> None:
     for key, value in list(vars(owner).items()):
-        if _is_code(value):
+        if callable(value) or isinstance(value, (classmethod, staticmethod, property)):
             found[(*names, key)] = value
-
-
-def _is_code(value: object) -> bool:
-    return callable(value) or isinstance(value, (classmethod, staticmethod, property))
 
 
 def _patched() -> list[str]:
