@@ -91,7 +91,6 @@ class Case:
         self.findings.append(Finding(code, severity, message + end, data))
 
     def over_limit(self, what: str, run: Run) -> None:
-        """Add a finding for a run that was stopped because it used more of the machine's resources than allowed."""
         message = f"{what} {run.over_limit}, and was stopped; its result does not count"
         self.find("over_limit", message, problem=run.problem)
 

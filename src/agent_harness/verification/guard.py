@@ -82,7 +82,6 @@ class ProtectedFiles:
     words: Words = field(default_factory=Words)
 
     def frees(self, path: str) -> bool:
-        """Return True if the user has allowed changes to this protected file."""
         return matcher(tuple(self.may_change))(os.fsencode(path))
 
 
@@ -241,7 +240,6 @@ class Guard:
 
 
 def _speaks_of(texts: str, path: str) -> bool:
-    """Return True if a check mentions a file or the folder that contains the file."""
     place = PurePosixPath(path)
     folder = place.parent.name
     return place.name in texts or (bool(folder) and any(f"{folder}{end}" in texts for end in ("/", '"', "'")))

@@ -239,7 +239,6 @@ def _walk(case: Case, stages: Sequence[Stage]) -> None:
 
 
 def _damaged(error: HarnessError) -> Finding:
-    """Return the finding for a commit that cannot be read or does not match its object ids."""
     return Finding("damaged_commit", CRITICAL, f"The commit cannot be read: {error.message}.", {})
 
 

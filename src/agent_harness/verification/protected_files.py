@@ -192,6 +192,5 @@ def _clean(node: str) -> str:
 
 
 def _runner_files(commands: Iterable[str], paths: Collection[str], test_files: Collection[str]) -> frozenset[str]:
-    """Return the project files that are arguments of the commands and are not tests."""
     named = {word.removeprefix("./") for command in commands for word in _WORDS.split(command) if word}
     return frozenset(p for p in named if p in paths and not (is_test_file(p) or belongs(p, test_files)))

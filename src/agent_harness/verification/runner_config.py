@@ -59,7 +59,6 @@ def is_test_file(path: str) -> bool:
 
 
 def in_test_folder(path: str) -> bool:
-    """Return True if the file is in a folder for tests, at any depth."""
     return not TEST_FOLDERS.isdisjoint(PurePosixPath(path).parts[:-1])
 
 
@@ -103,7 +102,6 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
 
 
 def _set_by_npm(text: bytes | None) -> dict[str, str]:
-    """Return those npm settings that affect how scripts run, with their values."""
     return {key.decode(): value.decode("utf-8", "replace") for key, value in _NPM_SETS.findall(text or b"")}
 
 
@@ -123,7 +121,6 @@ def _only_stricter(key: str, before: object, after: object) -> bool:
 
 
 def _entries(key: str, value: object) -> list[str]:
-    """Return the entries of a list option in any notation."""
     if isinstance(value, list):
         return [str(each) for each in value]
     text = value if isinstance(value, str) else ""

@@ -206,7 +206,6 @@ def _makes_automatic(maker: ast.expr) -> bool:
 
 
 def _is_of_program(statement: ast.stmt) -> bool:
-    """Return True if the statement is ``if __name__ == "__main__":``."""
     return isinstance(statement, ast.If) and "__name__" in {
         node.id for node in ast.walk(statement.test) if isinstance(node, ast.Name)
     }
@@ -325,7 +324,6 @@ def _is_placeholder(statement: ast.stmt) -> bool:
 
 
 def is_to_come(statement: ast.stmt) -> bool:
-    """Return True if a statement raises ``NotImplementedError``."""
     raised = statement.exc if isinstance(statement, ast.Raise) else None
     return raised is not None and dotted(raised) == "NotImplementedError"
 
@@ -396,7 +394,6 @@ def _waits(mark: ast.expr) -> bool:
 
 
 def has_tests(tree: ast.Module) -> bool:
-    """Return True if the file contains a test that is not a placeholder."""
     return any(not _is_placeholder(test) for test in tests(tree).values())
 
 
@@ -436,7 +433,6 @@ def weakened(before: ast.Module, after: ast.Module) -> list[str]:
 
 
 def assertions(tree: ast.Module) -> int:
-    """Return the number of places at which the tests of a file can fail through an assertion."""
     known = _KnownFunctions.of(tree)
     return sum(known.test(name).asserts for name in known.tests)
 
@@ -634,7 +630,6 @@ def _asked(function: _Function) -> set[str]:
 
 
 def _skips(statement: ast.stmt) -> bool:
-    """Return True if a statement skips the test, so that the test does not fail."""
     raised = statement.exc if isinstance(statement, ast.Raise) else getattr(statement, "value", None)
     names = set(dotted(raised).split(".")) if raised is not None else set()
     return bool(names & {"skip", "skipTest", "SkipTest", "xfail", "importorskip"})

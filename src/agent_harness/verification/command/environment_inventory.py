@@ -65,7 +65,6 @@ def around(
 
 
 def linked_by(folder: str) -> tuple[str, ...]:
-    """Return the git-ignored folders of a project in a git worktree that are linked into checkouts of its work."""
     return linkable(Path(folder), ignored_paths(Git(folder)))
 
 

@@ -189,7 +189,6 @@ def joined(all_named: "Sequence[Named | _Names]") -> Named:
 
 
 def _read(found: _Names, text: str, folder: str) -> None:
-    """Search shell code that runs in this folder of the project."""
     if len(found.texts) >= _MOST_FILES:
         return
     starts_work = found.sets_up and bool(found.texts)

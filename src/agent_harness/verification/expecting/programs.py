@@ -235,7 +235,6 @@ class ParsedProgram:
         return not equal
 
     def fails(self, start: int, end: int) -> bool:
-        """Return True if these tokens report a failure, or exit with a status other than 0."""
         return any(self._is_failure(at) for at in range(start, min(end, start + 4 * _NEAR, len(self.tokens))))
 
     def _is_failure(self, at: int) -> bool:

@@ -37,7 +37,6 @@ def is_settings(path: str) -> bool:
 
 
 def is_record(path: str) -> bool:
-    """Return True if a file with this name contains data and not a program."""
     return posixpath.splitext(path)[1].lower() in SUFFIXES
 
 

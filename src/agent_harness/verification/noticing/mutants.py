@@ -510,7 +510,6 @@ def _fails(node: ast.AST) -> bool:
 
 
 def _is_failure(value: ast.expr) -> bool:
-    """Return True if an exit status means failure: a string, ``False``, or any number other than 0."""
     if isinstance(value, ast.Constant):
         return value.value is False or (value.value is not True and value.value not in (None, 0, ""))
     return isinstance(value, ast.JoinedStr) or (isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub))
@@ -546,7 +545,6 @@ def _parts(expected: ast.expr) -> Iterable[ast.expr]:
 
 
 def _wrapped(expected: ast.expr) -> Iterator[ast.expr]:
-    """Yield an expected expression and all its parts."""
     yield expected
     for part in _parts(expected):
         yield from _wrapped(part)

@@ -157,6 +157,5 @@ def _product(tree: Tree, gone: Collection[str], said: str) -> Iterator[tuple[str
 
 
 def _paths(tree: Tree, gone: Collection[str]) -> list[str]:
-    """Return the Python files of the product that the work did not change."""
     kept = (path for path in sorted(tree.paths) if path.endswith(".py") and path not in gone)
     return [p for p in kept if not (is_test_file(p) or TEST_FOLDERS & {*PurePosixPath(p).parts[:-1]})][:_MOST_FILES]

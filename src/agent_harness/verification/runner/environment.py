@@ -206,7 +206,6 @@ def resolve(
 
 
 def own_environments(root: Path, asked: Interpreters) -> list[Interpreter]:
-    """Return the virtual environments inside the project that have one of the usual names."""
     found = [f"{name}/bin/python" for name in _OWN_ENVIRONMENTS if (root / name / "pyvenv.cfg").exists()]
     return [each for word in found if (each := asked.behind(parse(word), root))]
 

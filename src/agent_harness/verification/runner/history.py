@@ -108,7 +108,6 @@ def _pack(git: Git, place: Path, revisions: Iterable[str]) -> None:
 
 @lru_cache(maxsize=64)
 def _is_older(git: Git, commit: str, base: str | None) -> bool:
-    """Return True if ``commit`` is in the history of ``base``."""
     with contextlib.suppress(HarnessError):  # a tree may stand for a commit
         return base is not None and git.ancestor(commit, base)
     return True

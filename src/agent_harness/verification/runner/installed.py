@@ -230,7 +230,6 @@ def with_changes(entries: Mapping[str, str], changes: Mapping[str, str | None]) 
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file, with invalid bytes replaced; an empty string if the file cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -339,7 +339,6 @@ def _is_known(module: Path) -> bool:
 
 
 def _is_table(line: str) -> bool:
-    """Return True if a line of code only assigns a literal value to a name."""
     tree = sources.parse(line.encode())
     only = tree.body[0] if tree and len(tree.body) == 1 else None
     value = only.value if isinstance(only, ast.Assign | ast.AnnAssign) else None

@@ -140,7 +140,6 @@ def _one_program(path: str, other: str) -> bool:
 
 
 def is_python(name: str) -> bool:
-    """Return True if the name is that of a Python interpreter, such as ``python3.12``."""
     return PYTHON.match(name) is not None
 
 

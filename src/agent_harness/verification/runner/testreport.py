@@ -289,7 +289,6 @@ class RunRecorder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Read everything that was written to the pipe, then close the pipe."""
         os.write(self._pipe, b"\n" + self._end + b"\n")
         self._thread.join(_WAIT_SECONDS)
         os.close(self._pipe)

@@ -424,7 +424,6 @@ def _arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _is_return(frame: FrameType) -> bool:
-    """Return True if the function of an ending frame returns, False if it raises an exception."""
     import dis
 
     return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN")

@@ -292,13 +292,11 @@ def _asserted(report: pytest.TestReport) -> bool:
 
 
 def _in_assertion(report: pytest.TestReport) -> bool:
-    """Return True if a test raised an exception inside an ``assert`` statement."""
     crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
     return crash is not None and linecache.getline(str(crash.path), crash.lineno).lstrip().startswith("assert")
 
 
 def _may_skip(report: pytest.TestReport) -> bool:
-    """Return True if a mark in the source allows the test to be skipped or allows it to fail."""
     marks: list[str] = getattr(report, "agent_harness_marks", [])
     return "xfail" in marks if hasattr(report, "wasxfail") else report.when == "setup" and len(marks) > 0
 
@@ -325,6 +323,5 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
-    """Merge the records of an xdist worker into those of the controller."""
     for key, values in (getattr(node, "workeroutput", None) or {}).get("agent_harness_recorder", {}).items():
         _told[key] += values
