@@ -273,7 +273,7 @@ class _Notice:
         ours = {mutants.function_of(node) for node in mutant.asked(report.cases)} if report else set[str]()
         if not ours and _PART.search(self._command):
             return None
-        run = self._on_mutant(mutant, RunAsked(seconds=self._case.short_limit, keep_going=True, select=ours))
+        run = self._on_mutant(mutant, select=ours)
         cases = run.seen.cases
         asked = [node for node in mutant.asked(cases) if cases[node] != SKIPPED]
         green = [node for node in asked if cases[node] == PASSED]
@@ -287,8 +287,7 @@ class _Notice:
         others = sorted(self._case.runner.files_of(outcomes) - known)[:_MOST_EXPECTING]
         for mutant in mutants.of_fields([*self.own, *self._case.as_they_were(others)], self._files):
             ours = {mutants.function_of(node) for node in mutant.asked(outcomes)}
-            terms = RunAsked(seconds=self._case.short_limit, keep_going=True, select=ours)
-            cases = self._on_mutant(mutant, terms).seen.cases if ours else {}
+            cases = self._on_mutant(mutant, select=ours).seen.cases if ours else {}
             for test, line in mutant.lines.items():
                 ends = {cases[node] for node in cases if mutants.is_one(mutants.function_of(node), test)}
                 if ends == {PASSED}:
@@ -304,8 +303,7 @@ class _Notice:
         noticed: set[str] = set()
         most, asked = len(answering) // 2 + 1, 0
         for mutant in answering:
-            terms = RunAsked(seconds=self._case.short_limit, keep_going=True, most_failures=_FAILURES)
-            run = self._on_mutant(mutant, terms)
+            run = self._on_mutant(mutant, most_failures=_FAILURES)
             stays = self._case.runner.passed(run)
             self.asked.append(not stays)
             asked, green = asked + 1, [*green, mutant.what] if stays else green
@@ -323,8 +321,7 @@ class _Notice:
         green: list[str] = []
         raised = frozenset[str]()
         for mutant in sabotaged:
-            terms = RunAsked(seconds=self._case.short_limit, keep_going=True, most_failures=_FAILURES)
-            run = self._on_mutant(mutant, terms)
+            run = self._on_mutant(mutant, most_failures=_FAILURES)
             elsewhere = run.ended and not run.started and run.report is None and run.exit_code != 0
             self.asked.append(bool(run.seen.asserted) or elsewhere)
             if self.asked[-1]:
@@ -335,9 +332,10 @@ class _Notice:
             self.asked[-1] = True
         return green, set()
 
-    def _on_mutant(self, mutant: mutants.Mutant, terms: RunAsked) -> Run:
-        command = _PARAMETERS.sub(r"\1", self._command) if terms.select else self._command
-        return self._case.part(command, replace(terms, overlays=(Edits(mutant.files),)))
+    def _on_mutant(self, mutant: mutants.Mutant, *, select: Collection[str] = (), most_failures: int = 0) -> Run:
+        command = _PARAMETERS.sub(r"\1", self._command) if select else self._command
+        terms = RunAsked(seconds=self._case.short_limit, overlays=(Edits(mutant.files),), keep_going=True)
+        return self._case.part(command, replace(terms, select=select, most_failures=most_failures))
 
 
 def _either(blind: Sequence[str]) -> str:

@@ -57,7 +57,7 @@ def variables_of_check(
         return found
     own = Path(folder, _login())  # no name by which code could tell whose home it is
     seen = f"{inside or folder}/{own.name}"
-    _furnish(own, real, {name: variables[name] for name in _BASES if variables.get(name)}, shielded=shielded)
+    _furnish(own, real, _places(variables, real), shielded=shielded)
     found |= {name: f"{seen}/{below}" for name, below in _BASES.items() if name in found}
     for name in _SETTINGS:
         if found.get(name, "").startswith(f"{real}/"):
@@ -68,7 +68,7 @@ def variables_of_check(
 def kept_of_home(variables: Mapping[str, str]) -> list[str]:
     """Return what a check may see of the user's home: the targets of its home's links, and git's settings."""
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
-    places = {below: variables.get(name) or f"{real}/{below}" for name, below in _BASES.items()}
+    places = _places(variables, real)
     found = [target for _, target in _targets(real, places)]
     return [*found, f"{real}/.gitconfig", f"{places['.config']}/git", f"{places['.cache']}/agent-harness"]
 
@@ -78,8 +78,11 @@ def _targets(real: str, places: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(name, f"{places[base]}{name[len(base) :]}" if base else f"{real}/{name}") for name, base in _PARTS]
 
 
-def _furnish(own: Path, real: str, moved: Mapping[str, str], *, shielded: bool) -> None:
-    places = {below: moved.get(name, f"{real}/{below}") for name, below in _BASES.items()}
+def _places(variables: Mapping[str, str], real: str) -> dict[str, str]:
+    return {below: variables.get(name) or f"{real}/{below}" for name, below in _BASES.items()}
+
+
+def _furnish(own: Path, real: str, places: Mapping[str, str], *, shielded: bool) -> None:
     own.mkdir(mode=0o700)
     for name, target in _targets(real, places):
         if os.path.exists(target):  # noqa: PTH110  most are not there

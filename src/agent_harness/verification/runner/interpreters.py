@@ -176,12 +176,8 @@ def _ask(words: Sequence[str], root: Path, variables: Mapping[str, str]) -> Inte
         return None
     for line in done.output.decode(errors="replace").splitlines():
         if line.startswith(_MARK):
-            return Interpreter.from_record(_facts(line.removeprefix(_MARK)))
+            try:
+                return Interpreter.from_record(json.loads(line.removeprefix(_MARK)))
+            except ValueError:
+                return None
     return None
-
-
-def _facts(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None

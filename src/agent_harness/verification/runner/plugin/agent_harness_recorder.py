@@ -233,22 +233,20 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_setup() -> Generator[None, None, None]:
     """Follow the creation of objects in fixtures, because tests may call methods of these objects."""
-    if _recorder is None:
-        yield
-        return
-    _recorder.start(records=False)
+    if _recorder is not None:
+        _recorder.start(records=False)
     yield
-    _recorder.stop()
+    if _recorder is not None:
+        _recorder.stop()
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_call() -> Generator[None, None, None]:
-    if _recorder is None:
-        yield
-        return
-    _recorder.start()
+    if _recorder is not None:
+        _recorder.start()
     yield
-    _recorder.stop()
+    if _recorder is not None:
+        _recorder.stop()
 
 
 @pytest.hookimpl(tryfirst=True)
