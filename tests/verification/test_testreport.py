@@ -62,11 +62,6 @@ def test_outcomes(tmp_path: Path, inner: str, outcome: str) -> None:
     assert report == report_of([("a::b", outcome)])
 
 
-def test_the_time_of_the_suites_is_the_duration(tmp_path: Path) -> None:
-    report = read(tmp_path, WHOLE)
-    assert report == report_of([("tests/test_a.py::test_x", "passed")], 1.5)
-
-
 def test_an_id_that_comes_twice_keeps_its_worst_outcome() -> None:
     report = report_of([("a", "passed"), ("a", "error"), ("b", "skipped"), ("b", "passed")])
     assert (report.passing, report.failing) == ({"b"}, {"a"})

@@ -13,7 +13,7 @@ from agent_harness.verification.guard import Guard, Survey
 from agent_harness.verification.remembered import Remembered
 from agent_harness.verification.runner.execution import RunAsked, Stop
 from agent_harness.verification.runner_config import is_conftest
-from agent_harness.verification.runners import Runner, Told
+from agent_harness.verification.runners import Runner
 from agent_harness.verification.verdict import (
     CRITICAL,
     NOT_RUN,
@@ -76,12 +76,8 @@ class Case:
     @property
     def work(self) -> list[FileChange]:
         """The changed files that are neither tests nor used by tests."""
-        return self.work_in(self.changes, self.survey)
-
-    def work_in(self, changes: CandidateChanges, survey: Survey) -> list[FileChange]:
-        """Return only those of the given changes whose files are neither tests nor used by tests."""
-        side = set(survey.test_side)
-        return [change for change in changes.files if change.path not in side and not is_conftest(change.path)]
+        side = set(self.survey.test_side)
+        return [change for change in self.changes.files if change.path not in side and not is_conftest(change.path)]
 
     @property
     def short_limit(self) -> float:
@@ -94,12 +90,7 @@ class Case:
         end = "" if code in _UNENDED or message.endswith(".") else self.runner.ends_with
         self.findings.append(Finding(code, severity, message + end, data))
 
-    def told(self, told: Told) -> None:
-        """Add a finding from the statement of a runner about a run."""
-        self.find(told.code, told.message, **told.data)
-
     def over_limit(self, what: str, run: Run) -> None:
-        """Add a finding for a run that was stopped because it used more of the machine's resources than allowed."""
         message = f"{what} {run.over_limit}, and was stopped; its result does not count"
         self.find("over_limit", message, problem=run.problem)
 
@@ -131,7 +122,7 @@ class Case:
         return done
 
     def part(self, command: str, terms: RunAsked) -> Run:
-        """Run the check once more on a changed version of the candidate, as part of the current step."""
+        """Run the check on a changed version of the candidate, as part of the current step."""
         done = self.runner.run(self.candidate, command, terms)
         self.check_stop()
         return done

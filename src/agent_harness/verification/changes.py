@@ -1,8 +1,6 @@
-"""Changes of a candidate commit, with the file contents that the rules need.
-
-Paths are relative to the project, which may be a subfolder of the repository; paths outside the project begin with
-``../``. Contents are read from git objects, never from a folder, so no symbolic link is followed and no filter runs.
-"""
+"""Changes of a candidate commit, with the file contents that the rules need. Paths are relative to the project,
+which may be a subfolder of the repository; paths outside the project begin with ``../``. Contents are read from git
+objects, never from a folder, so no symbolic link is followed and no filter runs."""
 
 import os
 import posixpath
@@ -38,8 +36,6 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateChanges:
-    """Changes between the base commit and the candidate, with all paths of both commits."""
-
     files: tuple[FileChange, ...]
     before: frozenset[str]
     after: frozenset[str]
@@ -58,9 +54,7 @@ class Tree:
 def between(
     git: Git, objects: Objects, base: str, candidate: str, *, wanted: Callable[[str], bool]
 ) -> CandidateChanges:
-    """Return the changes from ``base`` to ``candidate``. The content of a path is read only if ``wanted`` returns True
-    for it.
-    """
+    """Return the changes; the content of a path is read only if ``wanted`` returns True for it."""
     inside, tree = _namer(git), objects.tree_of(base)
     rows = {inside(path): pair for path, pair in objects.differences(tree, objects.tree_of(candidate)).items()}
     ids = {entry.oid for path, pair in rows.items() if wanted(path) for entry in pair if entry.mode != GITLINK}
@@ -90,9 +84,7 @@ def between(
 
 
 def _outside_of(path: str, target: bytes | None) -> str:
-    """Return the target of the symbolic link at ``path`` if the target is outside the repository, otherwise an empty
-    string.
-    """
+    """Return the target of the symbolic link at ``path`` if it is outside the repository, else an empty string."""
     named = os.fsdecode(target or b"")
     leads = posixpath.normpath(posixpath.join(posixpath.dirname(path), named))
     return named if leads.startswith(("/", "../")) else ""
@@ -160,5 +152,4 @@ def _namer(git: Git) -> Callable[[bytes], str]:
 
 
 def outside(path: str, prefix: str) -> str:
-    """Convert a path relative to the project to a path relative to the repository root."""
     return os.path.normpath(f"{prefix}/{path}") if prefix else path

@@ -1,9 +1,5 @@
-"""Parser for the check commands of a project, and the options that make a test run write a report.
-
-Direct pytest calls (``pytest``, ``python -m pytest``, ``poetry run pytest``, ``coverage run -m pytest``) get the report
-options as arguments. Commands that need a shell get these options through ``PYTEST_ADDOPTS``. Other runners write JUnit
-XML to the path that the harness inserts for ``{report}``.
-"""
+"""Parser for check commands, and the options that make a test run write a report. Direct pytest calls get them as
+arguments, commands that need a shell through ``PYTEST_ADDOPTS``. Other runners write JUnit XML to ``{report}``."""
 
 import re
 import shlex
@@ -15,7 +11,7 @@ from agent_harness.kernel.shell.wrappers import LAUNCHERS, name_of, program_at
 
 RECORDER = "agent_harness_recorder"
 _PYTEST = frozenset({"pytest", "py.test"})
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
+PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _IMPORTS = re.compile(r"(?<![\w$])PYTHONPATH=(?=\S)")
 _REPORT = "{report}"
@@ -50,14 +46,11 @@ class Command:
 
     @property
     def shown(self) -> str:
-        """The first words of the command, for use in messages."""
         return shlex.join(self.head) if self.words else self.text
 
 
 def parse(text: str) -> Command:
-    """Return the command that ``text`` contains. A command with shell syntax keeps its text and is not split into
-    words.
-    """
+    """Return the parsed command. A command with shell syntax keeps its text and is not split into words."""
     found = read(text)
     command = found.commands[0] if len(found.commands) == 1 and not found.fault else None
     if command is None or not _is_plain(text, command):
@@ -84,9 +77,7 @@ def parse(text: str) -> Command:
 
 
 def _runner_at(words: Sequence[str], start: int) -> tuple[int, int] | None:
-    """Return the index of the word that starts pytest and the index of pytest's first argument; ``None`` for other
-    commands.
-    """
+    """Return the indexes of the word that starts pytest and of pytest's first argument; None for other commands."""
     name = name_of(words[start:])
     if name in _PYTEST:
         return start, start + 1
@@ -99,13 +90,11 @@ def _runner_at(words: Sequence[str], start: int) -> tuple[int, int] | None:
 
 
 def _starts_modules(name: str) -> bool:
-    return name == "coverage" or bool(_PYTHON.match(name))
+    return name == "coverage" or bool(PYTHON.match(name))
 
 
 def _is_plain(text: str, command: ShellCommand) -> bool:
-    """Return True if the words can be started without a shell. Braces and brackets are allowed, because test ids
-    contain them.
-    """
+    """Return True if the words can be started without a shell. Test ids may contain braces and brackets."""
     around = command.keys or command.redirects or command.after or command.before or command.patterns
     means = any(word.expands or word.wildcard or word.tilde for word in command.words)
     return not (around or means or text[command.words[-1].end :].strip())
@@ -114,11 +103,9 @@ def _is_plain(text: str, command: ShellCommand) -> bool:
 def report_options(
     report: str, cache: str, *, keep_going: bool, root: str | None = None, blocked: Sequence[str] = ()
 ) -> list[str]:
-    """Return the pytest options that make a run write a report, load the run recorder and ignore state of earlier runs.
-
+    """Return the pytest options for a report and the run recorder, without state of earlier runs.
     ``keep_going``: a failing or broken test module does not stop the other tests. ``root``: test ids are relative to
-    this folder if the project has no pytest settings. ``blocked``: these plugins are not loaded.
-    """
+    this folder if the project has no pytest settings. ``blocked``: these plugins are not loaded."""
     options = [f"--junitxml={report}", "-o", "junit_family=xunit1", "-o", "junit_logging=no"]
     options += ["-o", f"cache_dir={cache}", "-p", RECORDER]
     options += [f"--rootdir={root}"] if root else []
@@ -127,7 +114,6 @@ def report_options(
 
 
 def without_plugins(names: Sequence[str]) -> list[str]:
-    """Return the pytest options that prevent the loading of these plugins."""
     return [word for name in names for word in ("-p", f"no:{name}")]
 
 
@@ -135,10 +121,8 @@ def with_report(
     command: Command, words: Sequence[str], report: str, options: Sequence[str], *, imports: str = ""
 ) -> tuple[str | list[str], dict[str, str]]:
     """Return the command and the additional variables that make a run write its report to ``report``.
-
-    ``words`` are the command's words with the program resolved; they are ignored if the command needs a shell.
-    ``imports`` is the PYTHONPATH of the run. If the command sets its own PYTHONPATH, ``imports`` precedes it.
-    """
+    ``words``, with the program resolved, are ignored if the command needs a shell. ``imports`` is the PYTHONPATH of the
+    run, and precedes a PYTHONPATH that the command sets."""
     variables = {name: value for name, value in command.variables if name != "PYTHONPATH"}
     text = _IMPORTS.sub(lambda found: f"{found[0]}{shlex.quote(imports)}:", command.text)
     if command.pytest:

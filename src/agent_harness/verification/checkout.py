@@ -1,13 +1,8 @@
-"""Temporary checkout of one commit in a separate folder and repository, removed after use.
-
-The checkout is below ``$XDG_CACHE_HOME/agent-harness/worktrees``, never inside the project. The checkout's ``.git`` is
-a separate repository with the history and tags of the base commit, and the work as one commit (``runner/history.py``).
-Git commands of tests therefore do not affect the project's refs and settings. Nothing that an agent wrote into the
-project's ``.git`` is used.
-
-Overlays are built from git objects before any file is written, so that symbolic links in a commit are never followed.
-Submodules become empty folders, as after a clone without submodules. Compiled Python files of a commit are omitted.
-"""
+"""Temporary checkout of one commit below ``$XDG_CACHE_HOME/agent-harness/worktrees``, never inside the project. Its
+``.git`` is a separate repository (``runner/history.py``), so git commands of tests do not affect the project, and
+nothing that an agent wrote into the project's ``.git`` is used. Overlays are built from git objects before any file
+is written, so that symbolic links in a commit are never followed. Submodules become empty folders. Compiled Python
+files of a commit are omitted."""
 
 import hashlib
 import json
@@ -55,9 +50,7 @@ _REMOVAL_PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """Project paths that a checkout takes from another commit. A path that does not exist in the other commit is
-    removed.
-    """
+    """Project paths that a checkout takes from another commit. A path that is missing there is removed."""
 
     commit: str
     paths: Collection[str]
@@ -83,7 +76,7 @@ class Checkout:
 
     @property
     def has_settings(self) -> bool:
-        """True if the commit contains pytest settings that pytest finds in the project folder or a folder above it."""
+        """True if pytest would find settings in the commit's project folder or a folder above it."""
         folders = [folder for folder in (self.cwd, *self.cwd.parents) if folder.is_relative_to(self.top)]
         return any(decides(folder / name, _content(folder / name)) for folder in folders for name in SETTINGS_FILES)
 
@@ -105,7 +98,6 @@ class Checkout:
         return tuple(str(each.relative_to(self.cwd)) for each in places if each.is_relative_to(self.cwd))
 
     def _changed(self, *kinds: str) -> list[tuple[bytes, str]]:
-        """Return the files that ``git ls-files`` reports for these options, each with its status letter."""
         listed = Git(self.top).run("ls-files", "-z", "-t", *kinds).split(b"\0")
         return [(record[:1], os.fsdecode(record[2:])) for record in listed if record]
 
@@ -130,14 +122,10 @@ def make_checkout(
     without: Collection[str] = (),
 ) -> Iterator[Checkout]:
     """Yield a checkout of ``commit`` with overlays applied and ignored project folders added as symbolic links.
-
     The repository contains the history of ``base``, and the work as one commit. A ``neutral`` checkout has an
-    inconspicuous name in the folder for temporary files. If the history is small, a ``neutral`` checkout uses no
-    objects of another repository. ``links`` are checked against the ignore rules; ``linked`` folders are known to be
-    ignored. Files in ``without`` are omitted from all linked folders. ``git.root`` is the project. Leftover checkouts
-    of dead harness processes are removed first. Raises ``Refused`` if no folder is available, and ``GitFailed`` if the
-    commit cannot be read.
-    """
+    inconspicuous name and, if the history is small, uses no objects of another repository. ``links`` are checked
+    against the ignore rules; ``linked`` folders are known to be ignored, and lack the files in ``without``. Raises
+    ``Refused`` if no folder is available, and ``GitFailed`` if the commit cannot be read."""
     with _folder(git, neutral=neutral) as folder:
         top = folder / (Path(git.top()).name if neutral else "tree")
         top.mkdir()
@@ -169,17 +157,14 @@ def make_checkout(
 
 @contextmanager
 def in_place(git: Git, commit: str) -> Iterator[Checkout]:
-    """Yield the project's own folder as a checkout. Only the reports are written to another folder.
-
-    A run in the project's own folder is not isolated from the project. The caller has to report this to the user.
-    """
+    """Yield the project's own folder as a checkout. The run is not isolated; the caller has to tell the user so."""
     with _folder(git) as folder:
         yield Checkout(commit=commit, top=Path(git.top()), cwd=Path(git.root), private=folder)
 
 
 @contextmanager
 def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
-    """Yield a new folder that contains a record of its owner process. Remove the folder after the block."""
+    """Yield a new folder that contains a record of its owner process, and remove it after the block."""
     own = owner.current()
     if neutral:
         _prune_neutral()
@@ -199,10 +184,7 @@ def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
 
 
 def _place(top: Path) -> Path:
-    """Return the folder for checkouts: in the user's cache or, if that is not possible, among temporary files.
-
-    The folder is never below ``top``.
-    """
+    """Return the folder for checkouts: the user's cache or temporary files, but never below ``top``."""
     for place in _places(top):
         try:
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -217,7 +199,6 @@ def _place(top: Path) -> Path:
 
 
 def _places(top: Path) -> list[Path]:
-    """Return the candidate folders for checkouts, the preferred folder first."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     bases = (Path(cache, "agent-harness"), Path(tempfile.gettempdir(), f"agent-harness-{os.getuid()}"))
     found = [base / "worktrees" for base in bases]
@@ -226,12 +207,8 @@ def _places(top: Path) -> list[Path]:
 
 
 def clear_leftovers(top: Path) -> int:
-    """Remove the checkouts of dead harness processes from all folders for checkouts. Return the number of removed
-    checkouts.
-
-    Commands that possibly make no checkout themselves call this function when they start. It lists each folder only
-    once.
-    """
+    """Remove the checkouts of dead harness processes from all folders for checkouts, and return their number.
+    Commands that may make no checkout themselves call this when they start, so each folder is listed only once."""
     removed = 0
     for place in _places(top):
         try:
@@ -243,9 +220,6 @@ def clear_leftovers(top: Path) -> int:
 
 
 def _prune_neutral() -> int:
-    """Remove the neutral checkouts whose harness processes are provably dead. Return the number of removed
-    checkouts.
-    """
     removed = 0
     for folder in Path(tempfile.gettempdir()).glob(f"{_NEUTRAL}*"):
         with suppress(OSError, ValueError):
@@ -258,10 +232,7 @@ def _prune_neutral() -> int:
 
 
 def prune(place: Path) -> int:
-    """Remove the checkouts whose harness processes are provably dead. Return the number of removed checkouts.
-
-    Object stores that were packed for old checkouts are removed too.
-    """
+    """Remove the checkouts of provably dead processes, and packed objects of old ones. Return their number."""
     for store in forgotten(place.with_name("objects")):
         remove(store)
     dead = [folder for folder in place.iterdir() if not folder.is_symlink() and folder.is_dir() and _abandoned(folder)]
@@ -306,10 +277,8 @@ def _forgotten(folder: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove a checkout folder without following symbolic links. Files that tests made unreadable are removed too.
-
-    The owner record is removed last, so that the next harness process can complete an interrupted removal.
-    """
+    """Remove a checkout without following symbolic links, even unreadable files.
+    The owner record is removed last, so that the next harness process can complete an interrupted removal."""
     for number in range(_REMOVALS):
         if number:
             time.sleep(_REMOVAL_PAUSE_SECONDS)
@@ -318,7 +287,7 @@ def remove(folder: Path) -> None:
 
 
 def _emptied(folder: Path) -> bool:
-    """Delete everything in the folder except the owner record. Return True if nothing else is left."""
+    """Delete everything but the owner record. Return True if nothing else is left."""
     if not folder.exists():
         return True
     with suppress(OSError):
@@ -332,16 +301,15 @@ def _emptied(folder: Path) -> bool:
 
 
 def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Edits], base: str | None) -> str:
-    """Write the files of a commit exactly as stored, without any git setting, attribute or filter. Return the HEAD
-    commit.
-
-    Only large files of git-lfs are converted. Raise ``UnsafeTree`` if a written file does not match its object id.
-    """
+    """Write the files exactly as stored, without git settings, attributes or filters. Return the HEAD commit.
+    Only large files of git-lfs are converted. Raise ``UnsafeTree`` if a written file does not match its object id."""
     others = [each.commit for each in overlays if isinstance(each, Overlay)]
     cache = _place(Path(git.top())).with_name("objects")
     head = make_repository(git, top / ".git", commit, base=base, others=others, cache=cache)
-    own = Git(top)
-    with IsolatedView(own.repository, attributes=_AS_STORED, settings=_large_files()) as view:
+    own, large_files = Git(top), list[tuple[str, str]]()
+    if shutil.which("git-lfs"):
+        large_files = [("filter.lfs.process", "git-lfs filter-process"), ("filter.lfs.smudge", "git-lfs smudge -- %f")]
+    with IsolatedView(own.repository, attributes=_AS_STORED, settings=large_files) as view:
         changes = [line for each in overlays if isinstance(each, Overlay) for line in _index_lines(git, each)]
         for each in overlays:
             if isinstance(each, Edits):
@@ -367,9 +335,7 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Ed
 
 
 def _amend(bare: Callable[..., subprocess.CompletedProcess[bytes]], commit: str, top: Path) -> str:
-    """Add the edited files to the checkout's commit, so that git reports no changed files. Return the commit's new
-    id.
-    """
+    """Add the edited files to the checkout's commit, so that git reports no changed files. Return the new commit."""
     _, newline, rest = bare("cat-file", "commit", commit).stdout.partition(b"\n")
     tree = bare("write-tree").stdout.strip()
     amended = bare("hash-object", "-t", "commit", "-w", "--stdin", input=b"tree " + tree + newline + rest)
@@ -382,9 +348,7 @@ _entries: dict[str, list[bytes]] = {}
 
 
 def _compare(top: Path, entry: bytes) -> None:
-    """Compare a written file with its object id; raise ``UnsafeTree`` if they differ. Delete the file if it is compiled
-    Python.
-    """
+    """Raise ``UnsafeTree`` if a written file does not match its object id. Delete the file if it is compiled Python."""
     words, _, name = entry.partition(b"\t")
     mode, oid = words.decode().split(" ")[:2]
     path = top / os.fsdecode(name)
@@ -403,17 +367,8 @@ def _compare(top: Path, entry: bytes) -> None:
         raise UnsafeTree(f"{os.fsdecode(name)} does not match its commit: the object {oid[:10]} is forged or damaged")
 
 
-def _large_files() -> list[tuple[str, str]]:
-    """Return the git settings that git-lfs needs; no settings if git-lfs is not installed."""
-    if not shutil.which("git-lfs"):
-        return []
-    return [("filter.lfs.process", "git-lfs filter-process"), ("filter.lfs.smudge", "git-lfs smudge -- %f")]
-
-
 def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
-    """Yield the lines that an overlay adds to the input of ``git update-index --index-info``: first removals, then
-    additions.
-    """
+    """Yield an overlay's input for ``git update-index --index-info``: first removals, then additions."""
     prefix = os.fsdecode(git.prefix())
     wanted = {os.fsencode(outside(path, prefix)) for path in overlay.paths}
     if not wanted:
@@ -429,7 +384,6 @@ def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
 
 
 def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> Iterator[bytes]:
-    """Yield the regular files that were edited, as input lines for ``git update-index --index-info``."""
     prefix = os.fsdecode(git.prefix())
     with git.objects() as objects:
         tree = objects.tree_of(commit)
@@ -444,9 +398,7 @@ def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> It
 def _link_folder(
     project: Path, checkout: tuple[Path, Path], link: str, why: str | None, without: Collection[str]
 ) -> str | None:
-    """Link an ignored project folder into the checkout. Return None, or the reason why the folder could not be
-    linked.
-    """
+    """Link an ignored project folder into the checkout. Return None, or the reason for a failure."""
     top, cwd = checkout
     target = cwd / link
     why = why or _no_room(cwd, target)
@@ -460,9 +412,7 @@ def _link_folder(
 
 
 def _link(project: Path, path: str, target: Path, without: Collection[str]) -> None:
-    """Create a symbolic link to a project path. If some files below the path are omitted, create a folder of links
-    instead.
-    """
+    """Create a symbolic link to a project path, or a folder of links if some files below the path are omitted."""
     if path in without:
         return
     if not any(each.startswith(f"{path}/") for each in without):

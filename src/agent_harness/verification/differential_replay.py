@@ -1,11 +1,8 @@
-"""Replay of the recorded calls outside tests, to detect code that behaves differently when it is tested.
-
-Each call is first repeated from a test without fixtures, in a separate process. A call is compared only if each
-repetition gives the recorded answer. Calls that depend on fixtures, mocks, test files, time or chance are therefore
-omitted. The replay runs in a plain Python process: in a folder with a neutral name, without the test runner and the
-harness's variables. The replay uses no namespaces, only Landlock for writes, if available. Attempts to start a program
-or to use the network are refused.
-"""
+"""Replay of the recorded calls outside tests, to detect code that behaves differently when it is tested. Each call
+is first repeated from a test without fixtures. It is compared only if each repetition gives the recorded answer,
+which omits calls that depend on fixtures, mocks, test files, time or chance. The plain process has a neutral folder
+and no harness variables, and uses only Landlock for writes, if available. It must not start programs or use the
+network."""
 
 import json
 import os
@@ -32,7 +29,7 @@ PlainAnswers = Callable[[Sequence[RecordedCall], Sequence[str]], Sequence[str | 
 
 
 def replay(case: Case) -> None:
-    """Replay the check's recorded calls in a separate process and folder without a test runner. Compare the answers."""
+    """Compare the answers of recorded calls with those in a separate process without a test runner."""
     seen = case.runs["proof"].calls if "proof" in case.runs else ()
     at = max(range(len(seen)), key=lambda each: len(seen[each].recorded), default=0)
     command, runner = parse(case.proof or ""), case.runner
@@ -75,11 +72,8 @@ def replay(case: Case) -> None:
 
 def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Collection[str]) -> Replayed:
     """Return the calls that give a different answer outside tests, and the number of compared calls.
-
-    ``inside`` makes calls from a test. ``plain`` makes calls from a plain program that first imports given modules or
-    files. The user's ``conftests`` may set up what a call needs. A difference therefore counts only if it persists
-    after the conftests are imported.
-    """
+    ``inside`` makes calls from a test, ``plain`` from a plain program that first imports given modules or files. The
+    user's ``conftests`` may set up what a call needs, so a difference must persist after they are imported."""
     same = {call: call.answer for call in _shuffled(seen.recorded)}
     compared: set[RecordedCall] = set()
     other = _otherwise(seen, inside, plain, same, compared)
@@ -103,17 +97,10 @@ def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Col
 
 
 def _otherwise(
-    seen: Calls,
-    inside: Answers,
-    plain: PlainAnswers,
-    calls: Mapping[RecordedCall, str],
-    compared: set[RecordedCall],
+    seen: Calls, inside: Answers, plain: PlainAnswers, calls: Mapping[RecordedCall, str], compared: set[RecordedCall]
 ) -> dict[RecordedCall, str]:
-    """Return the calls whose answer from a test is the recorded answer and whose answer from a plain program differs.
-
-    Each call is returned with the differing answer. Calls that were answered both from a test and from a plain program
-    are added to ``compared``.
-    """
+    """Return the calls, with the plain answer, whose answer is the recorded one only inside a test.
+    Calls that were answered both from a test and from a plain program are added to ``compared``."""
     asked = list(calls)
     found = dict(zip(asked, inside(asked), strict=False))
     steady = [call for call in asked if _agrees(call.answer, found.get(call))]
@@ -127,14 +114,13 @@ def _otherwise(
 
 
 def _shuffled(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
-    """Return the calls in a changed order. The same calls always give the same order."""
+    """Return the calls in a changed order, always the same for the same calls."""
     found = sorted(calls, key=lambda call: (call.module, call.name, call.arguments))
     random.Random(len(found)).shuffle(found)  # noqa: S311
     return found
 
 
 def _agrees(recorded: str, answer: str | None) -> bool:
-    """Return True if a call gives its recorded answer. If an error was recorded, any error is accepted."""
     return answer is not None and (answer == recorded or (recorded == "raises" and answer.startswith("raises ")))
 
 
@@ -155,10 +141,8 @@ def plainly(
     timeout_seconds: float,
     stop: Stop | None = None,
 ) -> Sequence[str | None]:
-    """Make calls from a plain Python process and return their answers; ``None`` for each call without an answer.
-
-    ``imports`` are folders for imports; ``first`` are modules, or files of the checkout, to import before the calls.
-    """
+    """Make calls from a plain Python process; None for each call without an answer.
+    ``imports`` are folders for imports; ``first`` are modules, or files of the checkout, to import before the calls."""
     place = Path(tempfile.mkdtemp(prefix="", dir=checkout.private))
     shutil.copyfile(_CALLING, place / _PROGRAM)
     (place / "tmp").mkdir()
@@ -183,9 +167,7 @@ def plainly(
 def plain_variables_for(
     own: Mapping[str, str], of_command: Sequence[tuple[str, str]], seen: Calls, named: Collection[str]
 ) -> dict[str, str]:
-    """Return the variables for the plain program: the user's, the command's, and those recorded ones that ``named``
-    lists.
-    """
+    """Return the user's variables, the command's, and those recorded ones that ``named`` lists."""
     given = {**own, **dict(of_command), **{name: text for name, text in seen.variables.items() if name in named}}
     kept = {name: text for name, text in given.items() if not name.startswith(_RUNNERS)}
     kept.pop("PYTHONPATH", None)
@@ -193,9 +175,7 @@ def plain_variables_for(
 
 
 def _answers_in(path: Path, count: int) -> list[str | None] | None:
-    """Return the answers from a file that the work may have written; None if the file does not have one row for each
-    call.
-    """
+    """Return the answers from a file that the work may have written; None unless it has one row for each call."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -208,7 +188,6 @@ def _answers_in(path: Path, count: int) -> list[str | None] | None:
 
 
 def _shown(call: RecordedCall, answer: str) -> str:
-    """Return one line that describes a call and its different answers inside and outside its test."""
     given, _, named = call.arguments.removeprefix("[[").removesuffix("}]").rpartition("], {")
     given = ", ".join(filter(None, (given, named)))
     was = "raises an error" if call.answer == "raises" else f"answers {call.answer}"

@@ -1,9 +1,7 @@
-"""Versions of a check with changed expected values. A check that compares values fails in each version.
-
-The values are changed in the code of the check, in the words of its command, and in its data, for every supported
-language. The work stays unchanged. If a check contains nothing to change (a linter, a compiler, ``test -f``), there are
-no versions, and only the exit status of the check is known.
-"""
+"""Versions of a check with changed expected values. A check that compares values fails in each version. The values
+are changed in the code of the check, in the words of its command, and in its data, for every supported language. The
+work stays unchanged. If a check contains nothing to change (a linter, a compiler, ``test -f``), there are no
+versions, and only the exit status of the check is known."""
 
 import posixpath
 import re
@@ -16,6 +14,7 @@ from agent_harness.verification.expecting.make import expected_in_makefile, is_m
 from agent_harness.verification.expecting.part import in_part
 from agent_harness.verification.expecting.records import is_record, is_settings, other_records
 from agent_harness.verification.expecting.shell import expected_in_shell, in_language
+from agent_harness.verification.verdict import listed
 
 __all__ = ["ChangedCheck", "one_by_one", "with_other_values"]
 _NEAR = 4  # letters between two edits of one value
@@ -47,11 +46,8 @@ def with_other_values(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None
 ) -> list[ChangedCheck]:
     """Return the changed versions of a check in the order in which they are run; empty if nothing can be changed.
-
-    ``files`` are the scripts, tests and makefiles that the command uses. ``data`` is unchanged data with which the
-    check compares results. The first version changes all kinds of values. If there are several kinds, a version for
-    each kind follows.
-    """
+    ``data`` is unchanged data with which the check compares results. The first version changes all kinds of values. If
+    there are several kinds, a version for each kind follows."""
     code, words, values = _found(command, files, data or {})
     kinds: list[ChangedCheck] = []
     if code:
@@ -77,13 +73,10 @@ def with_other_values(
 def one_by_one(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None, *, most: int
 ) -> list[ChangedCheck]:
-    """Return versions of a check with one changed value each: the last value of each file, then the first, then some
-    others.
-
-    The last value comes first, because only a check that runs to its end notices a change of this value. Data values
-    are used only if there are no other values. A value is skipped if its line mentions arguments or the system, or if
-    the command does not run the makefile goal or test that contains the value.
-    """
+    """Return versions of a check with one changed value each: the last of each file, then the first, then others.
+    The last comes first, because only a check that runs to its end notices it. Data is used only without other
+    values. A value is skipped if its line mentions arguments or the system, or if the command does not run its goal
+    or test."""
     code, words, values = _found(command, files, data or {})
     code = in_part(command, code)
     rows = [
@@ -139,7 +132,6 @@ def _values(edits: Iterable[Edit]) -> list[list[Edit]]:
 def _found(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes]
 ) -> tuple[dict[str, Edited], list[Edit], dict[str, Edited]]:
-    """Return the edits of expected values in a check's code, in its command, and in its data."""
     plain = {path: content for path, content in data.items() if path not in files and not is_settings(path)}
     plain |= {path: content for path, content in files.items() if _language(path, content) == "data"}
     code = _changed(files, _language, _of_code)
@@ -152,10 +144,8 @@ def _found(
 
 def _version(what: str, files: Mapping[str, Edited], command: str) -> ChangedCheck:
     places = sum(len(_values(edits)) for _, edits in files.values())
-    names = sorted(files)
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return ChangedCheck(
-        what=f"{what} {shown} are changed ({_places(places)})",
+        what=f"{what} {listed(files, 3)} are changed ({_places(places)})",
         files={path: edited(text, edits).encode("utf-8", "surrogateescape") for path, (text, edits) in files.items()},
         command=command,
         places=places,
@@ -171,7 +161,7 @@ def _changed(
     language_of: Callable[[str, bytes], str],
     edits_of: Callable[[str, str, str], Iterable[Edit]],
 ) -> dict[str, Edited]:
-    """Return the new text and the edits of each file by path. Files in which nothing can be changed are omitted."""
+    """Return the new text and the edits of each file by path, without files that cannot be changed."""
     found: dict[str, Edited] = {}
     for path, content in sorted(files.items()):
         language = language_of(path, content) if b"\0" not in content else ""
@@ -185,7 +175,7 @@ def _changed(
 
 
 def _language(path: str, content: bytes) -> str:
-    """Return the language of a file, derived from its name or first line; ``data`` for data files, empty if unknown."""
+    """Return the language by name or first line; ``data`` for data files, empty if unknown."""
     suffix = posixpath.splitext(path)[1].lower()
     if is_makefile(path):
         return "make"

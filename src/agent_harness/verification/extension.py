@@ -1,7 +1,5 @@
-"""Rules that recognize changes which only add to Python test code, so that existing code keeps its meaning.
-
-The rules compare syntax trees; nothing is imported or run. A change that is not clearly an extension is not accepted.
-"""
+"""Rules that recognize changes which only add to Python test code, so that existing code keeps its meaning. The
+rules compare syntax trees; nothing is imported or run. A change that is not clearly an extension is not accepted."""
 
 import ast
 import copy
@@ -26,10 +24,7 @@ _OPTION_TYPES = frozenset({"int", "str", "float", "bool"})
 
 def extends(before: _Function, after: _Function) -> bool:
     """Return True if calls written for ``before`` have the same effect with ``after``. Assertion messages are ignored.
-
-    ``after`` may have more parameters with constant defaults, if with these values its code is the same as that of
-    ``before``.
-    """
+    More parameters need constant defaults with which the code of ``after`` is the same."""
     added = _added_parameters(before.args, after.args)
     if added is None or type(before) is not type(after):
         return False
@@ -46,9 +41,7 @@ def extends(before: _Function, after: _Function) -> bool:
 
 
 def gains_assertions(before: _Function, after: _Function) -> bool:
-    """Return True if a function gained only assertions, and these neither rebind a name that is in use nor skip
-    anything.
-    """
+    """Return True if only assertions were gained, which neither rebind a name in use nor skip anything."""
     if _head(before) != _head(after):
         return False
     used = {node.id for statement in before.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -62,10 +55,7 @@ def gains_assertions(before: _Function, after: _Function) -> bool:
 
 
 def continues(before: _Function, after: _Function) -> bool:
-    """Return True if a test runs all its old statements in the same order, and then only harmless new statements.
-
-    A new statement is harmless if it neither skips nor ends the test.
-    """
+    """Return True if a test runs its old statements in order, and then new ones that neither skip nor end the test."""
     older, newer = ([ast.dump(statement) for statement in one.body] for one in (before, after))
     if _head(before) != _head(after) or newer[: len(older)] != older:
         return False
@@ -87,10 +77,7 @@ def _head(function: _Function) -> list[str]:
 
 
 def _asserts(statement: ast.stmt) -> bool:
-    """Return True if a statement is an assertion, or a call that must raise an error.
-
-    The statement must not end, skip or patch anything.
-    """
+    """Return True for an assertion, or a call that must raise, that does not end, skip or patch anything."""
     if any(_last_name(node) in _LEAVING | _PATCHING for node in ast.walk(statement)):
         return False
     if isinstance(statement, ast.With):
@@ -103,13 +90,12 @@ def _asserts(statement: ast.stmt) -> bool:
 
 
 def _last_name(node: ast.AST) -> str:
-    """Return the last name of an expression, such as ``c`` for ``a.b.c`` and for ``a.b.c(...)``."""
     node = node.func if isinstance(node, ast.Call) else node
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def imports_more(before: ast.stmt, after: ast.stmt) -> bool:
-    """Return True if an import still takes the old names from the old module. The import may take more names."""
+    """Return True if an import still takes the old names from the old module; it may take more."""
     if not (isinstance(before, ast.ImportFrom) and isinstance(after, ast.ImportFrom)):
         return False
     older, newer = ({(each.name, each.asname) for each in one.names} for one in (before, after))
@@ -117,7 +103,7 @@ def imports_more(before: ast.stmt, after: ast.stmt) -> bool:
 
 
 def _added_parameters(before: ast.arguments, after: ast.arguments) -> dict[str, ast.Constant] | None:
-    """Return the new parameters with their defaults; ``None`` if the meaning of an existing call could change."""
+    """Return the new parameters with their defaults; None if the meaning of an existing call could change."""
     if before.vararg or before.kwarg or after.vararg or after.kwarg:
         same = ast.dump(before) == ast.dump(after)  # a new name could have been caught by them
         return {} if same else None
@@ -162,7 +148,6 @@ def _called(node: ast.alias | ast.arg | ast.Global | ast.Nonlocal) -> list[str]:
 
 
 def _without_wording(function: _Function) -> _Function:
-    """Return a copy of the function without its docstring and assertion messages."""
     found = copy.deepcopy(function)
     if found.body and is_text(found.body[0]):
         found.body = found.body[1:]
@@ -173,12 +158,11 @@ def _without_wording(function: _Function) -> _Function:
 
 
 def is_text(statement: ast.stmt) -> bool:
-    """Return True if the statement is a docstring or consists only of another constant."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 class _Filled(ast.NodeTransformer):
-    """Transformer that replaces names by constants, and evaluates the conditions whose results are then known."""
+    """Transformer that replaces names by constants, and evaluates conditions that are then known."""
 
     def __init__(self, values: dict[str, ast.Constant]) -> None:
         self._values = values
@@ -215,7 +199,6 @@ class _Filled(ast.NodeTransformer):
 
 
 def _with(body: Sequence[ast.stmt], values: dict[str, ast.Constant]) -> list[ast.stmt]:
-    """Return the statements that run if the given names have the given values."""
     return list(_settled([_Filled(values).visit(part) for part in body])) or [ast.Pass()]
 
 
@@ -224,7 +207,7 @@ def _is_constant(node: ast.expr) -> TypeGuard[ast.Constant]:
 
 
 def _settled(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements that remain after constant conditions are resolved. ``pass`` and docstrings are dropped."""
+    """Yield the statements after constant conditions are resolved, without ``pass`` and docstrings."""
     for statement in body:
         if isinstance(statement, ast.If) and _is_constant(statement.test):
             yield from _settled(statement.body if statement.test.value else statement.orelse)
@@ -240,7 +223,7 @@ def _settled(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def adds_options(before: _Function | None, after: _Function) -> bool:
-    """Return True if ``pytest_addoption`` gained only project options whose names pytest itself does not use."""
+    """Return True if only project options were gained whose names pytest itself does not use."""
     if isinstance(after, ast.AsyncFunctionDef) or after.decorator_list or len(after.args.args) != 1:
         return False
     if before is not None and (ast.dump(before.args) != ast.dump(after.args) or before.decorator_list):
@@ -259,7 +242,6 @@ def adds_options(before: _Function | None, after: _Function) -> bool:
 
 
 def _group(statement: ast.stmt, parser: str) -> str | None:
-    """Return the name to which a statement assigns an option group; None for any other statement."""
     if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
         return None
     target, call = statement.targets[0], statement.value
@@ -300,10 +282,7 @@ def _is_option_word(keyword: ast.keyword) -> bool:
 
 
 def without_levels(tree: ast.Module) -> ast.Module:
-    """Return a copy in which all relative imports have level 1.
-
-    The copy is used to compare modules after one of them moved to another folder.
-    """
+    """Return a copy in which all relative imports have level 1, to compare modules of different folders."""
     found = copy.deepcopy(tree)
     for node in ast.walk(found):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -312,10 +291,7 @@ def without_levels(tree: ast.Module) -> ast.Module:
 
 
 def is_test_code(statement: ast.stmt) -> bool:
-    """Return True if a statement that was added to a test file does not affect other code of the file.
-
-    Such a statement is an import, a test, a helper or a constant.
-    """
+    """Return True for an import, test, helper or constant: such an addition does not affect other code."""
     if isinstance(statement, _Function):
         return not any(_names_fixture(each) for each in statement.decorator_list)
     if isinstance(statement, ast.ClassDef):

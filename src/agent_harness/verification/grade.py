@@ -1,12 +1,7 @@
-"""Grades of a check that has passed. Each grade comes with its reason, in one clause:
-
-    proven      the check failed without the work, passes with it, and fails when its expected values are changed
-    checked     the check passes with a change, and nothing more is known
-    unchanged   nothing was changed, and the check passed before, so this agent did not do the work
-
-The grades are the same for features, tasks and long tasks, in every view and in the ledger. With ``trust: fast``, the
-test with changed expected values is omitted, and the reason says so.
-"""
+"""Grades of a passed check, each with its reason; the same for features, tasks and long tasks. ``proven``: the check
+failed without the work, passes with it, and fails when its expected values are changed. ``checked``: it passes with
+a change, and nothing more is known. ``unchanged``: nothing was changed, and it passed before. With ``trust: fast``,
+the test with changed expected values is omitted, and the reason says so."""
 
 from dataclasses import dataclass
 
@@ -18,13 +13,12 @@ __all__ = ["ASKS_IF_DONE", "CHECKED", "PROVEN", "UNCHANGED", "Grade", "grade_of"
 
 PROVEN, CHECKED, UNCHANGED = "proven", "checked", "unchanged"
 ASKS_IF_DONE = "the check already passes and nothing was changed: is it done?"
-"""Question to the user about a check that passes although the work changed nothing."""
 RED, GREEN = "red", "green"
 
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """Grade of a passed check, with a clause that says what the grade is based on or why it is not higher."""
+    """Grade of a passed check, with a clause that gives its basis or why it is not higher."""
 
     word: str
     basis: str
@@ -35,9 +29,7 @@ class Grade:
 
 
 def grade_of_verdict(verdict: "Verdict", *, trusted: bool, needs_change: bool = True) -> Grade:
-    """Return the grade of an accepted verdict. If ``needs_change`` is set, unchanged work gets the grade
-    ``unchanged``.
-    """
+    """Return the grade of an accepted verdict. With ``needs_change``, unchanged work gets ``unchanged``."""
     return grade_of(
         red_before=verdict.red_before,
         unchanged=verdict.unchanged and needs_change,
@@ -59,13 +51,9 @@ def grade_of(
     trusted: bool = False,
     replayed: str = "",
 ) -> Grade:
-    """Return the grade of a check that passed.
-
-    ``red_before`` is the result of the check on the base commit (``red``, ``green``, or another value if the check did
-    not run). ``noticed`` is True if the check failed with changed expected values, and None if this was not tried;
-    ``not_asked`` gives the reason. ``trusted`` is True under ``trust: fast``. ``replayed`` says how many calls were
-    replayed outside tests.
-    """
+    """Return the grade of a check that passed. ``red_before`` is its result on the base commit (``red``, ``green``
+    or other). ``noticed``: it failed with changed expected values; None if this was not tried, for the reason
+    ``not_asked``. ``trusted``: ``trust: fast`` is set. ``replayed`` says how many calls were replayed outside tests."""
     if red_before == GREEN:
         same = Grade(UNCHANGED, "nothing was changed, and the check passed before")
         return same if unchanged else Grade(CHECKED, "it already passed before the work")

@@ -1,11 +1,6 @@
-"""Rules on a candidate's changes to the files that affect its verdict. The rules are applied before any of its code
-runs.
-
-``survey`` is the entry point: it compares the changes with the protected files and returns findings. A ``CRITICAL``
-finding rejects the candidate. ``ProtectedFiles`` lists the protected and released files and the wording of findings;
-``protected_files`` builds the list for each protocol. Paths are relative to the project. Source: features.md C54,
-features-scenarios.md S08; ``tasklist.md`` 11.5.
-"""
+"""Rules on a candidate's changes to the files that affect its verdict, applied before any of its code runs.
+``survey`` is the entry point; a ``CRITICAL`` finding rejects the candidate. Paths are relative to the project.
+Source: features.md C54, features-scenarios.md S08; ``tasklist.md`` 11.5."""
 
 import os
 import posixpath
@@ -34,9 +29,7 @@ PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check
 """Codes of findings on files that an agent must not change unless the user has allowed changes."""
 
 ALLOWABLE = PROTECTED | {"data_changed", "environment_changed", "plugin_needed", "dependency_needed"}
-"""Codes of findings whose cause the user may allow: those in ``PROTECTED``, and those on data and installed
-packages.
-"""
+"""Codes of findings whose cause the user may allow."""
 
 _KNOWS_TESTS = re.compile(
     rb"PYTEST_CURRENT_TEST|PYTEST_VERSION|AGENT_HARNESS_WITNESS|\b_pytest\b|['\"]pytest['\"] in sys\.modules|os\._exit"
@@ -46,8 +39,6 @@ _MOST_OF_CHECK = 50  # files in which expected values are changed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """Wording that a protocol uses in findings on changed files."""
-
     check_code: str = "runner_config_changed"
     check: str = "A session must not change {}: a command that checks the project runs or reads it, and {}"
     new_check: str = check
@@ -61,7 +52,6 @@ class Words:
 
     @property
     def end(self) -> str:
-        """The end of a message about a change that the user may allow."""
         return f"; {self.allowed_by}" if self.allowed_by else "."
 
 
@@ -92,14 +82,11 @@ class ProtectedFiles:
     words: Words = field(default_factory=Words)
 
     def frees(self, path: str) -> bool:
-        """Return True if the user has allowed changes to this protected file."""
         return matcher(tuple(self.may_change))(os.fsencode(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """Findings of the rules, and the changed files that are tests or are used by tests."""
-
     findings: tuple[Finding, ...] = ()
     test_side: tuple[str, ...] = ()  # changed paths of tests and what they stand on
     kept: tuple[str, ...] = ()  # changed paths of which every run of the suite uses the version from the base
@@ -109,36 +96,27 @@ class Survey:
     gained: frozenset[str] = frozenset()  # ids of the tests that older test files gain
     needs_cross_check: bool = False  # new test code may act on older tests, or counts among them: all run together, too
 
-    @property
-    def rejects(self) -> bool:
-        return any(finding.severity == CRITICAL for finding in self.findings)
-
 
 def is_read(path: str) -> bool:
-    """Return True if the rules need the content of the file at this path."""
     pure = PurePosixPath(path)
     return pure.suffix in {".py", ".pth"} or pure.name == "entry_points.txt" or is_runner_config(path)
 
 
 def decides(path: str, protection: ProtectedFiles) -> bool:
-    """Return True if the content of the file may affect the result of the check."""
     return protection.checks.loads(path) or is_read(path) or is_test_side(path, protection)
 
 
 def file_of(node: str) -> str:
-    """Return the file in a test's node id, such as ``tests/test_a.py`` for ``tests/test_a.py::test_x``."""
     return node.partition("::")[0].rstrip("/")
 
 
 def belongs(path: str, nodes: Collection[str]) -> bool:
-    """Return True if ``path`` is the file of one of these node ids, or is inside one of the listed folders."""
+    """Return True for the file of one of these node ids, and inside one of the listed folders."""
     return any(path == file or path.startswith(file + "/") for file in map(file_of, nodes))
 
 
 def is_test_side(path: str, protection: ProtectedFiles) -> bool:
-    """Return True if a path is, judging by its name, one of the tests that judge the work or one of their support
-    files.
-    """
+    """Return True if a path is, by its name, one of the tests that judge the work or their support files."""
     if path in protection.tests:  # a runner is given it, whatever it is called
         return True
     if is_test_file(path):
@@ -147,7 +125,6 @@ def is_test_side(path: str, protection: ProtectedFiles) -> bool:
 
 
 def _above_or_below(path: str, tests: Collection[str]) -> bool:
-    """Return True if a file's folder contains, or is inside, a folder with tests."""
     if EVERYTHING in tests:
         return True
     folder = PurePosixPath(path).parent
@@ -157,14 +134,15 @@ def _above_or_below(path: str, tests: Collection[str]) -> bool:
 
 
 def survey(changes: CandidateChanges, protection: ProtectedFiles) -> Survey:
-    """Return the findings on a candidate, and the classification of its changed files."""
     sides = {change.path: _Kind(change.path, changes, protection) for change in changes.files}
     moved = _moved(changes, sides, protection)
     judged = [change for change in changes.files if change.path not in moved]
     findings = [finding for change in judged for finding in _judge(change, sides[change.path], changes, protection)]
     findings += _own_tests(changes, sides, protection)
     findings = [weighed for each in findings for weighed in _weighed(each, changes, protection)]
-    findings += [test_moved(old, new) for old, new in moved.items()]
+    findings += [
+        Finding("test_moved", IMPORTANT, f"{old} was moved to {new}.", {"path": new}) for old, new in moved.items()
+    ]
     findings += [found for c in judged if protection.frees(c.path) for found in _weakened(c, sides[c.path])]
     texts = {change.path: change.before for change in changes.files}
     olders = {new: texts[old] for old, new in moved.items()}
@@ -190,8 +168,6 @@ def survey(changes: CandidateChanges, protection: ProtectedFiles) -> Survey:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Rules for the candidate of one item. ``later`` contains the protected files of other items' checks."""
-
     protection: ProtectedFiles
     tree: Tree  # of the base
     later: ProtectedFiles | None = None
@@ -199,15 +175,12 @@ class Guard:
 
     @property
     def own_tests(self) -> Collection[str]:
-        """The files and folders of this item's tests."""
         return self.protection.tests if self.protection.alone else self.protection.test_files
 
     def decides(self, path: str) -> bool:
-        """Return True if the rules need the content of this file."""
         return any(decides(path, each) for each in (self.protection, self.later) if each)
 
     def survey(self, changes: CandidateChanges) -> Survey:
-        """Return the findings on the changes and the classification of the changed files."""
         found = survey(changes, self.protection)
         known = {each.data.get("path") for each in found.findings if each.severity == CRITICAL}
         more = survey(changes, self.later).findings if self.later else ()
@@ -215,27 +188,22 @@ class Guard:
         return replace(found, findings=(*found.findings, *others))
 
     def has_rule(self, path: str) -> bool:
-        """Return True if a changed path has its own rule, or if the user has allowed changes to the path."""
         protection = self.protection
         ruled = (protection.checks.files, protection.runner_files, protection.read, protection.story)
         return protection.frees(path) or any(path in each for each in ruled)
 
     def is_own(self, path: str) -> bool:
-        """Return True if a changed path is one of this item's tests or one of their support files."""
         return (
             is_test_side(path, self.protection) if self.protection.alone else belongs(path, self.protection.test_files)
         )
 
     def brought(self, changes: CandidateChanges, found: Survey) -> list[str]:
-        """Return the changed paths whose version from the candidate is used when the check runs on the base commit.
-
-        Files with a test name are included too, because the command does not always show which tests it runs.
-        """
+        """Return the changed paths that the check uses on the base commit too.
+        It includes files with a test name, because the command does not always show which tests it runs."""
         side = {*found.test_side, *self.new_checks(changes)}
         return [c.path for c in changes.files if c.path in side or is_test_file(c.path)]
 
     def new_checks(self, changes: CandidateChanges) -> set[str]:
-        """Return the scripts, makefiles and settings that the command uses and that the work added."""
         named = self.now.files if self.now and self.protection.alone else frozenset[str]()
         new = {c.path for c in changes.files if c.status == "A" and not c.link}
         return {path for path in named & new if self._is_check(path)}
@@ -247,12 +215,9 @@ class Guard:
         return any(map(JUDGE_NAME.search, goals or [path]))
 
     def check_files(self, changes: CandidateChanges) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """Return the candidate's version of the files of the check, and the unchanged data with which the check may
-        compare.
-
-        Files of the work are excluded. A new file is included only if its name marks a test, or if it is a check that
-        the command uses. If the command selects tests, other tests are excluded, because the command does not run them.
-        """
+        """Return the candidate's files of the check, and the unchanged data with which the check may compare.
+        A new file counts only if its name marks a test, or if it is a check that the command uses. If the command
+        selects tests, other tests are excluded."""
         changed, named = {change.path: change for change in changes.files}, self.now or self.protection.checks
         new = self.new_checks(changes)
         own = {path for path in (*named.scripts, *named.makefiles) if not is_runner_config(path)}
@@ -275,23 +240,18 @@ class Guard:
 
 
 def _speaks_of(texts: str, path: str) -> bool:
-    """Return True if a check mentions a file or the folder that contains the file."""
     place = PurePosixPath(path)
     folder = place.parent.name
     return place.name in texts or (bool(folder) and any(f"{folder}{end}" in texts for end in ("/", '"', "'")))
 
 
 def released_by(finding: Finding) -> list[str]:
-    """Return the paths that may change once the user has allowed a finding."""
     several = finding.data.get("paths")
     return [str(each) for each in several] if isinstance(several, list) else [str(finding.data["path"])]
 
 
 def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the finding with its final severity.
-
-    The severity is lower if the user released the file, or if no tests existed that the rule could protect.
-    """
+    """Yield the finding, less severe if the user released the file or no tests existed to protect."""
     path, is_product = str(finding.data.get("path")), finding.code == "product_knows_tests"
     if (finding.code in PROTECTED or (is_product and protection.alone)) and protection.frees(path):
         told = replace(finding, severity=IMPORTANT, message=f"{finding.message} The user has allowed this change.")
@@ -303,16 +263,12 @@ def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedF
 
 
 def _begins(changes: CandidateChanges, protection: ProtectedFiles) -> bool:
-    """Return True if the base commit has no tests that new runner settings could affect."""
     known = changes.before & {*protection.tests} if protection.alone else changes.before
     return not (known or any(map(is_test_file, changes.before)))
 
 
 def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
-    """Yield findings on assertions that an older test file lost.
-
-    The user allowed changes to the tests, but not the removal of assertions.
-    """
+    """Yield findings on lost assertions of an older test file: the user allowed changes, but not their removal."""
     is_older = kind.test and (kind.shared or not kind.own) and change.path.endswith(".py")
     before, after = sources.parse(change.before), sources.parse(change.after)
     if not is_older or before is None or after is None:
@@ -328,8 +284,6 @@ def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
 
 
 class _Kind:
-    """Classification of a changed path: own test, older test, support file, settings or product."""
-
     def __init__(self, path: str, changes: CandidateChanges, protection: ProtectedFiles) -> None:
         by_name = is_test_side(path, protection)
         is_plugin = _module_names(path) & set(protection.plugins) != set()
@@ -347,26 +301,21 @@ class _Kind:
         self.was_there = path in changes.before
         self.test_side = self.test or self.conftest or by_name
         self.given = self.was_there and (path in protection.given or (protection.alone and self.test_side))
-        self.left = self.support and path not in changes.after and not _holds_files(path, changes.after)
+        folder = f"{posixpath.dirname(path)}/"
+        is_gone = self.support and path not in changes.after
+        self.left = is_gone and not any(each.startswith(folder) for each in changes.after)
         decides = self.test_side or self.config or path in protection.runner_files
         self.read = path in protection.read and self.was_there and not decides
         self.kept = self.conftest or self.shared or (self.support and self.was_there and not self.left)
 
 
-def _holds_files(path: str, paths: Collection[str]) -> bool:
-    """Return True if the folder that contains a path also contains files, at any depth."""
-    return any(each.startswith(f"{posixpath.dirname(path)}/") for each in paths)
-
-
 def _module_names(path: str) -> set[str]:
-    """Return the dotted names under which a Python file can be imported from any folder above the file."""
     parts = PurePosixPath(path).with_suffix("").parts if path.endswith(".py") else ()
     parts = parts[:-1] if parts[-1:] == ("__init__",) else parts
     return {".".join(parts[at:]) for at in range(len(parts))}
 
 
 def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on one changed path."""
     if protection.python and (why := shadows(change, changes, protection.import_roots)):
         message = f"{change.path} is not accepted: {why}. Use another file name."
         yield Finding("shadowing_file", CRITICAL, message, {"path": change.path, "reason": why})
@@ -388,7 +337,6 @@ def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, protectio
 
 
 def _of_tests(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a changed test or test support file."""
     if not kind.own and change.path.endswith(".py") and _picks_tests(change.after) and not _picks_tests(change.before):
         yield _config(change, "it defines load_tests, which picks the tests that run", protection)
     elif kind.shared:
@@ -408,7 +356,6 @@ def _picks_tests(source: bytes | None) -> bool:
 
 
 def _of_commands(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Finding | None:
-    """Return the finding on a changed file that commands run or read; None for Python tests and allowed changes."""
     if change.path in protection.runner_files:
         return _config(change, "a test command runs it", protection)
     if kind.own or (kind.test and change.path.endswith(".py")):
@@ -434,19 +381,10 @@ def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> 
 
 
 def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> dict[str, str]:
-    """Return the older test files that were only moved, by old path; empty if there are too many to verify."""
+    """Return the older test files that have equal content elsewhere, as old path to new path.
+    Named test files are not accepted as moved. The result is empty if there are too many to verify."""
     named = [each for each in protection.tests if PurePosixPath(each).suffix]
-    found = moved_tests(changes, (*protection.protected, *protection.test_files, *named, *protection.checks.files))
-    found = {old: new for old, new in found.items() if sides[new].test_side}
-    return found if protection.most_moved is None or len(found) <= protection.most_moved else {}
-
-
-def moved_tests(changes: CandidateChanges, named: Collection[str]) -> dict[str, str]:
-    """Return the deleted older test files for which a new file has equal content, as a mapping from old path to new
-    path.
-
-    Files that are listed in ``named`` are not accepted as moved.
-    """
+    named += [*protection.protected, *protection.test_files, *protection.checks.files]
     gone = [c for c in changes.files if c.status == "D" and c.path.endswith(".py")]
     new = [c for c in changes.files if c.status == "A" and c.path.endswith(".py") and not c.link]
     if any(_stands_in(each, gone, changes) for each in new):
@@ -461,12 +399,8 @@ def moved_tests(changes: CandidateChanges, named: Collection[str]) -> dict[str, 
             and moved[0] not in found.values()
         ):
             found[change.path] = moved[0]
-    return found
-
-
-def test_moved(old: str, new: str) -> Finding:
-    """Return the finding that an older test file was moved to another path."""
-    return Finding("test_moved", IMPORTANT, f"{old} was moved to {new}.", {"path": new})
+    found = {old: new for old, new in found.items() if sides[new].test_side}
+    return found if protection.most_moved is None or len(found) <= protection.most_moved else {}
 
 
 def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateChanges) -> bool:
@@ -502,10 +436,7 @@ def _protected(change: FileChange, message: str, reasons: Collection[str] = ()) 
 
 
 def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a file that also contains tests of verified features.
-
-    In such a file, only the tests of the assigned feature may change, and additions are allowed.
-    """
+    """Yield the findings on a file with tests of verified features: only the assigned feature's tests may change."""
     if change.status == "A":
         return
     before, after = sources.parse(change.before), sources.parse(change.after)
@@ -520,20 +451,15 @@ def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Fin
 
 
 def _given_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a test that was given with the item, or on the test's support file. Only additions are
-    allowed.
-    """
+    """Yield the findings on a test given with the item, or its support file: only additions are allowed."""
     if why := weaker_test(change, alone=protection.alone):
         text = protection.words.given if is_test_file(change.path) or not protection.alone else protection.words.support
         yield _protected(change, text.format(change.path, why) + protection.words.end, [why])
 
 
 def _support(change: FileChange) -> Iterator[Finding]:
-    """Yield the findings on a changed support file of older tests.
-
-    In Python files, code may only be added. If another file has changed, older tests run with the file's base version,
-    and a finding says so.
-    """
+    """Yield the findings on a changed support file of older tests. In Python, code may only be added.
+    Older tests run with the base version of any other file, and a finding says so."""
     if PurePosixPath(change.path).suffix != ".py":
         message = f"{change.path} changed; older tests ran with its base version."
         yield Finding("test_support_changed", IMPORTANT, message, {"path": change.path})
@@ -547,9 +473,7 @@ def _support(change: FileChange) -> Iterator[Finding]:
 
 
 def _examples(change: FileChange, known: Collection[str]) -> Iterator[Finding]:
-    """Yield the findings on changed doctest examples. Examples that passed must not change; new examples may follow
-    them.
-    """
+    """Yield the findings on doctests: examples that passed must not change; new ones may follow them."""
     reasons = sources.changed_examples(change.before, None if change.link else change.after, known)
     if reasons:
         message = f"The session changes examples in {change.path} ({', '.join(reasons[:5])}), which are older tests."
@@ -562,9 +486,7 @@ def _config(change: FileChange, why: str, protection: ProtectedFiles) -> Finding
 
 
 def conftest_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on changes to a ``conftest.py``, apart from plain imports, fixtures, helpers and constants
-    (C54).
-    """
+    """Yield the findings on more than plain imports, fixtures, helpers and constants (C54)."""
     if change.status == "D":
         yield _config(change, "it was deleted", protection)
         return
@@ -581,7 +503,6 @@ def conftest_findings(change: FileChange, protection: ProtectedFiles) -> Iterato
 
 
 def settings_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on changed test runner settings (C54)."""
     if change.link:
         yield _config(change, "it is a link", protection)
         return
@@ -639,19 +560,13 @@ def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection
 
 
 def read_by_tests(opened: Collection[tuple[str, str]]) -> list[str]:
-    """Return the opened files that test code read and that are not tests themselves.
-
-    ``opened`` contains pairs of an opened path and the file whose code opened the path.
-    """
+    """Return the opened files that test code read and that are not tests. ``opened``: pairs of path and reader."""
     everywhere = ProtectedFiles()
     rows = [(path, by) for path, by in opened if is_test_side(by, everywhere)]
     return sorted({path for path, _ in rows if not is_test_side(path, everywhere)})
 
 
 def read_by_product(opened: Collection[tuple[str, str]]) -> set[str]:
-    """Return the opened files that product code read.
-
-    ``opened`` contains pairs of an opened path and the file whose code opened the path.
-    """
+    """Return the opened files that product code read. ``opened``: pairs of path and reader."""
     everywhere = ProtectedFiles()
     return {path for path, by in opened if not is_test_side(by, everywhere)}

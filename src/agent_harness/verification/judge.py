@@ -1,17 +1,6 @@
-"""Verdict on a candidate commit: whether the work really passes, and whether all tests that passed before still pass.
-
-The stages run in this order. After a stage rejects the candidate, no further stage runs.
-
-* the rules on protected files
-* the item's own check
-* the whole suite, if there is one: the base commit's tests run on the candidate's code
-* the check on the base commit: the candidate's tests run on the base commit's code
-* the check with changed expected values, and on deliberately broken work
-* recorded calls of the work, repeated outside tests
-* the linter, if there is one
-
-Source: features.md section O, C54, C55, C61, C62; ``tasklist.md`` 11.5.
-"""
+"""Verdict on a candidate commit: whether the work really passes, and whether all tests that passed before still
+pass. The stages run in order; after a stage rejects the candidate, no further stage runs. Source: features.md
+section O, C54, C55, C61, C62; ``tasklist.md`` 11.5."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -37,7 +26,7 @@ from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironme
 from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, RunAsked, Stop, run_tests
 from agent_harness.verification.runner.no_tests import left_out
 from agent_harness.verification.runner_config import in_test_folder, is_test_file
-from agent_harness.verification.runners import TestRunner, Told, listed
+from agent_harness.verification.runners import TestRunner, Told
 from agent_harness.verification.sources import with_failing_tests
 from agent_harness.verification.suite import SuiteStage
 from agent_harness.verification.verdict import (
@@ -50,6 +39,7 @@ from agent_harness.verification.verdict import (
     Run,
     Strictness,
     Verdict,
+    listed,
 )
 
 _MOST_BESIDE = 200  # files beside tests that are read
@@ -66,10 +56,8 @@ def judge(
     stop: Stop | None = None,
 ) -> Verdict:
     """Return the verdict on a session's work in a project whose test runner reports test ids.
-
-    ``git.root`` is the project. ``on_step`` is called with the step, its state ("started", "passed", "warned" or
-    "failed"), and its run or None. Raise ``Interrupted`` if ``stop`` returns True.
-    """
+    ``on_step`` gets the step, its state ("started", "passed", "warned" or "failed"), and its run or None. Raise
+    ``Interrupted`` if ``stop`` returns True."""
     hold = {file_of(node) for node in claim.baseline}
     checks = [command for command in (*claim.commands, claim.lint, *claim.others) if command]
     with git.objects() as objects:
@@ -123,13 +111,9 @@ def judge_command(
     remembered: Remembered | None = None,
     stop: Stop | None = None,
 ) -> Verdict:
-    """Return the verdict on ``candidate``, which a shell command checks.
-
-    ``base`` is a commit of the files as they were when the task was claimed. The command runs in ``git.root``, the
-    project. ``remembered`` contains earlier results on base commits. ``stop`` is called ten times a second while a
-    command runs. Raises ``Refused`` if no folder for a checkout is available, and ``GitFailed`` if a commit cannot be
-    read.
-    """
+    """Return the verdict on ``candidate``, which a shell command checks. ``base`` holds the files as claimed.
+    ``stop`` is called ten times a second while a command runs. Raises ``Refused`` if no folder for a checkout is
+    available, and ``GitFailed`` if a commit cannot be read."""
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), stop)
         case.remembered = remembered or Remembered(None)
@@ -138,7 +122,7 @@ def judge_command(
 
 
 def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str) -> list[Finding]:
-    """Apply only the rules on protected files to a candidate, and return the findings. No command is run."""
+    """Return the findings of the rules on protected files. No command is run."""
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), None)
         _walk(case, (_rules,))
@@ -146,12 +130,9 @@ def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str)
 
 
 def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: Stop | None = None) -> Verdict:
-    """Return the verdict on a command that has already passed in the project folder, after further runs in a checkout.
-
+    """Return the verdict on a command that passed in the project folder, after further runs in a checkout.
     The candidate is rejected if a run is not trusted, if tests were skipped, or if the check cannot fail. A command
-    that fails only in the checkout needs files that are in no commit. Such a failure does not reject the candidate; the
-    failed run is in ``proof``.
-    """
+    that fails only in the checkout needs files that are in no commit. This does not reject; the run is in ``proof``."""
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check, (base, candidate), stop)
         case.survey, runner.asks_folder = case.guard.survey(case.changes), False
@@ -162,11 +143,7 @@ def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: S
 
 
 def run_at(git: Git, commit: str, check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Run the command in a checkout of a commit and return the verdict. The result is not compared with that on a base
-    commit.
-
-    Raises the same exceptions as ``judge_command``.
-    """
+    """Run the command in a checkout, without a comparison with a base commit. Raises as ``judge_command``."""
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check.alone, (commit, commit), stop)
         runner.asks_folder = False
@@ -234,9 +211,7 @@ def _command_case(
 def _named_now(
     git: Git, guard: Guard, changes: CandidateChanges, command: str, candidate: str
 ) -> tuple[Guard, CandidateChanges]:
-    """Return the guard and the changes. Both are extended by the checks that the work added and that the command
-    uses.
-    """
+    """Return the guard and the changes, extended by the checks that the work added and the command uses."""
     new = {change.path for change in changes.files if change.status == "A" and not change.link}
     if not new:
         return guard, changes
@@ -252,7 +227,6 @@ def _named_now(
 
 
 def _walk(case: Case, stages: Sequence[Stage]) -> None:
-    """Run the stages in order until one of them rejects the candidate."""
     for stage in stages:
         try:
             stage(case)
@@ -265,12 +239,10 @@ def _walk(case: Case, stages: Sequence[Stage]) -> None:
 
 
 def _damaged(error: HarnessError) -> Finding:
-    """Return the finding for a commit that cannot be read or does not match its object ids."""
     return Finding("damaged_commit", CRITICAL, f"The commit cannot be read: {error.message}.", {})
 
 
 def _rules(case: Case) -> None:
-    """Add the findings on changes to protected files and to installed packages."""
     with case.step("guard"):
         found = case.survey = case.guard.survey(case.changes)
         case.findings += [*case.runner.look_around(), *found.findings]
@@ -287,9 +259,6 @@ def _rules(case: Case) -> None:
 
 
 def _prove(case: Case) -> None:
-    """Run the item's own check on the candidate, and record the check's calls to the work. Add a finding if the check
-    fails.
-    """
     command, runner = case.proof, case.runner
     if command is None:
         return
@@ -305,7 +274,7 @@ def _prove(case: Case) -> None:
         else:
             told = runner.on_pass(run) or _left_out(case, run)
         if told:
-            case.told(told)
+            case.find(told.code, told.message, **told.data)
         if not case.ended and case.guard.protection.alone:
             _run_where_moved(case, command)
 
@@ -314,9 +283,7 @@ _LEAVING_OUT = re.compile(rb"(?i)skip|todo|expected_?failure")
 
 
 def _left_out(case: Case, run: Run) -> Told | None:
-    """Return a finding if the run reports skipped tests, but no file of the check and no other test mentions
-    skipping.
-    """
+    """Return a finding for skipped tests that no file of the check and no other test mentions."""
     is_asked = case.runner.by_exit_status and run.report is None
     line = left_out(run.output) if is_asked else ""
     files = case.guard.check_files(case.changes)[0] if line else {}
@@ -342,10 +309,7 @@ def _passes_with_what_came(case: Case, command: str) -> bool:
 
 
 def _run_where_moved(case: Case, command: str) -> None:
-    """Add a finding if a test file was moved to a path where the check does not run its tests.
-
-    The check is run with the moved tests changed to fail. If the check still passes, it does not run the moved tests.
-    """
+    """Add a finding if a test was moved to where the check does not run it, which a failing copy shows."""
     texts = {change.path: change.after for change in case.changes.files}
     for old, new in case.survey.moved.items():
         failing = Edits({new: with_failing_tests(texts[new] or b"")})
@@ -360,7 +324,7 @@ def _run_where_moved(case: Case, command: str) -> None:
 
 
 def _before(case: Case) -> None:
-    """Run the check, with the candidate's tests, on the base commit. Add a finding if the check passes there."""
+    """Add a finding if the check, with the candidate's tests, passes on the base commit."""
     runner = case.runner
     if case.proof is None or case.strictness.requires_red == OFF:
         return
@@ -379,10 +343,7 @@ def _before(case: Case) -> None:
 
 
 def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
-    """Return the check's result on the base commit (RED, GREEN or NOT_RUN) and the tests that pass on the candidate.
-
-    If possible, the result comes from the record of earlier runs.
-    """
+    """Return the result on the base commit (RED, GREEN or NOT_RUN) and the tests that pass on the candidate."""
     proof = case.runs["proof"].report
     proven = sorted(proof.passing) if proof else []
     before, now = (case.objects.tree_of(commit) for commit in (case.base, case.candidate))
@@ -402,9 +363,7 @@ def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
 
 
 def _style(case: Case) -> None:
-    """Run the linter and add a finding if the linter fails. A missing linter causes a finding, but never a rejection
-    (C55).
-    """
+    """Add a finding if the linter fails. A missing linter causes a finding, but never a rejection (C55)."""
     if case.lint is None:
         return
     with case.step("lint"):

@@ -1,8 +1,6 @@
-"""Protected files of each protocol: the files that affect the verdict on an item, as of the base commit.
-
-The candidate's version of these files is never used. ``of_session`` returns the protected files of a feature.
-``of_command`` returns those of any command, for task lists and long tasks.
-"""
+"""Protected files of each protocol: the files that affect the verdict on an item, as of the base commit. The
+candidate's version of these files is never used. ``of_session`` returns the protected files of a feature.
+``of_command`` returns those of any command, for task lists and long tasks."""
 
 import posixpath
 import re
@@ -27,19 +25,13 @@ _MOST_OTHERS = 200
 
 
 def behind(commands: Iterable[str], tree: Tree, *, sets_up: bool = False) -> Named:
-    """Return the files of a tree that several commands mention or load.
-
-    ``sets_up``: the commands set up the environment of the work, and prove nothing.
-    """
+    """Return the files that several commands mention or load. ``sets_up``: the commands prove nothing."""
     return joined([named_by(each, tree, sets_up=sets_up) for each in dict.fromkeys(commands)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionClaim:
-    """Work of a session on a feature, with the facts that are known before verification.
-
-    A command that is None is not run.
-    """
+    """Work of a session on a feature, as known before verification. A command that is None is not run."""
 
     base: str  # the last accepted commit
     candidate: str
@@ -59,7 +51,6 @@ class SessionClaim:
 
     @property
     def commands(self) -> list[str]:
-        """The commands of the session that run tests."""
         return [command for command in (self.proof, self.suite) if command]
 
 
@@ -72,7 +63,6 @@ def of_session(
     environment: Named,
     import_roots: Iterable[str],
 ) -> ProtectedFiles:
-    """Return the protected files of a session that works on a feature."""
     older, examples = _by_ids(tree, changes, claim.baseline)
     own_files = list(map(_clean, claim.test_files))
     own = [(c.path, sources.parse(c.before)) for c in changes.files if belongs(c.path, own_files)]
@@ -104,10 +94,7 @@ def of_command(
     asked: str = "",
     item: str = "this task",
 ) -> ProtectedFiles:
-    """Return the protected files of an item that a command proves.
-
-    ``named`` are the files that the command mentions or loads. ``item`` is the phrase for the item in messages.
-    """
+    """Return the protected files of an item that a command proves. ``item`` names the item in messages."""
     is_python = named.python or any("pytest" in text for text in named.texts)
     return ProtectedFiles(
         **(_runner(tree, named.texts, import_roots) if is_python else {}),
@@ -131,7 +118,7 @@ def of_command(
 
 
 def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str], asked: str) -> ProtectedFiles | None:
-    """Return the protected files of other items' checks; ``None`` if there are no such checks."""
+    """Return the protected files of other items' checks; None if there are no such checks."""
     named = behind(commands[:_MOST_OTHERS], tree)
     item = "another task of the list"
     protection = of_command(tree, named, may_change=may_change, asked=asked, item=item)
@@ -145,28 +132,23 @@ def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> di
     found = {path: settings(path, text) or {} for path, text in written.items()}
     conftests = {path: tree.read(path) or b"" for path, name in names if name == "conftest.py"}
     plugins = [name for text in conftests.values() for name in sources.plugins_named(sources.parse(text))]
-    options = [str(each.get("addopts", "")) for each in found.values()]
+    said = [*_of_pytest(texts), *(str(each.get("addopts", "")) for each in found.values())]
+    loaded = [name for text in said for name in _PLUGIN.findall(re.sub(r"[\[\],'\"]", " ", text)) if name != "no"]
     roots = [*import_roots, *_python_paths(found), *_search_paths(texts)]
     return {
         "conftests": frozenset(conftests),
         "variables": frozenset(
             name.decode() for text in (*written.values(), *conftests.values()) for name in _VARIABLE.findall(text)
         ),
-        "plugins": frozenset((*plugins, *_plugins([*_of_pytest(texts), *options]))),
+        "plugins": frozenset((*plugins, *loaded)),
         "import_roots": frozenset({"", *("" if root == "." else posixpath.normpath(root) for root in roots)}),
     }
 
 
 def _of_pytest(texts: Iterable[str]) -> list[str]:
-    """Return the commands in these texts that mention pytest. A command is also returned if its text contains no other
-    command.
-    """
+    """Return the commands that mention pytest, and those whose text contains no other command."""
     found = [[" ".join(each.plain) for each, _ in read(text).every() if each.words] for text in texts]
     return [each for commands in found for each in commands if len(commands) == 1 or "pytest" in each.lower()]
-
-
-def _plugins(texts: Iterable[str]) -> list[str]:
-    return [name for text in texts for name in _PLUGIN.findall(re.sub(r"[\[\],'\"]", " ", text)) if name != "no"]
 
 
 def _python_paths(found: dict[str, dict[str, Any]]) -> list[str]:
@@ -179,7 +161,6 @@ def _python_paths(found: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def _search_paths(texts: Iterable[str]) -> list[str]:
-    """Return the project folders that commands add to the module search path."""
     entries = [entry for text in texts for value in _IMPORTS.findall(text) for entry in value.strip("'\"").split(":")]
     return [entry for entry in entries if entry and "$" not in entry and not entry.startswith("/")]
 
@@ -187,7 +168,7 @@ def _search_paths(texts: Iterable[str]) -> list[str]:
 def _by_ids(
     tree: Tree, changes: CandidateChanges, baseline: Collection[str]
 ) -> tuple[frozenset[str], dict[str, set[str]]]:
-    """Return the changed files that contain known tests. Also return the names of known doctests, by file."""
+    """Return the changed files that contain known tests, and the names of known doctests, by file."""
     touched = {change.path for change in changes.files if change.path in changes.before}
     names: dict[str, set[str]] = {}
     for node in baseline:
@@ -206,12 +187,10 @@ def _by_ids(
 
 
 def _clean(node: str) -> str:
-    """Return a node id whose file path is in the form that git uses."""
     file, colons, name = node.partition("::")
     return posixpath.normpath(file) + colons + name
 
 
 def _runner_files(commands: Iterable[str], paths: Collection[str], test_files: Collection[str]) -> frozenset[str]:
-    """Return the project files that are arguments of the commands and are not tests."""
     named = {word.removeprefix("./") for command in commands for word in _WORDS.split(command) if word}
     return frozenset(p for p in named if p in paths and not (is_test_file(p) or belongs(p, test_files)))

@@ -1,9 +1,7 @@
-"""Recognition of test files and test runner settings, and rules that tell which changes to the settings are harmless.
-
-The rules also find new files that would be imported instead of a module of the interpreter, the test runner or the
-project. A module that existed before is not reported. Each rule compares the content of the base commit with the
-candidate's, and returns a reason or ``None``; ``guard.py`` uses the rules (C54).
-"""
+"""Recognition of test files and test runner settings, and rules that tell which changes to the settings are
+harmless. The rules also find new files that would be imported instead of a module of the interpreter, the test
+runner or the project. A module that existed before is not reported. Each rule compares the content of the base
+commit with the candidate's, and returns a reason or ``None``; ``guard.py`` uses the rules (C54)."""
 
 import configparser
 import json
@@ -20,13 +18,7 @@ from agent_harness.verification.changes import CandidateChanges, FileChange
 
 TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs", "t"})
 _TEST_NAMES = (
-    "test_*.py",
-    "*_test.py",
-    "*.test.[cm]?[jt]s*",
-    "*.test.[jt]s*",
-    "*.spec.[jt]s*",
-    "*_test.go",
-    "*_spec.rb",
+    *("test_*.py", "*_test.py", "*.test.[cm]?[jt]s*", "*.test.[jt]s*", "*.spec.[jt]s*", "*_test.go", "*_spec.rb"),
     "*.t",
 )
 _INI_FILES = frozenset({"pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg"})
@@ -60,21 +52,18 @@ _MODULE_SUFFIXES = frozenset({".py", ".pyc", ".so", ".pyd"})
 
 
 def is_test_file(path: str) -> bool:
-    """Return True if test runners collect the file because of its name or its folder (``__tests__``, or ``tests`` in
-    Rust).
-    """
+    """Return True if test runners collect the file by its name or folder (``__tests__``, in Rust ``tests``)."""
     pure = PurePosixPath(path)
     by_folder = "__tests__" in pure.parts or (pure.suffix == ".rs" and pure.parent.name == "tests")
     return by_folder or any(fnmatch(pure.name, pattern) for pattern in _TEST_NAMES)
 
 
 def in_test_folder(path: str) -> bool:
-    """Return True if the file is in a folder for tests, at any depth."""
     return not TEST_FOLDERS.isdisjoint(PurePosixPath(path).parts[:-1])
 
 
 def is_conftest(path: str) -> bool:
-    """Return True if the file is a ``conftest.py``, in any folder and in any combination of upper and lower case."""
+    """Return True in any folder and in any combination of upper and lower case."""
     return PurePosixPath(path).name.lower() == "conftest.py"
 
 
@@ -91,9 +80,7 @@ def is_runner_config(path: str) -> bool:
 
 
 def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
-    """Return why a change to test runner settings is not accepted, or ``None``. If a content is ``None``, no file
-    exists.
-    """
+    """Return why a change to test runner settings is not accepted, or None. No content means no file."""
     name = PurePosixPath(path).name.lower()
     if name in _OWN_FILES and (before is None) != (after is None):
         return "it decides which settings file pytest uses"
@@ -115,7 +102,6 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
 
 
 def _set_by_npm(text: bytes | None) -> dict[str, str]:
-    """Return those npm settings that affect how scripts run, with their values."""
     return {key.decode(): value.decode("utf-8", "replace") for key, value in _NPM_SETS.findall(text or b"")}
 
 
@@ -135,7 +121,6 @@ def _only_stricter(key: str, before: object, after: object) -> bool:
 
 
 def _entries(key: str, value: object) -> list[str]:
-    """Return the entries of a list option. All notations of a list are understood."""
     if isinstance(value, list):
         return [str(each) for each in value]
     text = value if isinstance(value, str) else ""
@@ -192,10 +177,7 @@ def _package(content: bytes | None) -> dict[str, Any]:
 
 
 def shadows(change: FileChange, changes: CandidateChanges, roots: Collection[str]) -> str | None:
-    """Return why a changed file hides a module of the interpreter or the test runner, or None.
-
-    ``roots`` are the import folders.
-    """
+    """Return why a changed file hides a module of the interpreter or the test runner, or None."""
     pure = PurePosixPath(change.path)
     if change.status != "D" and (why := _started_from(pure, change.after)):
         return why if change.status == "A" or _started_from(pure, change.before or b"\0") is None else None
@@ -230,9 +212,7 @@ def _started_from(pure: PurePosixPath, content: bytes | None) -> str | None:
 
 
 def _top_module(pure: PurePosixPath, *, link: bool) -> tuple[str, str]:
-    """Return the folder from which a path can be imported, and the module name; two empty strings if this is
-    impossible.
-    """
+    """Return the import folder and module name of a path; two empty strings if it cannot be imported."""
     name, suffix = pure.name.split(".")[0], pure.suffix
     if pure.name == "__init__.py":
         return _folder(pure.parent), pure.parent.name

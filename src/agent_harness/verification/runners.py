@@ -1,8 +1,6 @@
 """Runners for an item's check on a commit: test runners that report test ids, and the base class of all runners.
-
 ``TestRunner`` starts programs that were resolved before the agent started. ``command.runner`` has the runner for any
-other command.
-"""
+other command."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +23,7 @@ from agent_harness.verification.runner.execution import (
     place_for,
 )
 from agent_harness.verification.runner.linked_paths import import_folders, without
-from agent_harness.verification.verdict import IMPORTANT, Finding, Run, passed
+from agent_harness.verification.verdict import IMPORTANT, Finding, Run, listed, passed
 
 
 class Told(NamedTuple):
@@ -37,7 +35,7 @@ class Told(NamedTuple):
 
 
 class Runner(ABC):
-    """Base class of runners, which run commands on commits and interpret the results of the check."""
+    """Base class of what runs commands on commits and interprets the results of the check."""
 
     git: Git
     subject = "The feature's tests"  # in messages
@@ -53,21 +51,17 @@ class Runner(ABC):
     watches = True  # whether it may see single tests and calls
 
     def look_around(self) -> list[Finding]:
-        """Return findings on changes that happened in the runner's environment during the work."""
         return []
 
     @abstractmethod
     def place(
         self, commit: str, overlays: Sequence[Overlay | Edits] = (), *, neutral: bool = False
-    ) -> AbstractContextManager[Checkout]:
-        """Return a context manager for the folder in which commands run on a commit."""
+    ) -> AbstractContextManager[Checkout]: ...
 
     @abstractmethod
-    def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
-        """Run a command in an existing checkout."""
+    def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run: ...
 
     def run(self, commit: str, command: str, terms: RunAsked) -> Run:
-        """Run a command in a new checkout of the commit."""
         with self.place(commit, terms.overlays) as checkout:
             return self.start(checkout, command, terms)
 
@@ -89,19 +83,16 @@ class Runner(ABC):
         """Return the finding on a check that passed but does not suffice as proof, or None."""
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
-        """Return the files of the tests with these ids."""
         return {file_of(node) for node in nodes}
 
     @abstractmethod
     def is_green(self, run: Run, proven: Collection[str]) -> bool:
-        """Return True if the check passes on the base commit. ``proven`` are the tests that pass on the candidate."""
+        """Return True if it passes on the base commit. ``proven`` are the tests that pass on the candidate."""
 
     @property
     @abstractmethod
     def blocked(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The pytest plugins that were installed during the work and are not loaded, and the files that register these
-        plugins.
-        """
+        """The pytest plugins installed during the work, which are not loaded, and the files that register them."""
 
     @property
     @abstractmethod
@@ -109,41 +100,30 @@ class Runner(ABC):
         """The files that appeared in linked folders during the work. Checkouts do not contain these files."""
 
     @abstractmethod
-    def with_what_came(self) -> Self:
-        """Return a runner that also loads the plugins and files that were installed during the work."""
+    def with_what_came(self) -> Self: ...
 
     # ---- for calls that are made again in a plain program --------------------------------------------------------
 
     @abstractmethod
     def python_of(self, command: Command, said: str) -> str:
-        """Return the Python interpreter of a command, or an empty string if the interpreter cannot be trusted.
-
-        ``said`` is the interpreter that the command itself reported.
-        """
+        """Return a command's interpreter; empty if it cannot be trusted. ``said``: what the command itself reported."""
 
     @abstractmethod
-    def plain_variables(self, checkout: Checkout) -> Mapping[str, str]:
-        """Return the environment variables for a user's program in this checkout."""
+    def plain_variables(self, checkout: Checkout) -> Mapping[str, str]: ...
 
     @property
     @abstractmethod
     def import_roots(self) -> Collection[str]:
-        """The project folders from which its environments import modules. Settings of a test runner are not
-        considered.
-        """
+        """The project folders from which its environments import modules, without settings of a test runner."""
 
     @abstractmethod
-    def imports(self, checkout: Checkout) -> list[str]:
-        """Return the folders from which the project's modules are imported in this checkout."""
+    def imports(self, checkout: Checkout) -> list[str]: ...
 
     @abstractmethod
-    def access(self, checkout: Checkout) -> FolderAccess:
-        """Return the folders that a program may change if it runs in this checkout."""
+    def access(self, checkout: Checkout) -> FolderAccess: ...
 
 
 class TestRunner(Runner):
-    """Runner for the commands of a project whose test runner reports test ids."""
-
     __test__ = False  # a name for people, not a test class for pytest
 
     def __init__(
@@ -230,13 +210,3 @@ class TestRunner(Runner):
 
     def access(self, checkout: Checkout) -> FolderAccess:
         return access_of(checkout, self.environment)
-
-
-_NAMED = 5  # ids written out in a message; all of them are in the data
-
-
-def listed(nodes: Collection[str]) -> str:
-    """Return a text with the first of these test ids and the number of the other ids."""
-    named = sorted(nodes)
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return ", ".join(named[:_NAMED]) + more

@@ -1,9 +1,7 @@
-"""Rules on Python test code that examine its syntax tree; nothing is imported or run.
-
-``guard.py`` uses the rules. The search for effects outside the code (patched modules, hooks, plugins, executed strings)
-is incomplete, because an imported module can do anything. ``parse`` returns ``None`` for invalid Python, so that
-invalid code is not mistaken for empty code.
-"""
+"""Rules on Python test code that examine its syntax tree; nothing is imported or run. ``guard.py`` uses the rules.
+The search for effects outside the code (patched modules, hooks, plugins, executed strings) is incomplete, because an
+imported module can do anything. ``parse`` returns ``None`` for invalid Python, so that invalid code is not mistaken
+for empty code."""
 
 import ast
 import builtins
@@ -55,10 +53,7 @@ _DECORATORS = frozenset({"pytest.fixture", "fixture", "contextmanager", "context
 
 
 def parse(source: bytes | None) -> ast.Module | None:
-    """Return the syntax tree of Python source; ``None`` if the source cannot be parsed.
-
-    This is the case if the source is missing, invalid, wrongly encoded or nested too deeply.
-    """
+    """Return the syntax tree; None if the source is missing, invalid, wrongly encoded or nested too deeply."""
     if source is None:
         return None
     try:
@@ -72,11 +67,8 @@ def parse(source: bytes | None) -> ast.Module | None:
 
 
 def _dump(tree: ast.Module, *, below: int) -> str:
-    """Return the tree as text.
-
-    The text is computed 50 stack frames deeper than necessary. A tree that is nested too deeply then fails in this
-    function and not in a later step.
-    """
+    """Return the tree as text, computed 50 stack frames deeper than necessary.
+    A tree that is nested too deeply then fails in this function and not in a later step."""
     return _dump(tree, below=below - 1) if below else ast.dump(tree)
 
 
@@ -88,17 +80,13 @@ def same(before: bytes | None, after: bytes | None) -> bool:
 
 def changed(before: ast.Module, after: ast.Module, *, free: Collection[str] = (), strict: bool = False) -> list[str]:
     """Return the names of statements of ``before`` that ``after`` removes, changes or overrides.
-
-    Additions do not count. These changes are allowed:
-
+    These changes are allowed:
     * changed placeholders, and changed imports that no older code needs (neither is allowed if ``strict`` is set)
     * changes to the tests listed in ``free`` (``test_x``, ``TestY``, ``TestY::test_z``)
     * an import of more names, and new statements at the end of a test
     * new assertions, and new parameters that do not affect existing calls (``extension``)
-
     A new name overrides older code if it affects a whole module (``pytestmark``, ``setup_module``), or if it is the
-    name of a built-in function that older code uses.
-    """
+    name of a built-in function that older code uses."""
     return list(_changed(before.body, after.body, frozenset(free), "", strict))
 
 
@@ -144,9 +132,7 @@ def _changed(
 
 def _needed(before: Sequence[ast.stmt], after: Sequence[ast.stmt], free: Collection[str], inside: str) -> set[str]:
     """Return the names that older code uses and whose import was changed or removed.
-
-    If a file contains no tests, other files may use its names. In this case, rebound names count as used.
-    """
+    If a file contains no tests, other files may use its names. In this case, rebound names count as used."""
     old, new = _origins(before), _origins(after)
     different = {name for name, meant in old.items() if new.get(name) != meant}
     staying = [s for s in before if not (isinstance(s, _Import) or _is_placeholder(s))]
@@ -174,9 +160,7 @@ def _loaded(body: Iterable[ast.stmt]) -> set[str]:
 
 def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
     """Return True if a test file keeps all its statements and imports, and gains only independent test code.
-
-    A new name must be neither a fixture that older tests request nor a name that pytest calls.
-    """
+    A new name must be neither a fixture that older tests request nor a name that pytest calls."""
     one, two = parse(before), parse(after)
     if one is None or two is None or changed(one, two, strict=True):
         return False
@@ -186,11 +170,8 @@ def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
 
 
 def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
-    """Return those additions to a test file that may affect older tests, each described in one clause.
-
-    These are hooks, fixtures that older tests request or get automatically, code that runs at import, and effects
-    outside the file. A plain fixture with a new name, and code under ``if __name__ == "__main__"``, do not count.
-    """
+    """Return those additions to a test file that may affect older tests, each described in one clause: hooks, fixtures
+    that older tests request or get automatically, code that runs at import, and effects outside the file."""
     asked = {node.arg for node in ast.walk(before) if isinstance(node, ast.arg)}
     known = {name for statement in before.body for name in bound(statement)}
     found: list[str] = []
@@ -206,7 +187,6 @@ def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
 
 
 def _automatic(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield the functions and assignments that create autouse fixtures, each with its source."""
     for node in ast.walk(tree):
         if isinstance(node, _Function | ast.Assign):
             makers = node.decorator_list if isinstance(node, _Function) else [node.value]
@@ -215,9 +195,7 @@ def _automatic(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _makes_automatic(maker: ast.expr) -> bool:
-    """Return True if an expression is a call with ``autouse``, or creates a fixture with keywords that are not
-    literals.
-    """
+    """Return True for a call with ``autouse``, or a fixture with keywords that are not literals."""
     return any(
         keyword.arg == "autouse" or (keyword.arg is None and "fixture" in dotted(call.func))
         for call in ast.walk(maker)
@@ -228,14 +206,12 @@ def _makes_automatic(maker: ast.expr) -> bool:
 
 
 def _is_of_program(statement: ast.stmt) -> bool:
-    """Return True if the statement is ``if __name__ == "__main__":``."""
     return isinstance(statement, ast.If) and "__name__" in {
         node.id for node in ast.walk(statement.test) if isinstance(node, ast.Name)
     }
 
 
 def new_tests(before: bytes | None, after: bytes | None) -> set[str]:
-    """Return the node names of the test functions that only the later version of a file contains."""
     one, two = parse(before), parse(after)
     return tests(two).keys() - tests(one).keys() if one and two else set()
 
@@ -252,22 +228,14 @@ def is_moved(before: bytes | None, after: bytes | None) -> bool:
 
 
 def changed_examples(before: bytes | None, after: bytes | None, known: Collection[str]) -> list[str]:
-    """Return the names of known doctests whose existing examples were changed. New examples may follow the existing
-    ones.
-    """
+    """Return the known doctests whose existing examples changed; new ones may follow."""
     old, new = _documentation(before), _documentation(after)
-    rows = [(name, text) for name, text in old.items() if any(_is_of(name, each) for each in known)]
+    rows = [(name, text) for name, text in old.items() if any(not name or each.endswith(f".{name}") for each in known)]
     return [name or "the module" for name, text in rows if not _continues_examples(text, new.get(name))]
 
 
-def _is_of(name: str, known: str) -> bool:
-    return known.endswith(f".{name}") if name else True
-
-
 def _documentation(source: bytes | None) -> dict[str, str]:
-    """Return the docstrings of a Python file that may contain examples, by qualified name; for other files, the whole
-    text.
-    """
+    """Return the docstrings that may contain examples, by name; for other files than Python, the whole text."""
     tree = parse(source)
     if tree is None:
         return {"": (source or b"").decode("utf-8", "replace")}
@@ -295,9 +263,7 @@ def _continues_examples(before: str, after: str | None) -> bool:
 
 
 def with_failing_tests(content: bytes) -> bytes:
-    """Return the source after changing each test so that it fails. Raise ``ValueError`` if the source cannot be
-    parsed.
-    """
+    """Return the source with each test changed to fail. Raise ``ValueError`` if it cannot be parsed."""
     tree = parse(content)
     if tree is None:
         raise ValueError("the file cannot be read")
@@ -346,20 +312,18 @@ def _name(statement: ast.stmt) -> str | None:
 
 
 def _is_placeholder(statement: ast.stmt) -> bool:
-    """Return True if a test only fails, skips or does nothing, because the feature under test does not exist yet.
-
-    A function that is not a test must state that it is a placeholder. Otherwise tests may rely on a helper that does
-    nothing or raises an error.
-    """
+    """Return True if a test only fails, skips or does nothing, because its feature does not exist yet.
+    Other functions must state that they are placeholders, because tests may rely on a helper that does nothing or
+    raises."""
     if not isinstance(statement, _Function):
         return False
     body = [part for part in statement.body if not is_text(part)]
     if statement.name.startswith("test"):
         return all(isinstance(part, ast.Pass | ast.Raise) or _gives_up(part) for part in body)
-    return bool(body) and all(_gives_up(part) or _is_to_come(part) for part in body)
+    return bool(body) and all(_gives_up(part) or is_to_come(part) for part in body)
 
 
-def _is_to_come(statement: ast.stmt) -> bool:
+def is_to_come(statement: ast.stmt) -> bool:
     raised = statement.exc if isinstance(statement, ast.Raise) else None
     return raised is not None and dotted(raised) == "NotImplementedError"
 
@@ -372,7 +336,6 @@ def _gives_up(statement: ast.stmt) -> bool:
 
 
 def added(before: Sequence[ast.stmt], after: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """Return the statements of ``after`` that are not in ``before``."""
     known = Counter(ast.dump(statement) for statement in before)
     new: list[ast.stmt] = []
     for statement in after:
@@ -384,9 +347,7 @@ def added(before: Sequence[ast.stmt], after: Sequence[ast.stmt]) -> list[ast.stm
 
 
 def dotted(node: ast.AST) -> str:
-    """Return the dotted name of an expression, such as ``a.b.c``. Calls are skipped: the result for
-    ``patch(...).start`` is ``patch.start``.
-    """
+    """Return a dotted name such as ``a.b.c``. Calls are skipped: ``patch(...).start`` gives ``patch.start``."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Call):
@@ -398,7 +359,6 @@ def dotted(node: ast.AST) -> str:
 
 
 def plugins_named(tree: ast.Module | None) -> list[str]:
-    """Return the module names that are literals in the ``pytest_plugins`` of a file."""
     named = [
         s.value
         for s in (tree.body if tree else ())
@@ -409,17 +369,12 @@ def plugins_named(tree: ast.Module | None) -> list[str]:
 
 
 def tests(tree: ast.Module) -> dict[str, _Function]:
-    """Return the test functions of a file by node name (``test_x``, ``TestY::test_z``).
-
-    The functions are found by the rules of pytest and unittest.
-    """
+    """Return the test functions by node name (``test_x``, ``TestY::test_z``), by the rules of pytest and unittest."""
     return dict(_tests(tree.body, ""))
 
 
 def begun(before: ast.Module, after: ast.Module) -> ast.Module:
-    """Return the earlier version of a file. Skip marks for unfinished tests are left out if the later version removed
-    them.
-    """
+    """Return the earlier version without skip marks for unfinished tests that the later version removed."""
     later = tests(after)
     still = any(map(_is_waiting_mark, after.body))
     old = copy.deepcopy(before)
@@ -439,7 +394,6 @@ def _waits(mark: ast.expr) -> bool:
 
 
 def has_tests(tree: ast.Module) -> bool:
-    """Return True if the file contains a test that is not a placeholder."""
     return any(not _is_placeholder(test) for test in tests(tree).values())
 
 
@@ -455,10 +409,7 @@ def _tests(body: Sequence[ast.stmt], inside: str) -> Iterator[tuple[str, _Functi
 
 
 def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
-    """Return True if none of the tests can fail through an assertion or through a check that the test itself makes.
-
-    If ``node`` is given, only the tests below this node are considered.
-    """
+    """Return True if no test, or none below ``node``, can fail by an assertion or a check of its own."""
     wanted = node.split("[")[0] if node else None
     known = _KnownFunctions.of(tree)
     found = [n for n in tests(tree) if wanted is None or n == wanted or n.startswith(f"{wanted}::")]
@@ -466,10 +417,8 @@ def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
 
 
 def emptied(before: ast.Module, after: ast.Module) -> list[str]:
-    """Return the names of tests that can no longer fail, whatever the product does.
-
-    A test can fail if it runs code outside the test itself, or if it requests a new fixture.
-    """
+    """Return the tests that can no longer fail, whatever the product does.
+    A test can fail if it runs code outside the test itself, or if it requests a new fixture."""
     old, new = _KnownFunctions.of(before), _KnownFunctions.of(after)
     both = [name for name in old.tests if name in new.tests]
     asked = {name: _asked(new.tests[name]) - _asked(old.tests[name]) for name in both}
@@ -477,23 +426,20 @@ def emptied(before: ast.Module, after: ast.Module) -> list[str]:
 
 
 def weakened(before: ast.Module, after: ast.Module) -> list[str]:
-    """Return the names of tests that lost all assertions. Such a test now fails only if its code or a fixture raises an
-    error.
-    """
+    """Return the tests that lost all assertions, and fail only if their code or a fixture raises."""
     old, new = _KnownFunctions.of(before), _KnownFunctions.of(after)
     both = [name for name in old.tests if name in new.tests and name not in emptied(before, after)]
     return [name for name in both if old.test(name).asserts and not new.test(name).asserts]
 
 
 def assertions(tree: ast.Module) -> int:
-    """Return the number of places at which the tests of a file can fail through an assertion."""
     known = _KnownFunctions.of(tree)
     return sum(known.test(name).asserts for name in known.tests)
 
 
 @dataclass(frozen=True, slots=True)
 class _Failing:
-    """Counts of places in code: places that assert, and all places that may raise an error (including the former)."""
+    """Counts of places in code: those that assert, and all that may raise an error (including the former)."""
 
     asserts: int = 0
     runs: int = 0
@@ -512,7 +458,7 @@ _MOST_CALLS = 20  # helpers behind helpers that are followed
 
 @dataclass(slots=True)
 class _KnownFunctions:
-    """Tests of one file, and the functions that the tests may call. Each function is analyzed only once."""
+    """Tests of one file, and the functions that they may call. Each function is analyzed only once."""
 
     tests: dict[str, _Function]
     functions: dict[str, _Function | ast.Lambda]  # by name, methods by ``Class::name`` and ``::name``
@@ -536,9 +482,7 @@ class _KnownFunctions:
         return self._of(self.tests[name], name.rpartition("::")[0])
 
     def called(self, call: ast.Call, inside: str) -> _Failing | None:
-        """Return the failure counts of a called function in the same file; ``None`` for other functions and for deep
-        call chains.
-        """
+        """Return the counts of a function of the same file; None for others and for deep call chains."""
         owner, _, name = dotted(call.func).rpartition(".")
         if owner in _OWN:
             name = f"{inside}::{name}" if f"{inside}::{name}" in self.functions else f"::{name}"
@@ -569,7 +513,7 @@ _Named = ast.Name | ast.Attribute
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """Analysis of a function's statements in the order in which they run. Unreachable statements do not count."""
+    """Analysis of a function's statements in running order. Unreachable statements do not count."""
 
     known: _KnownFunctions
     inside: str  # the class
@@ -577,9 +521,7 @@ class _Body:
     own: Collection[str] = ()  # functions that it defines, and that are read where they stand
 
     def block(self, body: Sequence[ast.stmt], *, is_sure: bool) -> _Failing:
-        """Return the failure counts of a block. ``is_sure``: the block always runs, so after a skip in it nothing is
-        asserted.
-        """
+        """Return the counts of a block. ``is_sure``: it always runs, so after a skip in it nothing is asserted."""
         found = _NOTHING
         for statement in body:
             found += self.statement(statement, is_sure=is_sure)
@@ -647,9 +589,7 @@ class _Body:
         return found + around
 
     def expression(self, node: ast.AST) -> _Failing:
-        """Return the failure counts of the calls and lookups in an expression. A function that it defines counts as
-        called.
-        """
+        """Return the counts of calls and lookups in an expression. A function that it defines counts as called."""
         return sum((self._one(each) for each in ast.walk(node)), _NOTHING)
 
     def _one(self, node: ast.AST) -> _Failing:
@@ -690,7 +630,6 @@ def _asked(function: _Function) -> set[str]:
 
 
 def _skips(statement: ast.stmt) -> bool:
-    """Return True if a statement skips the test, so that the test does not fail."""
     raised = statement.exc if isinstance(statement, ast.Raise) else getattr(statement, "value", None)
     names = set(dotted(raised).split(".")) if raised is not None else set()
     return bool(names & {"skip", "skipTest", "SkipTest", "xfail", "importorskip"})
@@ -706,16 +645,13 @@ def _swallowed(found: _Failing, kind: ast.expr | None) -> _Failing:
 
 
 def _is_empty(node: ast.expr) -> bool:
-    """Return True if the expression is an empty literal collection."""
     if isinstance(node, ast.Call):
         return dotted(node.func) == "range" and [getattr(each, "value", None) for each in node.args] == [0]
     return isinstance(node, ast.Tuple | ast.List) and not node.elts
 
 
 def _is_always(node: ast.expr) -> bool:
-    """Return True if a condition does not depend on the product: a literal, or a comparison of an expression with
-    itself.
-    """
+    """Return True if a condition ignores the product: a literal, or a comparison with itself."""
     if isinstance(node, ast.Tuple | ast.List) and node.elts:
         return True
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and any(map(_is_true, node.values)):
@@ -757,11 +693,9 @@ _OF_UNITTEST = frozenset(
 
 
 def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[str]:
-    """Return the effects that test code has outside itself, one line each.
-
-    ``roots`` limits the names whose attributes count. ``monkeypatch``, and ``mock.patch`` as a context manager or
-    decorator, are undone automatically and do not count.
-    """
+    """Return the effects that test code has outside itself, one line each. ``roots`` limits names whose attributes
+    count. ``monkeypatch``, and ``mock.patch`` as a context manager or decorator, are undone automatically and do not
+    count."""
     if roots is None:
         named = (
             each for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for each in node.names
@@ -772,18 +706,14 @@ def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[
 
 
 def newly_reaching(before: ast.Module | None, after: ast.Module | None) -> list[str]:
-    """Return the effects outside a test file that the later version of the file has and the earlier version does
-    not.
-    """
+    """Return the effects outside a test file that only its later version has."""
     known = {_LINE.sub("", reason) for reason in reaches_out(before)} if before else set()
     return [reason for reason in (reaches_out(after) if after else ()) if _LINE.sub("", reason) not in known]
 
 
 def acts_at_import(tree: ast.Module) -> bool:
     """Return True if importing this test module has a side effect, such as setting a variable of another module.
-
-    Definitions, imports, assignments to own names, and additions to ``sys.path`` do not count.
-    """
+    Definitions, imports, assignments to own names, and additions to ``sys.path`` do not count."""
     return any(_acts(statement) for statement in tree.body)
 
 
@@ -823,10 +753,7 @@ def _assigning(targets: Iterable[ast.expr], imported: frozenset[str]) -> Iterato
 
 
 def _patches(target: ast.expr) -> bool:
-    """Return True if an assignment target is an attribute or ``sys.modules[...]``.
-
-    Other items, such as ``os.environ[...]``, are data and do not count.
-    """
+    """Return True for an attribute or ``sys.modules[...]``; other items, such as ``os.environ[...]``, are data."""
     if isinstance(target, ast.Attribute):
         return True
     return isinstance(target, ast.Subscript) and dotted(target.value) == "sys.modules"
@@ -847,21 +774,15 @@ def _root(node: ast.AST) -> str:
 
 
 def harm_in_conftest(statements: Iterable[ast.stmt], module: ast.Module) -> list[str]:
-    """Return why new statements of a ``conftest.py`` are more than plain imports, fixtures, helpers and constants.
-
-    The result is empty for harmless statements, which add no hook, autouse fixture or plugin, and patch nothing at
-    import. Harmless statements call only functions that create a value, such as a path (C54). ``module`` is the whole
-    file.
-    """
+    """Return why new statements of a ``conftest.py`` are more than plain imports, fixtures, helpers and constants
+    (C54). Harmless ones add no hook, autouse fixture or plugin, patch nothing at import, and call only functions
+    that create a value, such as a path. ``module`` is the whole file."""
     known = _imported(module)
     return [reason for statement in statements for reason in _conftest_statement(statement, known)]
 
 
 def _imported(module: ast.Module) -> dict[str, str]:
-    """Return the names that a module binds only by an import, each with the object that it imports.
-
-    Names that are bound twice are omitted.
-    """
+    """Return the names that only one import binds, each with the object that it imports."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
@@ -895,10 +816,7 @@ def _bound_here(node: ast.AST) -> tuple[str, ...]:
 
 
 def _only_makes_a_value(call: ast.Call, known: Mapping[str, str]) -> bool:
-    """Return True if a call only creates a value with a function of the standard library.
-
-    The file's imports tell which function a name refers to.
-    """
+    """Return True for a call of a standard library function that only creates a value; imports tell which function."""
     if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_A_PATH:
         return _is_path(call.func.value, known)
     root, _, rest = _chain(call.func).partition(".")

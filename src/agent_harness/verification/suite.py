@@ -1,9 +1,7 @@
-"""Verification stage for the whole test suite: no test of the baseline may stop passing.
-
-The base commit's tests run on the candidate's code. New tests run separately, because new tests in the same process
-could hide a failure of older tests. All tests run together if new tests count as older ones, or may affect older ones.
-Source: features.md C15, C23, C62.
-"""
+"""Verification stage for the whole test suite: no test of the baseline may stop passing. The base commit's tests run
+on the candidate's code. New tests run separately, because new tests in the same process could hide a failure of
+older tests. All tests run together if new tests count as older ones, or may affect older ones. Source: features.md
+C15, C23, C62."""
 
 from collections.abc import Collection, Sequence
 
@@ -12,20 +10,16 @@ from agent_harness.verification.checkout import Overlay
 from agent_harness.verification.command.put_back import changed_values
 from agent_harness.verification.guard import file_of, read_by_product
 from agent_harness.verification.runner.testreport import PASSED, Report
-from agent_harness.verification.runners import listed
-from agent_harness.verification.verdict import Run
+from agent_harness.verification.verdict import Run, listed
 
 _STEADY_TIMES, _STEADY_SECONDS = 8, 30.0  # how often a flaky test is run on the base commit
 
 
 class SuiteStage:
-    """Suite stage of one verification. ``protected`` contains the tests of items that are already proven."""
-
     def __init__(self, case: Case, command: str, protected: Collection[str]) -> None:
         self._case, self._command, self._protected = case, command, protected
 
     def judge(self) -> None:
-        """Run the suite in all combinations of old and new tests and data that are necessary."""
         case, survey = self._case, self._case.survey
         side = [path for path in survey.test_side if path not in survey.released]
         older = [node for node in case.baseline if not self._is_own(node)]
@@ -41,11 +35,9 @@ class SuiteStage:
             self._run("cross-check" if alone else "suite", [Overlay(case.base, survey.kept)], moved)
 
     def _with_older_versions(self, side: Sequence[str], values: Sequence[str], older: Collection[str]) -> None:
-        """Run the older tests with the base version of the files that they read. Add a finding if tests then fail.
-
-        ``values`` are changed data files that no test was seen to read. A program that a test started may have read
-        them. If product code opens such a file, a finding is added only if the base commit fails with the new data.
-        """
+        """Run the older tests with the base version of the files that they read, and report failures.
+        ``values`` are changed data files that a program of a test may have read. If product code opens such a file,
+        it counts only if the base commit fails with the new data."""
         case, read = self._case, self._case.survey.read
         with case.step("older data"):
             lost = self._lost("older data", case.candidate, [Overlay(case.base, [*side, *read, *values])], older)
@@ -59,7 +51,6 @@ class SuiteStage:
                 case.find("protected_test_changed", message, path=path, reasons=lost)
 
     def _lost(self, name: str, commit: str, overlays: Sequence[Overlay], older: Collection[str]) -> list[str]:
-        """Return the older tests that fail on a commit in which some files are replaced by other versions."""
         case = self._case
         run = case.run(name, self._command, commit, overlays=overlays, keep_going=True)
         passing = run.report.passing if run.report else frozenset()
@@ -81,10 +72,7 @@ class SuiteStage:
 
     def _taken_out(self, baseline: Collection[str], report: Report) -> set[str]:
         """Return the known tests that were deleted from files in which the user allows changes.
-
-        A test does not count as deleted if another test in its file failed, or if a verified feature would lose its
-        last test.
-        """
+        Not if another test in its file failed, or if a verified feature would lose its last test."""
         case = self._case
         gone = {node for node in baseline if node not in report.cases and file_of(node) in case.survey.released}
         broken = {file_of(node) for node in report.failing}
@@ -95,9 +83,7 @@ class SuiteStage:
         return out
 
     def _now(self, node: str) -> str:
-        """Return the id that a test has in the candidate. The id differs from the old id if the test's file was
-        moved.
-        """
+        """Return the id that a test has in the candidate, where its file may have moved."""
         file = file_of(node)
         return self._case.survey.moved.get(file, file) + node.removeprefix(file)
 
@@ -164,6 +150,5 @@ def _cases(run: Run | None) -> dict[str, str]:
 
 
 def _holds(file: str, node: str) -> bool:
-    """Return True if a test's node id belongs to this file, folder or node."""
     place = file.rstrip("/")
     return node == place or node.startswith((f"{place}::", f"{place}/", f"{place}["))

@@ -1,6 +1,6 @@
 """Results of a verification: findings with their consequences, runs, and the verdict."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from agent_harness.verification.runner.testreport import PASSED, Calls, Report
@@ -13,9 +13,7 @@ STRICT, NORMAL, FAST = "strict", "normal", "fast"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strictness:
-    """Strictness settings of a verification. Together with ``FOLLOWS``, they determine which findings reject the
-    candidate.
-    """
+    """Settings that determine, together with ``FOLLOWS``, which findings reject the candidate."""
 
     requires_red: str = REJECT  # consequence of a check that passes on the base commit: OFF, TELL, REJECT
     lint_rejects: bool = False
@@ -52,14 +50,10 @@ FOLLOWS: Mapping[str, str] = {
     "unsteady_test": CRITICAL,
     "weak_test": "weak",
 }
-"""Consequence of each finding code: a severity, or the strictness setting that determines the severity.
-
-The severity ``CRITICAL`` rejects the candidate.
-"""
+"""Severity of each finding code, or the setting that determines it. ``CRITICAL`` rejects the candidate."""
 
 
 def what_follows(code: str, strictness: Strictness, *, of_session: bool) -> str:
-    """Return the severity of a finding. ``of_session``: the finding concerns tests that the work added or changed."""
     columns = {
         "red": strictness.requires_red == REJECT,
         "lint": strictness.lint_rejects,
@@ -69,9 +63,15 @@ def what_follows(code: str, strictness: Strictness, *, of_session: bool) -> str:
     return found if found not in columns else CRITICAL if columns[found] else WARN
 
 
+def listed(names: Collection[str], most: int = 5) -> str:
+    """Return the first names in order, and how many more there are."""
+    shown = sorted(names)
+    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of a rule or a run that the user should know about. A ``CRITICAL`` finding rejects the candidate."""
+    """Result of a rule or a run for the user. A ``CRITICAL`` finding rejects the candidate."""
 
     code: str
     severity: str
@@ -79,7 +79,6 @@ class Finding:
     data: Mapping[str, object] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, object]:
-        """Return the finding as a JSON object for the event log and ``--json``."""
         return {"code": self.code, "severity": self.severity, "message": self.message, "data": dict(self.data)}
 
 
@@ -112,8 +111,6 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedStep:
-    """Result of one verification step, with the run of the step, if any."""
-
     step: str  # guard, proof, suite, older data, cross-check, red, twins, outside, lint
     state: str  # passed, warned, failed
     run: Run | None = None
@@ -161,32 +158,27 @@ class Verdict:
     not_asked: str = ""  # why nothing was asked
 
     def found(self, code: str) -> Finding | None:
-        """Return the first finding that has this code, or None if there is none."""
         return next((finding for finding in self.findings if finding.code == code), None)
 
     @property
     def reasons(self) -> tuple[Finding, ...]:
-        """The findings that reject the candidate."""
         return tuple(finding for finding in self.findings if finding.severity == CRITICAL)
 
     @property
     def seconds(self) -> float:
-        """The total duration of all verification steps in seconds."""
         return sum(each.seconds or 0.0 for each in self.steps)
 
     @property
     def output(self) -> str:
-        """The output of the check, or an empty string if the check did not run."""
         return self.proof.output if self.proof else ""
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the check; ``None`` if the check did not run, timed out or was stopped."""
+        """None if the check did not run, timed out or was stopped."""
         return self.proof.exit_code if self.proof else None
 
     @property
     def timed_out(self) -> bool:
-        """True if the check was stopped at its time limit."""
         return self.proof is not None and self.proof.timed_out
 
 

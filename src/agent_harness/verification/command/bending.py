@@ -1,9 +1,6 @@
-"""Textual comparison of two versions of a file that affects the verdict on the work.
-
-The file is used by a command (script, makefile, ``package.json``), or is a test that was given with an item. The result
-says in a few words how the new version weakens the check; ``None`` if it does not. Comments, layout and line endings
-are ignored.
-"""
+"""Textual comparison of two versions of a file that affects the verdict on the work. The file is used by a command
+(script, makefile, ``package.json``), or is a test that was given with an item. The result says in a few words how
+the new version weakens the check; ``None`` if it does not. Comments, layout and line endings are ignored."""
 
 import difflib
 import json
@@ -27,11 +24,8 @@ Line = tuple[int, str]
 
 
 def bent(change: FileChange, named: Named, asked: str = "") -> str | None:
-    """Return why a change to a file is refused; ``None`` if the change is allowed.
-
-    A change is refused if commands load the file, or would load the new file, and the change weakens a check. ``asked``
-    is the text of the item: a new file that is mentioned in the text may set values.
-    """
+    """Return why a change to a file that commands load, or would load, is refused; None if it is allowed.
+    ``asked`` is the text of the item: a new file that is mentioned in the text may set values."""
     if change.status == "A":
         found = (each for each in named.absent if each.matches(change.path))
         return next(filter(None, (_comes(change, each, is_named(change.path, asked)) for each in found)), None)
@@ -53,10 +47,8 @@ def _bent(path: str, before: bytes, after: bytes, named: Named) -> str | None:
 
 
 def weaker_test(change: FileChange, *, alone: bool) -> str | None:
-    """Return what was removed from a test file, or from a file that tests use; ``None`` if nothing was removed.
-
-    ``alone``: only these tests judge the work, so new code must not affect the existing tests either.
-    """
+    """Return what was removed from a test file or its support file; None if nothing was removed.
+    ``alone``: only these tests judge the work, so new code must not affect the existing tests either."""
     if why := _obviously(change):
         return why
     if change.path.endswith(".py"):
@@ -85,12 +77,10 @@ def _weaker_python(before: bytes, after: bytes, *, alone: bool) -> str | None:
 
 
 def is_named(path: str, text: str) -> bool:
-    """Return True if the text mentions the name of the file."""
     return bool(re.search(rf"(?<![\w-]){re.escape(PurePosixPath(path).name)}(?![\w-])", text))
 
 
 def _comes(change: FileChange, absent: AbsentFile, is_asked: bool) -> str | None:
-    """Return how a new file changes what a check runs; ``None`` if the file has no effect on the check."""
     if absent.instead_of:
         return f"it is read instead of {absent.instead_of}"
     if change.link or change.after is None:
@@ -111,9 +101,7 @@ def _obviously(change: FileChange) -> str | None:
 
 
 def _package(before: bytes, after: bytes, names: Collection[str]) -> str | None:
-    """Return how a changed ``package.json`` weakens a check, through its scripts or through its test runner
-    settings.
-    """
+    """Return how a ``package.json`` weakens a check, by its scripts or its test runner settings."""
     old, new = package_scripts(before), package_scripts(after)
     hooks = [f"{side}{name}" for name in sorted(names) for side in ("pre", "post")]
     for_tests = [name for name in old if "test" in name]
@@ -134,9 +122,7 @@ def _member(content: bytes, name: str) -> object:
 
 
 def _text(content: bytes) -> str:
-    """Return the content as text with newlines as line endings, because git may convert the line endings of a
-    commit.
-    """
+    """Return the text with newlines as line endings, because git may convert the line endings of a commit."""
     return content.replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
 
 

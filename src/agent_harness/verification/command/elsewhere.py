@@ -1,24 +1,16 @@
-"""Second run of a check under the conditions of a user's terminal. Work that detects a check fails in this run.
-
-The second run is made for checks whose only known result is the exit status. The conditions are:
-
-* The checkout is on a branch, and is mounted at the path of the project if namespaces are available. Otherwise the
-  checkout has a neutral name. The uncommitted files of the harness are copied into the checkout.
-* The variables are the user's, and the user's home folder is readable.
-* The sandbox uses Landlock to restrict writes, and has a network interface without a connection.
-* Comments in the check's files are changed, so that work which compares the check with a known text does not match.
-* Programs that make, npm and Python start cannot detect which program started them.
-
-If the check fails in the second run, it is run again under the first conditions, and then with one difference at a
-time. A difference that legitimate work can show too does not reject the work: the work is then graded "checked".
-"""
+"""Second run of a check under the conditions of a user's terminal. Work that detects a check fails in this run. It
+is made for checks whose only known result is the exit status. The checkout is on a branch, at the path of the
+project if namespaces are available, with the user's variables and readable home, and with no connection. Comments in
+the check's files are changed, and the programs that make, npm and Python start cannot detect which program started
+them. If the second run fails, the check is run again under the first conditions, and then with one difference at a
+time. A difference that legitimate work can show too does not reject the work: the work is then graded "checked"."""
 
 import os
 import posixpath
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,7 +23,7 @@ from agent_harness.verification.verdict import GREEN, Run
 
 _WEEKS_LATER_SECONDS = 40 * 86_400.0
 _OF_HARNESS = "harness-*"  # files of a project with a task list
-_AROUND = re.compile(
+_AROUND = re.compile(  # what code could use to detect a check or a replay
     rb"\bHOME\b|expanduser|Path\.home|homedir|getpw|/proc\b|/sys\b|subprocess|getppid|os\.system|popen"
 )
 _GIT = re.compile(r"\bgit\b")
@@ -45,14 +37,14 @@ _FORMATTED = re.compile(
 
 
 def elsewhere(case: Case) -> None:
-    """Reject the work if its check fails when the check runs as from a user's terminal.
-
-    If the check passes in that run, but no recorded call could be replayed, the work is graded "checked", not "proven".
-    """
+    """Reject the work if its check fails when it runs as from a user's terminal.
+    If it passes there, but no recorded call could be replayed, the work is graded "checked", not "proven"."""
     runner = case.runner
     if not isinstance(runner, CommandRunner) or not case.strictness.replay or case.proof is None:
         return
-    if runner.in_place or case.red_before == GREEN or not (_is_unasked(case) or _looks_around(case)):
+    is_unasked = case.replayed is None or not case.replayed.compared  # no call was repeated outside of tests
+    looks_around = any(change.after and _AROUND.search(change.after) for change in case.work)
+    if runner.in_place or case.red_before == GREEN or not (is_unasked or looks_around):
         return
     with case.step("outside"):
         told = _differs(case, runner, case.proof)
@@ -62,25 +54,15 @@ def elsewhere(case: Case) -> None:
             case.noticed, case.not_asked = False, case.replayed.share
 
 
-def _is_unasked(case: Case) -> bool:
-    """Return True if no call of the work was repeated outside of tests."""
-    return case.replayed is None or not case.replayed.compared
-
-
-def _looks_around(case: Case) -> bool:
-    """Return True if the changed files mention something that code could use to detect a check or a replay."""
-    return any(change.after and _AROUND.search(change.after) for change in case.work)
-
-
 def _differs(case: Case, runner: CommandRunner, command: str) -> str:
-    """Return why the check is rejected; an empty string if the check passes, or if the work is only graded
-    "checked".
-    """
+    """Return why the check is rejected; empty if it passes, or if the work is only graded "checked"."""
     files, _ = case.guard.check_files(case.changes)
     protection = case.guard.protection
     named = protection.checks.texts if protection.alone else ()
     texts = [command, *named, *(each.decode("utf-8", "replace") for each in files.values())]
-    rewritten = [_with_other_comments(files, is_formatted=any(map(_FORMATTED.search, texts)))]
+    is_formatted = any(map(_FORMATTED.search, texts))
+    other = {path: _other_comment(path, content, is_formatted=is_formatted) for path, content in files.items()}
+    rewritten = [Edits({path: content for path, content in other.items() if content != files[path]})]
     has_mark = any(map(MARKING.search, texts))
 
     def as_a_person(*, at_home: bool = False, marks: bool | None = None, overlays: Sequence[Edits] = ()) -> bool:
@@ -109,10 +91,8 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
 
 
 def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Sequence[Edits], *, has_mark: bool) -> str:
-    """Run the check with one difference at a time, and return why the check is rejected.
-
-    Return an empty string if legitimate work could show the difference too; the work is then graded "checked".
-    """
+    """Run the check with one difference at a time, and return why it is rejected.
+    Return an empty string, and grade the work "checked", if legitimate work could show the difference too."""
     sees_marks = has_mark and not as_a_person(marks=False)
     by_marks = sees_marks and as_a_person(marks=True)
     if by_marks and is_of_work(case):
@@ -135,9 +115,7 @@ def _passes(case: Case, run: Run) -> bool:
 
 
 def _take_along(root: Path, checkout: Checkout) -> None:
-    """Copy the harness's uncommitted project files to the checkout. Without these files, code could detect the
-    checkout.
-    """
+    """Copy the harness's uncommitted project files, without which code could detect the checkout."""
     for path in root.glob(_OF_HARNESS):
         place = checkout.cwd / path.name
         if path.is_file() and not path.is_symlink() and not place.exists():
@@ -145,25 +123,16 @@ def _take_along(root: Path, checkout: Checkout) -> None:
 
 
 def _make_older(checkout: Checkout, paths: Sequence[str]) -> None:
-    """Change the modification times of the changed files to some weeks before now, as if a user ran the check weeks
-    later.
-    """
+    """Make the changed files some weeks older, as if a user ran the check weeks later."""
     then = time.time() - _WEEKS_LATER_SECONDS
     for path in paths:
         with suppress(OSError):  # kept out of the checkout
             os.utime(checkout.cwd / path, (then, then), follow_symlinks=False)
 
 
-def _with_other_comments(files: Mapping[str, bytes], *, is_formatted: bool) -> Edits:
-    other = {path: _other_comment(path, content, is_formatted=is_formatted) for path, content in files.items()}
-    return Edits({path: content for path, content in other.items() if content != files[path]})
-
-
 def _other_comment(path: str, content: bytes, *, is_formatted: bool) -> bytes:
-    """Return the program with one comment changed, or with an empty line added if the program has no comment.
-
-    ``is_formatted``: no empty line is added, because a formatter would object to the line.
-    """
+    """Return the program with one comment changed, or else with an empty line added.
+    ``is_formatted``: no empty line is added, because a formatter would object to it."""
     name, suffix = posixpath.basename(path), posixpath.splitext(path)[1].lower()
     slashed = suffix in _SLASHED
     if not (slashed or suffix in _HASHED or name in ("Makefile", "makefile", "GNUmakefile")):

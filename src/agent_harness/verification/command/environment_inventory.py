@@ -37,13 +37,9 @@ def around(
     confined: bool = True,
     linked: Iterable[str] = (),
 ) -> Installed:
-    """Return the programs and Python interpreters that these commands may start, without their contents.
-
-    ``commands`` are pairs of a command and its folder. The interpreters are those that the commands mention, those in
-    environments in the folders, and those on the PATH. The result is empty if no command starts an interpreter.
-    Programs that a ``confined`` (sandboxed) agent cannot change are omitted. Dependencies that are ``linked`` into
-    checkouts are included.
-    """
+    """Return the programs and Python interpreters that the commands may start, without their contents.
+    ``commands`` are pairs of a command and its folder. The result is empty if no command starts an interpreter. It
+    omits what a ``confined`` (sandboxed) agent cannot change, and includes dependencies ``linked`` into checkouts."""
     variables = plain_variables()
     texts = [(text, str(Path(folder).absolute())) for text, folder in commands]
     root = texts[0][1] if texts else ""
@@ -69,15 +65,12 @@ def around(
 
 
 def linked_by(folder: str) -> tuple[str, ...]:
-    """Return the git-ignored folders of a project in a git worktree that are linked into checkouts of its work."""
     return linkable(Path(folder), ignored_paths(Git(folder)))
 
 
 @lru_cache(maxsize=1024)
 def starts_python(command: str, folder: str) -> bool:
-    """Return True if a command may start a Python interpreter, directly or through a script or makefile in this
-    folder.
-    """
+    """Return True if a command may start Python, directly or through a script or makefile in this folder."""
     if _SPEAKS.search(command):
         return True
     search = os.environ.get("PATH", os.defpath)
@@ -91,7 +84,7 @@ def starts_python(command: str, folder: str) -> bool:
 
 
 class _Folder(Set[str]):
-    """Set of the paths in a folder. The paths are read from disk only when they are needed."""
+    """Set of the paths in a folder, read from disk only when needed."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -111,7 +104,6 @@ class _Folder(Set[str]):
         return sum(1 for _ in self)
 
     def read(self, path: str) -> bytes | None:
-        """Return the first part of a file's content, or None if the file cannot be read."""
         try:
             with Path(self._root, path).open("rb") as file:
                 return file.read(LIMIT_BYTES)

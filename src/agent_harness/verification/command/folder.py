@@ -1,8 +1,6 @@
-"""Verification of work in a folder that is not in a git repository.
-
-The files that affect the verdict are copied before the work begins, and compared afterwards. Without git there are no
-checkouts and no base commit: the command runs in the folder itself.
-"""
+"""Verification of work in a folder that is not in a git repository. The files that affect the verdict are copied
+before the work begins, and compared afterwards. Without git there are no checkouts and no base commit: the command
+runs in the folder itself."""
 
 import base64
 import binascii
@@ -42,17 +40,15 @@ class KeptFiles:
 
     @property
     def tree(self) -> Tree:
-        """The stored paths and contents as a tree."""
         return Tree(self.paths, self.contents.get)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the stored paths and contents as members of a JSON record."""
         texts = {path: base64.b64encode(content).decode() for path, content in sorted(self.contents.items())}
         return {"paths": sorted(self.paths), "contents": texts}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self | None:
-        """Return the stored files from a record that ``as_record`` made; ``None`` if the record is invalid."""
+        """Return the stored files; None if the record is invalid."""
         paths, contents = record.get("paths"), record.get("contents")
         if not isinstance(paths, list) or not isinstance(contents, dict):
             return None
@@ -66,11 +62,7 @@ class KeptFiles:
 def judge_folder(
     root: str | os.PathLike[str], check: CommandCheck, *, kept: KeptFiles | None, stop: Stop | None = None
 ) -> Verdict:
-    """Return the verdict on work in a folder that is not in a git repository.
-
-    ``kept`` contains copies of the files that affect the verdict, made when the task was claimed; None if there are
-    none.
-    """
+    """Return the verdict on work outside git. ``kept`` are the files as they were at the claim, or None."""
     found = check.on_installed
     if kept is not None:
         now = folder_tree(os.fspath(root)) or kept.tree
@@ -88,10 +80,7 @@ def judge_folder(
 
 
 def run_in_place(root: str | os.PathLike[str], check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Run the command in the folder itself and return the verdict. No other check is made.
-
-    This function serves for work on a task that nobody has claimed.
-    """
+    """Run the command in the folder and return the verdict without other checks, for a task that nobody has claimed."""
     run = _runner(root, check, stop).run_here()
     message = f"The command {run.over_limit}, and was stopped; its result does not count"
     good = run.exit_code == 0
@@ -109,14 +98,11 @@ def _runner(root: str | os.PathLike[str], check: CommandCheck, stop: Stop | None
 
 
 def keep(root: str, command: str) -> KeptFiles:
-    """Return copies of the files in a folder that affect the verdict on the work. Call this function before the work
-    begins.
-    """
+    """Return copies of the files that affect the verdict. Must be called before the work begins."""
     return kept_of(folder_tree(root) or Tree((), lambda _: None), command)
 
 
 def kept_of(tree: Tree, command: str) -> KeptFiles:
-    """Return copies of the files in a tree that affect the result of a command, up to a total size."""
     protection = _protection(command, tree)
     contents: dict[str, bytes] = {}
     room = _MOST_BYTES
@@ -129,9 +115,7 @@ def kept_of(tree: Tree, command: str) -> KeptFiles:
 
 
 def findings_since(kept: KeptFiles, command: str, now: Tree, *, may_change: Collection[str]) -> list[Finding]:
-    """Return a finding for each file that affects the verdict and differs from the copy made when the task was
-    claimed.
-    """
+    """Return a finding for each file that affects the verdict and differs from its copy in ``kept``."""
     protection = _protection(command, kept.tree, may_change)
     changed = (_change(path, kept, protection, now) for path in sorted({*kept.paths, *now.paths}))
     files = tuple(each for each in changed if each)
@@ -154,10 +138,8 @@ def _change(path: str, kept: KeptFiles, protection: ProtectedFiles, now: Tree) -
 
 
 def folder_tree(root: str, *, besides: Collection[str] = ()) -> Tree | None:
-    """Return the files of a folder, read without following symbolic links; ``None`` if there are too many files.
-
-    Installed dependencies and the folders in ``besides`` are omitted.
-    """
+    """Return the files of a folder without following symbolic links; None if there are too many.
+    Installed dependencies and the folders in ``besides`` are omitted."""
     paths: set[str] = set()
     links: dict[str, str] = {}
     out = {os.path.realpath(each) for each in besides}

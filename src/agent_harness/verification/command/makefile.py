@@ -1,19 +1,12 @@
-"""Parser for makefiles that runs nothing, and a comparison of two versions of a makefile.
-
-The parser understands rules with recipes, and variables. Any other line of a makefile must not change.
-"""
+"""Parser for makefiles that runs nothing, and a comparison of two versions of a makefile. The parser understands
+rules with recipes, and variables. Any other line of a makefile must not change."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-__all__ = [
-    "DEFAULT_GOAL",
-    "Makefile",
-    "Rule",
-    "weakened",
-]
+__all__ = ["DEFAULT_GOAL", "Makefile", "Rule", "weakened"]
 DEFAULT_GOAL = ".DEFAULT_GOAL"  # among the goals: make is called without one
 _RULE = re.compile(r"(?P<targets>[^\t:=#][^:=#]*?)\s*::?(?!=)\s*(?P<rest>.*)$")
 _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)\s*(?:\+|\?|::?|!)?=\s*(?P<value>.*)$")
@@ -27,8 +20,6 @@ _INCLUDES = frozenset({"include", "-include", "sinclude"})
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Makefile rule: one or more targets, their prerequisites, and the recipe lines."""
-
     targets: tuple[str, ...]
     needs: tuple[str, ...]
     recipe: tuple[str, ...]
@@ -36,7 +27,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Makefile:
-    """Parsed makefile: rules, variables, and all lines that are neither."""
+    """Rules and variables of a makefile, and all lines that are neither."""
 
     rules: tuple[Rule, ...]
     variables: Mapping[str, str]  # the last assignment of each, as written
@@ -44,7 +35,7 @@ class Makefile:
 
     @classmethod
     def parse(cls, text: str) -> "Makefile":
-        """Return the makefile parsed from a string. Invalid makefile syntax raises no error."""
+        """Parse a makefile. Invalid syntax raises no error."""
         rules: list[tuple[str, str, list[str]]] = []
         variables: dict[str, str] = {}
         others: list[str] = []
@@ -69,18 +60,13 @@ class Makefile:
         return cls(tuple(read), variables, tuple(others))
 
     def includes(self) -> list[tuple[str, bool]]:
-        """Return the files that the makefile includes. Each is paired with True if make continues when the file is
-        missing.
-
-        Variables are expanded if their values are known.
-        """
+        """Return the included files, each with True if make continues when the file is missing."""
         lines = (line.split() for line in map(self._expanded, self.others))
         found = (words for words in lines if words and words[0] in _INCLUDES)
         asks = any("$(wildcard" in line for line in self.others)
         return [(word, asks or words[0] != "include") for words in found for word in words[1:]]
 
     def first_goal(self) -> list[str]:
-        """Return the default target of a makefile."""
         default = self.variables.get(DEFAULT_GOAL, "").rpartition("=")[2].split()
         named = (target for rule in self.rules for target in rule.targets if not target.startswith("."))
         return default or list(named)[:1]
@@ -118,11 +104,9 @@ class Makefile:
 
 
 def weakened(before: str, after: str, goals: Collection[str], *, sets_values: bool = False) -> str | None:
-    """Return in a few words how a changed makefile weakens the rules for these goals; ``None`` if it does not.
-
+    """Return in a few words how a changed makefile weakens the rules for these goals; None if it does not.
     Other rules may change, lists may grow, and new rules and variables may be added. ``sets_values``: new variables
-    that recipes use are allowed too, if their values are plain words.
-    """
+    that recipes use are allowed too, if their values are plain words."""
     old, new = Makefile.parse(before), Makefile.parse(after)
     wanted = goals or {DEFAULT_GOAL, *old.first_goal()}
     return next(chain(_rules(old, new, wanted), _variables(old, new, sets_values), _lines(old, new)), None)

@@ -1,12 +1,8 @@
-"""Search for the files that a validation command mentions or loads. The agent's work must not weaken these files.
-
-The search reads the tree as it was when the task was claimed, never the candidate, so that an agent cannot choose which
-files are protected. A script or test runner whose exit status is the result of the command is protected. Two kinds of
-programs are part of the work and are not protected: those whose output the command compares (``python calc.py | grep
-3``), and those left running (``node server.js &``). Files that ``grep``, ``test`` and similar programs read are not
-protected either. Scripts that set up an environment are protected, but the programs that they start are part of the
-work.
-"""
+"""Search for the files that a check command mentions or loads, which the agent's work must not weaken. It reads the
+tree as it was when the task was claimed, so that an agent cannot choose which files are protected. A script or test
+runner whose exit status is the result is protected. Programs whose output the command compares (``python calc.py |
+grep 3``), and those left running (``node server.js &``), are part of the work, as are files that ``grep`` and
+``test`` read. Scripts that set up an environment are protected, but not the programs that they start."""
 
 import ast
 import glob
@@ -14,7 +10,7 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import islice, pairwise, product, takewhile
@@ -24,6 +20,7 @@ from agent_harness.kernel.shell.reader import ShellCommand, read
 from agent_harness.kernel.shell.wrappers import SHELLS, executed, name_of, script_file_at, script_of, unwrapped
 from agent_harness.verification import sources
 from agent_harness.verification.changes import Tree
+from agent_harness.verification.check import PYTHON
 from agent_harness.verification.command.makefile import DEFAULT_GOAL, Makefile
 from agent_harness.verification.command.script_place import placed
 from agent_harness.verification.runner_config import TEST_FOLDERS, is_test_file
@@ -38,7 +35,6 @@ _INTERPRETERS = re.compile(
     r"(python|pypy)[0-9.]*$|node(js)?$|ruby$|perl$|php$|Rscript$|lua[0-9.]*$|julia$|ts-node$|tsx$|bun$|deno$|groovy$"
 )
 _MODULE, _CODE = re.compile(r"-[A-Za-z]*m$"), re.compile(r"-[A-Za-z]*c$")
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 _RUNNERS = frozenset(
     {
         "pytest",
@@ -66,20 +62,8 @@ _BY_PATTERN = frozenset({"-p", "--pattern"})
 _TESTING_VERBS = frozenset({"test", "tests", "check", "verify", "t", "nextest", "ci"})
 _BUILD_TOOLS = frozenset(
     {"go", "cargo", "mvn", "mvnw", "gradle", "gradlew", "dotnet", "swift", "mix", "rake", "deno", "bun", "sbt", "lein"}
-    | {
-        "stack",
-        "cabal",
-        "dune",
-        "zig",
-        "bazel",
-        "flutter",
-        "dart",
-        "rails",
-        "composer",
-        "meson",
-        "ninja",
-        "django-admin",
-    }
+    | {"stack", "cabal", "dune", "zig", "bazel", "flutter", "dart", "rails", "composer", "meson", "ninja"}
+    | {"django-admin"}
 )
 _PACKAGE_MANAGERS = frozenset({"npm", "pnpm", "yarn", "bun"})
 _RUN_BY_NAME: Mapping[str, tuple[str, ...]] = {
@@ -110,9 +94,7 @@ _USED = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _ALL_WORDS = re.compile(r"""(?<=[^\s{;&|(] )(?:"\$[@*]"|\$[@*])""")  # what a script hands on to a command
 _PATTERN = re.compile(r"[*?\[]")
 _TOOL_FOLDERS = TEST_FOLDERS | {"scripts", "script", "tools", "tool", "ci", ".ci", ".github", "bin", "hack", "checks"}
-"""Folders for tools. Programs in these folders, and modules in the same folder, judge the work and are not part of
-it.
-"""
+"""Programs here, and modules in the same folder, judge the work and are not part of it."""
 _REQUIRED = re.compile(rb"""(?:require\(|import\(|from|import)\s*['"](\.{1,2}/[^'"]+)['"]""")
 _MODULE_ENDS = ("", ".js", ".cjs", ".mjs", ".ts", ".json", "/index.js")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # make reads the first that is there
@@ -131,7 +113,6 @@ class AbsentFile:
     beside: str = ""  # their text
 
     def matches(self, path: str) -> bool:
-        """Return True if this path matches the pattern of the absent file."""
         return path.count("/") == self.pattern.count("/") and fnmatchcase(path, self.pattern)
 
 
@@ -151,18 +132,15 @@ class Named:
 
     @property
     def files(self) -> frozenset[str]:
-        """The paths of the scripts, makefiles and ``package.json`` files that affect the verdict on a candidate."""
         return self.scripts | self.makefiles.keys() | self.packages.keys()
 
     def loads(self, path: str) -> bool:
-        """Return True if the commands mention or load this file, or would do so if the file were created."""
+        """Return True if the commands load this file, or would do so if it were created."""
         return path in self.files or any(each.matches(path) for each in self.absent)
 
 
 @dataclass(slots=True)
 class _Names:
-    """Files that affect the verdict on the work and that the search has found so far."""
-
     tree: Tree
     sets_up: bool = False  # what its scripts start is the work
     scripts: set[str] = field(default_factory=set)
@@ -184,28 +162,14 @@ class _Names:
 
 
 def named_by(command: str, tree: Tree, *, sets_up: bool = False) -> Named:
-    """Return the files of this tree that ``command`` mentions or loads, directly or through scripts and makefiles.
-
-    Scripts of ``package.json`` are followed too. ``sets_up``: the command only sets up the environment and proves
-    nothing.
-    """
+    """Return the files that ``command`` mentions or loads, directly or through scripts, makefiles and ``package.json``.
+    ``sets_up``: the command only sets up the environment and proves nothing."""
     found = _Names(tree, sets_up)
     _read(found, command, "")
-    return Named(
-        scripts=frozenset(found.scripts),
-        makefiles={path: frozenset(goals) for path, goals in found.makefiles.items()},
-        beside=found.beside,
-        packages={path: frozenset(names) for path, names in found.packages.items()},
-        tests=frozenset(found.tests),
-        outside=frozenset(found.outside),
-        absent=frozenset(found.absent),
-        python=found.python,
-        texts=tuple(found.texts),
-    )
+    return joined([found])
 
 
-def joined(all_named: Sequence[Named]) -> Named:
-    """Return the union of the files that several commands mention or load."""
+def joined(all_named: "Sequence[Named | _Names]") -> Named:
     makefiles: dict[str, frozenset[str]] = {}
     packages: dict[str, frozenset[str]] = {}
     for each in all_named:
@@ -225,7 +189,6 @@ def joined(all_named: Sequence[Named]) -> Named:
 
 
 def _read(found: _Names, text: str, folder: str) -> None:
-    """Add to ``found`` the files that shell code mentions when it runs in this folder of the project."""
     if len(found.texts) >= _MOST_FILES:
         return
     starts_work = found.sets_up and bool(found.texts)
@@ -234,10 +197,7 @@ def _read(found: _Names, text: str, folder: str) -> None:
 
 
 def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filtered: bool) -> None:
-    """Add to ``found`` the files that a list of shell commands mentions.
-
-    ``filtered``: another program evaluates the output of these commands.
-    """
+    """Search a list of shell commands. ``filtered``: another program evaluates their output."""
     waits = any(each.name == "wait" for each in commands)
     folders = [folder]  # one for each open subshell
     free, piped = 0, False
@@ -257,7 +217,7 @@ def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filte
 
 
 def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool) -> str:
-    """Add to ``found`` the files that one shell command mentions. Return the folder in which the next command runs."""
+    """Search one shell command. Return the folder in which the next command runs."""
     given = command.plain
     for word in given:
         if assigned := _ASSIGNED.fullmatch(word):
@@ -290,9 +250,7 @@ def _ways(found: _Names, words: Sequence[str], folder: str) -> Iterator[list[str
 
 
 def _files(found: _Names, word: str, folder: str) -> list[str]:
-    """Return the files that match a shell pattern, relative to the folder. If no file matches, return the word
-    itself.
-    """
+    """Return the files that match a shell pattern, or else the word itself."""
     if not _PATTERN.search(word) or "/" not in word + folder:
         return [word]
     wanted = _joined(folder, word)
@@ -334,10 +292,7 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
 
 
 def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add to ``found`` the expected output that a comparing program reads.
-
-    Also record the files whose existence a command tests.
-    """
+    """Add the expected output that a comparing program reads, and files whose existence a command tests."""
     if program == "cat":
         _read_in(found, rest, folder)
     if program in _COMPARING:
@@ -348,14 +303,12 @@ def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) ->
 
 
 def _read_in(found: _Names, words: Sequence[str], folder: str) -> None:
-    """Add to ``found`` the checking programs that a command reads as input, such as SQL files with assertions."""
+    """Add the checking programs that a command reads as input, such as SQL files with assertions."""
     found.scripts.update(p for p in _paths(found, words, folder) if JUDGE_NAME.search(p) and _IS_PROGRAM.search(p))
 
 
 def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]]:
-    """Return the commands that a command starts. For ``find -exec`` and ``xargs``, return one command for each file
-    found.
-    """
+    """Return the commands that a command starts; for ``find -exec`` and ``xargs``, one for each file found."""
     program, *rest = words
     if program not in ("find", "xargs"):
         return [list(words)]
@@ -377,7 +330,7 @@ def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]
 
 
 def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Add to ``found`` the files used by a shell call: ``sh X``, ``. X``, ``sh -c TEXT`` or ``eval TEXT``."""
+    """Search ``sh X``, ``. X``, ``sh -c TEXT`` or ``eval TEXT``."""
     script, at = script_of(words), script_file_at(words)
     if script is not None:
         _read(found, script, folder)
@@ -387,24 +340,16 @@ def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) 
 
 
 def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Add to ``found`` the tests among the arguments of a script, which most likely runs these tests."""
+    """Add the tests among the arguments of a script, which most likely runs these tests."""
     given = {path for word in words if not word.startswith("-") for path in _test_paths(found, word, folder)}
     if not filtered:
         found.tests.update(each for each in given if is_test_file(each) or TEST_FOLDERS & {*each.split("/")})
 
 
 def _script(
-    found: _Names,
-    word: str,
-    folder: str,
-    *,
-    filtered: bool,
-    shell: bool | None = None,
-    handed: Sequence[str] = (),
+    found: _Names, word: str, folder: str, *, filtered: bool, shell: bool | None = None, handed: Sequence[str] = ()
 ) -> None:
-    """Add to ``found`` a script that is run. If a shell runs the script, insert its arguments and search its text
-    too.
-    """
+    """Add a script that is run. If a shell runs it, insert its arguments and search its text too."""
     if word.startswith("/"):
         found.outside.add(word)
         return
@@ -423,7 +368,7 @@ def _script(
         return
     if path in found.scripts:
         return
-    found.scripts.update((path, *_link_of(found, word, folder)))
+    found.scripts.update({path, *({_joined(folder, word)} & found.tree.links.keys())})
     if is_shell and b"\0" not in content:
         outer, found.values = found.values, dict(found.values)
         text = placed(content.decode("utf-8", "replace"), folder=folder, script=path)
@@ -437,7 +382,6 @@ def _script(
 
 
 def _runs_tests(found: _Names, path: str, content: bytes, folder: str) -> bool:
-    """Return True if a script starts a test runner or another checking program, so that its output is a verdict."""
     if path in found.free or found.sets_up:
         return found.sets_up
     inside = _Names(found.tree, free=[*found.free, path])
@@ -447,9 +391,7 @@ def _runs_tests(found: _Names, path: str, content: bytes, folder: str) -> bool:
 
 
 def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
-    """Add to ``found`` what a checking program uses: modules in its folder, and scripts and expected output that it
-    mentions.
-    """
+    """Add what a checking program uses: modules in its folder, and scripts and expected output that it mentions."""
     here, _, name = path.rpartition("/")
     if not _TOOL_FOLDERS & {*here.split("/")}:
         return
@@ -473,7 +415,7 @@ def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
 
 
 def _beside(found: _Names, stem: str, ends: Sequence[str], *, within: str = "") -> None:
-    """Add to ``found`` the module of that name, if the module exists, and the modules that it loads."""
+    """Add the module of that name, if it exists, and the modules that it loads."""
     for path in (f"{stem}{end}" for end in ends):
         if path in found.tree.paths and path not in found.scripts and path.startswith(f"{within}/" if within else ""):
             found.scripts.add(path)
@@ -481,8 +423,7 @@ def _beside(found: _Names, stem: str, ends: Sequence[str], *, within: str = "") 
 
 
 def _interpreted(found: _Names, program: str, rest: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Add to ``found`` the files used by an interpreter call: ``python X``, ``python -m X`` or ``node X``."""
-    is_python = bool(_PYTHON.match(program))
+    is_python = bool(PYTHON.match(program))
     found.python = found.python or is_python
     if "--test" in rest and not is_python:
         _runner(found, program, rest, folder)
@@ -519,9 +460,7 @@ def _module(found: _Names, module: str, rest: Sequence[str], folder: str, *, fil
 
 
 def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add to ``found`` the tests given to a test runner. If no tests are given, add all tests that the runner may
-    find.
-    """
+    """Add the tests given to a test runner, or else all tests that the runner may find."""
     found.python = found.python or program in ("pytest", "py.test", "unittest", "nose2", "nosetests", "tox", "nox")
     given: set[str] = set()
     patterns: list[str] = []
@@ -538,19 +477,14 @@ def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> No
         before = word
     given = given or {_joined(folder, ".") or EVERYTHING}
     by_pattern = (path for path in found.tree.paths if any(fnmatchcase(path.rpartition("/")[2], p) for p in patterns))
-    other_names = {path for path in by_pattern if not is_test_file(path) and _is_below(path, given)}
-    found.tests.update(given, other_names)
-
-
-def _is_below(path: str, places: Collection[str]) -> bool:
-    return any(place == EVERYTHING or path.startswith(f"{place}/") for place in places)
+    other_names = (path for path in by_pattern if not is_test_file(path))
+    below = (p for p in other_names if any(place == EVERYTHING or p.startswith(f"{place}/") for place in given))
+    found.tests.update(given, [*below])
 
 
 def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False) -> Iterator[str]:
-    """Yield the test path that a word stands for: a file, folder, node id, or dotted name of a module, class or test.
-
-    ``modules``: a name without a dot may also be a module.
-    """
+    """Yield the test path of a word: a file, folder, node id, or dotted name of a module, class or test.
+    ``modules``: a name without a dot may also be a module."""
     file = word.partition("::")[0].rstrip("/")
     path = _resolved(found, file, folder)
     if path:
@@ -598,7 +532,6 @@ def _make(found: _Names, rest: Sequence[str], folder: str) -> None:
 
 
 def _made_by(found: _Names, path: str, goals: Sequence[str], folder: str) -> None:
-    """Add to ``found`` the files that a makefile and the makefiles that it includes use for these goals."""
     texts = _included(found, path, folder)
     makefile = Makefile.parse("\n".join(texts.values()))
     fresh = {*(goals or [DEFAULT_GOAL, *makefile.first_goal()])} - found.makefiles.get(path, set())
@@ -616,7 +549,7 @@ def _made_by(found: _Names, path: str, goals: Sequence[str], folder: str) -> Non
 
 
 def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
-    """Return the texts of a makefile and of all makefiles that it includes, as a mapping from path to text."""
+    """Return the texts of a makefile and of all makefiles that it includes, by path."""
     texts: dict[str, str] = {}
     queue = [path]
     while queue and len(texts) < _MOST_FILES:
@@ -634,9 +567,7 @@ def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
 
 
 def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add to ``found`` the files used by a package manager call, such as ``npm test``, ``yarn jest`` or ``bun
-    test``.
-    """
+    """Search a package manager call, such as ``npm test``, ``yarn jest`` or ``bun test``."""
     if rest and (rest[0] in _RUNNERS or (program == "bun" and rest[0] == "test")):
         _runner(found, rest[0], rest[1:], folder)
     before = ""
@@ -681,9 +612,7 @@ def package_scripts(content: bytes | None) -> dict[str, str]:
 
 
 def _by_name(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add to ``found`` the files that a program reads by default. Settings files that several programs share are
-    omitted.
-    """
+    """Add the files that a program reads by default, without settings files that several programs share."""
     given = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in _SETTINGS_FROM]
     names = [*_RUN_BY_NAME.get(program, ()), *(given if program in _RUN_BY_NAME else ())]
     shared = {"setup.cfg", "pyproject.toml"}
@@ -699,9 +628,7 @@ def _paths(found: _Names, words: Sequence[str], folder: str) -> list[str]:
 
 
 def _resolved(found: _Names, word: str, folder: str) -> str | None:
-    """Return the file of the tree to which a word in a folder refers, with symbolic links followed; None if no file
-    exists.
-    """
+    """Return the file to which a word in a folder refers, with symbolic links followed; None if there is none."""
     path = _joined(folder, word)
     seen: set[str] = set()
     while path in found.tree.links and path not in seen:
@@ -710,15 +637,6 @@ def _resolved(found: _Names, word: str, folder: str) -> str | None:
     return path if path in found.tree.paths else None
 
 
-def _link_of(found: _Names, word: str, folder: str) -> list[str]:
-    """Return a list with the path of the symbolic link to which a word refers; an empty list if there is no such
-    link.
-    """
-    path = _joined(folder, word)
-    return [path] if path in found.tree.links else []
-
-
 def _joined(folder: str, word: str) -> str:
-    """Return a path relative to the project. A path outside the project begins with ``..``."""
     path = posixpath.normpath(posixpath.join(folder, word)) if word else ""
     return "" if path == "." else path

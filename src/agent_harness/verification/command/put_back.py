@@ -1,8 +1,7 @@
-"""Further tests of a check whose only known result is the exit status, made after the check has noticed changed values.
-
-First, existing data that the work changed is restored, while the code of the work stays. If the check then fails, the
-check passes only because the work changed the data. Then the tests are run so that code cannot detect the test runner.
-"""
+"""Further tests of a check whose only known result is the exit status, made after the check has noticed changed
+values. First, existing data that the work changed is restored, while the code of the work stays. If the check then
+fails, the check passes only because the work changed the data. Then the tests are run so that code cannot detect the
+test runner."""
 
 import ast
 import posixpath
@@ -23,7 +22,7 @@ from agent_harness.verification.expecting.records import is_record, is_settings
 from agent_harness.verification.guard import ALLOWED_BY
 from agent_harness.verification.runner.execution import RunAsked
 from agent_harness.verification.runner_config import in_test_folder, is_runner_config
-from agent_harness.verification.verdict import Run
+from agent_harness.verification.verdict import Run, listed
 
 _MOST_SINGLE = 2  # data files that are put back one by one; of more, all at once
 _TABLES = frozenset(
@@ -52,10 +51,7 @@ _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 
 
 def changed_values(case: Case) -> dict[str, bytes]:
-    """Return the base version of each data file that the work changed together with code.
-
-    Files in which the user allows changes are omitted.
-    """
+    """Return the base version of each data file that the work changed with code; not of files free to change."""
     work = [change for change in case.work if not change.link and not case.guard.has_rule(change.path)]
     data = [change.path for change in work if change.status == "M" and holds_values(change.path)]
     if not data or not (any(is_code(change.path) for change in work) or _is_compared(case, data)):
@@ -66,9 +62,7 @@ def changed_values(case: Case) -> dict[str, bytes]:
 
 def _is_compared(case: Case, data: Collection[str]) -> bool:
     """Return True if a program in the check gets changed data and another changed file as arguments.
-
-    A search program such as grep does not count, because grep does not compare its input files with each other.
-    """
+    A search program such as grep does not count, because it does not compare its input files with each other."""
     changed = {change.path for change in case.changes.files if change.status != "D"}
     return any(
         len(named & changed) > 1 and named & {*data} and program not in _SEARCHES for program, named in _commands(case)
@@ -91,11 +85,8 @@ def _texts(case: Case) -> list[str]:
 
 
 def gone_values(case: Case) -> dict[str, bytes]:
-    """Return the base version of each file that the work deleted and that the check reads through a pattern or a
-    folder.
-
-    If the check or the item mentions a deleted file, the file was deleted on purpose and is omitted.
-    """
+    """Return the base version of each file that the work deleted and the check reads through a pattern or a folder.
+    A deleted file that the check or the item mentions was deleted on purpose and is omitted."""
     texts = "\n".join(_texts(case))
     patterns = _PATTERN.findall(texts)
     gone = [change.path for change in case.work if change.status == "D" and not case.guard.has_rule(change.path)]
@@ -110,9 +101,7 @@ def gone_values(case: Case) -> dict[str, bytes]:
 
 
 def compared_result(case: Case, command: str) -> None:
-    """Grade the work "checked", not "proven", if the check compares a file that it does not write and that the work
-    added.
-    """
+    """Grade the work "checked" if the check compares a file that it does not write and the work added."""
     new = {change.path for change in case.work if change.status == "A" and not is_code(change.path)}
     results = sorted({path for program, named in _commands(case) if program in _COMPARES for path in named & new})
     if results and _fails_with(case, command, dict.fromkeys(results, b"")):
@@ -121,10 +110,7 @@ def compared_result(case: Case, command: str) -> None:
 
 
 def rewritten_values(case: Case) -> None:
-    """Grade the work "checked", not "proven", if the check rewrites its own expected values.
-
-    Such a check agrees with any result.
-    """
+    """Grade the work "checked" if the check rewrites its expected values, and so agrees with any result."""
     for path in case.runs["proof"].rewritten:
         is_expected = in_test_folder(path) or bool(EXPECTED.search(path)) or path in case.guard.protection.checks.files
         if is_expected and holds_values(path):
@@ -157,7 +143,6 @@ def _replaced(tree: ast.Module) -> Iterator[str]:
 
 
 def holds_values(path: str) -> bool:
-    """Return True if a file contains data; settings, documentation and templates do not count."""
     suffix = posixpath.splitext(path)[1].lower()
     if not suffix:
         return bool(_DATA_FOLDERS & {*path.split("/")[:-1]})
@@ -165,34 +150,29 @@ def holds_values(path: str) -> bool:
 
 
 def is_code(path: str) -> bool:
-    """Return True if a file is product code, and neither data nor settings."""
     suffix = posixpath.splitext(path)[1]
     return bool(suffix) and not (holds_values(path) or is_settings(path) or is_runner_config(path))
 
 
 def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gone: Collection[str] = ()) -> None:
-    """Run the check with the base version of the ``returned`` files, and reject the work if the check fails.
-
-    If the check fails with the base version, it passes only because the work changed or deleted the data. ``gone``: the
-    work deleted these files.
-    """
+    """Reject the work if the check fails with the base version of the ``returned`` files.
+    The check then passes only because the work changed or deleted the data. ``gone``: the work deleted these files."""
     singles = [{path: content} for path, content in sorted(returned.items())]
     for files in singles if len(singles) <= _MOST_SINGLE else [returned]:
         if not _fails_with(case, command, files):
             continue
         paths = sorted(files)
-        shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
         why = "without" if gone else "with"
         how = "which the work deleted" if gone else "as changed by the work"
-        message = f"The command passes only {why} {shown}, {how}, and fails with the base version; {ALLOWED_BY}"
+        message = (
+            f"The command passes only {why} {listed(paths, 3)}, {how}, and fails with the base version; {ALLOWED_BY}"
+        )
         case.find("data_changed", message, path=paths[0], paths=paths)
         return
 
 
 def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
-    """Return True if the check fails with these versions of the files. If there is a test report, only unchanged tests
-    count.
-    """
+    """Return True if the check fails with these files. In a test report, only unchanged tests count."""
     if not case.runs["proof"].report:
         return _run(case, command, files).exit_code not in (0, None)
     run = case.part(command, RunAsked(seconds=case.short_limit, keep_going=True, overlays=(Edits(files),)))
@@ -203,9 +183,7 @@ def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
 
 
 def has_mark(case: Case, command: str) -> bool:
-    """Return True if code could detect the check's test runner, and the harness can run the check without that
-    runner.
-    """
+    """Return True if code could detect the check's test runner, and the harness can run the check without it."""
     return bool(_NODE.fullmatch(command.strip())) or _runs_go(case, command)
 
 
@@ -231,10 +209,8 @@ def _runs_go(case: Case, command: str) -> bool:
 
 
 def _without_mark_of_go(case: Case, command: str) -> None:
-    """Run Go tests under the name of an ordinary program. Require a passed test for each package reported as ``ok``.
-
-    ``go test`` prints ``ok`` whenever the test program exits with 0, even if the program exits before its first test.
-    """
+    """Run Go tests under an ordinary program's name. Require a passed test for each package reported as ``ok``.
+    ``go test`` prints ``ok`` even if the program exits with 0 before its first test."""
     run = _run(case, f"{_GO_ALONE}{command}", {})
     if run.exit_code is None or not run.ended or "flag provided but not defined" in run.output:
         return
@@ -266,7 +242,7 @@ def packages_without_tests(output: str) -> list[str]:
 
 
 def _run(case: Case, command: str, files: Mapping[str, bytes]) -> Run:
-    """Run the command once with these file contents. They may include files that the candidate deleted."""
+    """Run the command with these file contents, which may include files that the candidate deleted."""
     there = {path: content for path, content in files.items() if path in case.changes.after}
     gone = [path for path in files if path not in there]
     overlays = (*([Edits(there)] if there else []), *([Overlay(case.base, gone)] if gone else []))

@@ -1,10 +1,7 @@
 """Runner for any validation command, in a separate checkout. If the command may start pytest, a recorder records the
-tests.
-
-Each pytest process that the command starts loads the run recorder of ``runner``, if possible. Exit status 0 is accepted
-only if the recorded runs are complete. A test that is skipped while it runs proves nothing, unless the user's own tests
-mention skipping.
-"""
+tests. Each pytest process that the command starts loads the run recorder of ``runner``, if possible. Exit status 0
+is accepted only if the recorded runs are complete. A test that is skipped while it runs proves nothing, unless the
+user's own tests mention skipping."""
 
 import os
 import posixpath
@@ -88,7 +85,6 @@ class CommandCheck:
 
     @property
     def strictness(self) -> Strictness:
-        """The strictness settings of the check for the judge."""
         return Strictness(
             requires_red=self.requires_red,
             mutants=self.trust != FAST,
@@ -104,12 +100,11 @@ class CommandCheck:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Environment variables that stop pytest from loading plugins that were installed during the work."""
+        """Variables that stop pytest from loading plugins that were installed during the work."""
         return {"PYTEST_ADDOPTS": self.installed.blocking} if self.installed.plugins else {}
 
     @property
     def on_installed(self) -> list[Finding]:
-        """Findings on changes to installed packages and programs."""
         return [
             replace(each, message=f"{each.message.rstrip('.')}; {ALLOWED_BY}") if each.severity == CRITICAL else each
             for each in self.installed.findings
@@ -168,7 +163,6 @@ class CommandRunner(Runner):
         return self.run_here(terms.seconds) if self.in_place else super().prove(commit, command, terms)
 
     def run_here(self, seconds: float | None = None) -> Run:
-        """Run the command in the project folder itself, not in a checkout."""
         root = Path(self.git.root)
         with TemporaryFolder() as compiled:
             # compiled files that lay in the folder would be part of the next commit
@@ -179,13 +173,10 @@ class CommandRunner(Runner):
             return self._unwatched(place, self.check.command, terms, variables, access)
 
     def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
-        """Run the command in a checkout, with the run recorder if the command may run pytest.
-
-        The command may ignore failing tests if it already did so on the base commit. If the command fails before any
-        pytest process has read the recorder's options, the options may be the cause: the command is run again without
-        them. If the command passes without any recorded pytest, its exit status decides, unless pytest is recorded on
-        the base commit.
-        """
+        """Run the command, with the run recorder if it may run pytest. It may ignore failing tests if the base
+        commit did. If it fails before any pytest process has read the recorder's options, it is run again without
+        them. If it passes without any recorded pytest, its exit status decides, unless pytest is recorded on the
+        base commit."""
         parsed = parse(command)
         if terms.plain or not self._may_run_pytest(parsed):
             return self._unwatched(checkout, command, terms)
@@ -231,13 +222,9 @@ class CommandRunner(Runner):
         marks: bool | None = None,
         checks: Mapping[str, bytes] | None = None,
     ) -> Run:
-        """Run the command as a user would, with the checkout mounted at the path of the project if possible.
-
-        ``at_home``: the user's home folder is readable. The command gets a separate network that looks like the
-        machine's network but has no connection. With ``marks`` False, code cannot detect the program that started it.
-        With ``marks`` True, the helper programs run, but hide nothing. With ``marks`` None, no helper programs are
-        used.
-        """
+        """Run the command as a user would, if possible at the path of the project, on a network without connection.
+        ``at_home``: the user's home folder is readable. With ``marks`` False, code cannot detect the program that
+        started it. With True, the helper programs run, but hide nothing. With None, no helper programs are used."""
         texts = [command.encode(), *(checks or {}).values()]
         names_project = any(os.fsencode(self.git.root) in text for text in texts)  # and what is in no commit there
         laid: dict[str, tuple[str, str]] = {} if names_project else self._laid_over_project(checkout)
@@ -264,11 +251,8 @@ class CommandRunner(Runner):
         return run_of(command, checkout, done, (None, None), checkout.cwd)
 
     def _laid_over_project(self, checkout: Checkout) -> dict[str, tuple[str, str]]:
-        """Return the mounts that put the checkout and its linked dependencies at the project's paths.
-
-        The result is empty if such mounts are not possible. Dependencies are links to the project, which the mounted
-        checkout hides. Each link is therefore replaced by a mount point.
-        """
+        """Return the mounts that put the checkout at the project's paths; empty if that is not possible.
+        The mounted checkout hides the project, so each link to a dependency is replaced by a mount point."""
         top, root = os.path.realpath(self.git.top()), Path(self.git.root)
         used = [checkout.private, Path.home(), Path(tempfile.gettempdir())]
         if (
@@ -319,7 +303,7 @@ class CommandRunner(Runner):
 
     @property
     def _known_before(self) -> Run:
-        """The recorded run of the command on the base commit. The run is made when this property is first used."""
+        """The run of the command on the base commit, made when this property is first used."""
         if self._before is None:
             terms = RunAsked(seconds=self.check.timeout_seconds, keep_going=True)
             with self.place(self._base) as checkout:
@@ -341,11 +325,7 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None and (run.report is None or bool(run.report.passing))
 
     def on_failure(self, run: Run) -> Told | None:
-        """Return the finding for a run that is not accepted although it exited with 0, or that passes only in the
-        project folder.
-
-        Return None for any other failure.
-        """
+        """Return the finding for a run with exit 0 that is not accepted, or that passes only in the project folder."""
         if run.exit_code == 0:
             problem = run.problem or "no test passed"
             message = f"The command exited with 0, but its run is not trusted: {problem}"
@@ -368,9 +348,7 @@ class CommandRunner(Runner):
         return Told("passes_only_in_place", message, {"missing": missing[:50]})
 
     def on_pass(self, run: Run) -> Told | None:
-        """Return a finding if tests were skipped while they ran, unless the tests of the base commit mention
-        skipping.
-        """
+        """Return a finding if tests skipped while they ran, unless the tests of the base commit mention skipping."""
         report = run.report
         silent = {
             node
@@ -391,14 +369,11 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None  # without a test it says nothing
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
-        """Return the files of the tests with these node ids, which may be relative to a folder other than the
-        project's.
-        """
+        """Return the files of these node ids, which may be relative to another folder than the project's."""
         files = {file_of(node) for node in nodes}
         return {path for path in self._tree.paths for file in files if is_test_file(path) and is_one(path, file)}
 
     def _speaks_of_skips(self, file: str) -> bool:
-        """Return True if a test file, or a ``conftest.py`` above it, mentioned skipping in the base commit."""
         folders = [str(each) for each in PurePosixPath(file).parents]
         above = [posixpath.normpath(posixpath.join(each, "conftest.py")) for each in folders]
         tree = self._tree
@@ -406,9 +381,7 @@ class CommandRunner(Runner):
 
     @property
     def _folder_differs(self) -> bool:
-        """True if the project folder may contain something that the command can find and that a checkout does not
-        contain.
-        """
+        """True if the project folder may hold something that the command can find and a checkout lacks."""
         texts = " ".join(self._named.texts)
         speaks_of_it = str(self.git.root) in texts or "git" in texts or bool(self._named.outside)
         more = bool(self._linked() or left_behind(self._ignored or (), ()))
@@ -446,7 +419,7 @@ class CommandRunner(Runner):
         return variables
 
     def plain_variables(self, checkout: Checkout) -> dict[str, str]:
-        """Return the environment variables. Paths in the project folder are replaced by paths in the checkout."""
+        """Return the variables, with paths in the project replaced by paths in the checkout."""
         root, variables = Path(self.git.root), process.scrubbed_environment()
         search = variables.get("PATH", os.defpath)
         if imports := search_path(import_folders(self._mapped, checkout), Command(text=""), variables, root, checkout):
@@ -484,9 +457,6 @@ def _ran_nothing(command: str, output: str) -> str | None:
 
 
 def needs_what_came(runner: Runner) -> Told:
-    """Return the finding for a command that passes only with plugins or dependencies that were installed during the
-    work.
-    """
     names, paths = runner.blocked
     if not names:
         paths = sorted(runner.left_out)

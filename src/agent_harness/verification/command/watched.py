@@ -1,7 +1,5 @@
-"""Evaluation of a run whose command may have started pytest.
-
-A command may treat pytest results as it likes. If no pytest process loaded the recorder, only the exit status counts.
-"""
+"""Evaluation of a run whose command may have started pytest. A command may treat pytest results as it likes. If no
+pytest process loaded the recorder, only the exit status counts."""
 
 from dataclasses import replace
 
@@ -13,9 +11,7 @@ from agent_harness.verification.verdict import Run
 
 def judged(command: Command, watched: Watched, plain: Run) -> Run:
     """Return the ``plain`` run, extended by the trusted parts of its test report.
-
-    If the command does more than run pytest, the command may ignore failing tests and incomplete reports.
-    """
+    A command that does more than run pytest may ignore failing tests and incomplete reports."""
     done, sessions, path = watched
     last = None if done.exit_code == 0 else -1
     run = replace(watched.seen(plain), goes_on=any(each.finished != 0 for each in list(sessions.values())[:last]))
@@ -30,7 +26,7 @@ def judged(command: Command, watched: Watched, plain: Run) -> Run:
         if command.pytest and done.exit_code == 0 and {each.finished for each in sessions.values()} != {0}:
             raise ReportProblem("the process ended with 0, and pytest did not")
         is_ours = command.pytest or (len(sessions) == 1 and path.exists())
-        report = believed(sessions, *read_cases(path)) if is_ours else run.seen
+        report = believed(sessions, read_cases(path)) if is_ours else run.seen
     except ReportProblem as problem:
         return replace(run, problem=str(problem))
     nothing = not (command.pytest or report.passing or done.exit_code)

@@ -1,3 +1,2 @@
 """Search for the literals that a check expects, in several programming languages, and edits that change these
-literals.
-"""
+literals."""

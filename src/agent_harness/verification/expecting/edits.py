@@ -1,9 +1,7 @@
-"""Edits that give a literal another value without changing the text around the literal.
-
-An edit changes letters and digits inside the literal, so the program still parses and compiles. The edit does not
-change the end of the literal: a pattern that matches only the beginning of a text then notices the change too. A short
-value becomes longer, because most outputs contain any single letter or digit by chance.
-"""
+"""Edits that give a literal another value without changing the text around the literal. An edit changes letters and
+digits inside the literal, so the program still parses and compiles. The edit does not change the end of the literal:
+a pattern that matches only the beginning of a text then notices the change too. A short value becomes longer,
+because most outputs contain any single letter or digit by chance."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -25,12 +23,9 @@ _UNLIKELY = {True: "84062951", False: "qxzjkvwy"}  # what a short value grows by
 _SHORT_DIGITS, _SHORT = 8, 4  # plain ones; below that a value stands anywhere by chance
 _SHORT_GROWTH = 2  # behind a key a value stands nowhere by chance, and work may answer with all that are near
 _LEADING = re.compile(r"0[xX][0-9a-fA-F]|0[bBoO]?[01]|\d\d?")
-_LIKE_ZERO = re.compile(r"[0_]*")
 
 
 class Edit(NamedTuple):
-    """Edit of a text: the start and end of the part to replace, and the replacement."""
-
     start: int
     end: int
     text: str
@@ -40,11 +35,7 @@ Edited = tuple[str, Collection[Edit]]  # a text, and what is changed in it
 
 
 def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
-    """Return the edit that changes the inside of a string literal; no edit if the string is an expansion such as
-    ``$NAME``.
-
-    The literal may become longer only if ``grows`` is set.
-    """
+    """Return the edit of a string's inside; none for an expansion such as ``$NAME``. Longer only if ``grows``."""
     places = _of_values(inside, [found.start() for found in _PLAIN.finditer(inside) if found["plain"]])
     if places:
         place = places[len(places) // 2 if len(places) > 2 else 0]
@@ -66,10 +57,7 @@ def other_pattern(inside: str, at: int) -> list[Edit]:
 
 
 def _of_values(inside: str, places: Sequence[int]) -> list[int]:
-    """Return the positions that are not part of a key.
-
-    If a key were changed, the check would never find the key, whatever its value.
-    """
+    """Return the positions that are not part of a key: a check never finds a changed key, whatever its value."""
     of_keys = {at for key in _KEY.finditer(inside) for at in range(*key.span())}
     return [place for place in places if place not in of_keys]
 
@@ -96,7 +84,7 @@ def other_number(written: str, at: int) -> list[Edit]:
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return the text with the edits applied. If edits overlap, only the first of them is applied."""
+    """Return the text with the edits applied, without those that overlap an earlier one."""
     parts, at = list[str](), 0
     for start, end, instead in sorted(set(edits)):
         if start >= at:
@@ -106,9 +94,7 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
-    """Convert edits of a value to edits of the text that contains the value; ``offsets`` are the positions of its
-    letters.
-    """
+    """Convert edits of a value to edits of the text around it; ``offsets`` are the positions of its letters."""
     return [
         Edit(offsets[e.start], offsets[e.end - 1] + 1 if e.end > e.start else offsets[e.start], e.text)
         for e in edits
@@ -117,9 +103,7 @@ def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
 
 
 def _growth(plain: str) -> str:
-    """Return characters that make a short value unlikely to occur by chance; empty if the value is already long
-    enough.
-    """
+    """Return characters that make a short value unlikely to occur by chance; empty if it is long enough."""
     is_number = plain.isdigit()
     return _UNLIKELY[is_number] if len(plain) < (_SHORT_DIGITS if is_number else _SHORT) else ""
 

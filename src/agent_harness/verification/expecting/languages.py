@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 TEXT, NUMBER, NAME, SIGN, END = "text", "number", "name", "sign", "end"
@@ -19,8 +20,6 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """Syntax of string literals, numbers and comments in a programming language."""
-
     comment: str = r"//[^\n]*|/\*(?s:.)*?(?:\*/|\Z)"
     texts: str = r'"(?:[^"\\\n]|\\.)*+"?'
     characters: str = r"(?!)"  # literals of one character, and whatever only looks like a text
@@ -28,16 +27,6 @@ class Language:
     equal: frozenset[str] = frozenset({"==", "==="})
     unequal: frozenset[str] = frozenset({"!=", "!=="})
     arms: bool = False  # a condition stands right before its block, as in awk
-
-    def tokens(self) -> re.Pattern[str]:
-        """Return the regular expression that finds the next token in a program of this language."""
-        return re.compile(
-            rf"(?P<comment>{self.comment})|(?P<pattern>{self.pattern})|(?P<text>{self.texts})|(?P<raw>{self.characters})"
-            r"|(?P<number>(?<![\w$])(?:0[xX][\da-fA-F_]+|\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][-+]?\d+)?)\w*)"
-            r"|(?P<name>[$@%]*[A-Za-z_](?:\w|!(?=[(\[{]))*+)"
-            r"|(?P<sign>===|!==|<=>|=>|->|:=|[=!<>]=|<>|=~|!~|&&|\|\||\+\+|--|[-+*/%.|&^]=|::|\.\.|[^\s\w])"
-            r"|(?P<end>\n)|\$\w+"
-        )
 
 
 _SINGLE = r"'(?:[^'\\]|\\.)*+'?"
@@ -80,33 +69,27 @@ SUFFIXES = {
 }  # fmt: skip
 
 
+@cache
 def _pattern(language: str) -> re.Pattern[str]:
-    if language not in _COMPILED:
-        rules = LANGUAGES[language]
-        _COMPILED[language] = re.compile(rules.tokens().pattern, re.MULTILINE)
-    return _COMPILED[language]
-
-
-_COMPILED: dict[str, re.Pattern[str]] = {}
-
-
-def _token(match: re.Match[str]) -> Token | None:
-    kind = match.lastgroup
-    if kind in ("comment", "pattern", None):
-        return None
-    text = match[0]
-    if kind == "text":
-        quote = text[:1]
-        closed = len(text) > 1 and text.endswith(quote)
-        return Token(TEXT, text[1:-1] if closed else text[1:], match.start() + 1, not closed)
-    if kind == "raw":
-        return Token(TEXT, text, match.start(), True)
-    return Token(str(kind), text, match.start())
+    rules = LANGUAGES[language]
+    return re.compile(
+        rf"(?P<comment>{rules.comment})|(?P<pattern>{rules.pattern})|(?P<text>{rules.texts})|(?P<raw>{rules.characters})"
+        r"|(?P<number>(?<![\w$])(?:0[xX][\da-fA-F_]+|\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][-+]?\d+)?)\w*)"
+        r"|(?P<name>[$@%]*[A-Za-z_](?:\w|!(?=[(\[{]))*+)"
+        r"|(?P<sign>===|!==|<=>|=>|->|:=|[=!<>]=|<>|=~|!~|&&|\|\||\+\+|--|[-+*/%.|&^]=|::|\.\.|[^\s\w])"
+        r"|(?P<end>\n)|\$\w+",
+        re.MULTILINE,
+    )
 
 
 def tokens(text: str, language: str) -> Iterator[Token]:
-    """Yield the tokens of a program text. Invalid syntax raises no error."""
+    """Yield the tokens. Invalid syntax raises no error."""
     for match in _pattern(language).finditer(text):
-        token = _token(match)
-        if token is not None:
-            yield token
+        kind, written, start = match.lastgroup, match[0], match.start()
+        if kind == "text":
+            closed = len(written) > 1 and written.endswith(written[:1])
+            yield Token(TEXT, written[1:-1] if closed else written[1:], start + 1, not closed)
+        elif kind == "raw":
+            yield Token(TEXT, written, start, True)
+        elif kind not in ("comment", "pattern", None):
+            yield Token(str(kind), written, start)

@@ -1,7 +1,5 @@
-"""Search for expected values in program text: literals with which a check compares results, in any supported language.
-
-Code that the rules do not recognize is left unchanged.
-"""
+"""Search for expected values in program text: literals with which a check compares results, in any supported
+language. Code that the rules do not recognize is left unchanged."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -45,7 +43,6 @@ _OF_RESULT = frozenset(
 
 
 def expected(text: str, language: str) -> list[Edit]:
-    """Return the edits that change the expected values in a program."""
     program = ParsedProgram.read(text, language)
     places: set[int] = set()
     names: set[str] = set()
@@ -63,9 +60,7 @@ def expected(text: str, language: str) -> list[Edit]:
 
 
 def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add to ``places`` the literals on either side of a comparison. If there is no literal, add plain names to
-    ``names``.
-    """
+    """Add the literals on either side of a comparison to ``places``, or else plain names to ``names``."""
     word = program.tokens[at].text
     equal = word in program.language.equal
     if (not equal and word not in program.language.unequal) or _chooses_rows(program, at):
@@ -134,9 +129,7 @@ def _is_name(program: ParsedProgram, at: int) -> bool:
 
 
 def _text_call(program: ParsedProgram, at: int) -> int:
-    """Return the position of the function name if a call such as ``strcmp(a, b)`` ends at this position; otherwise
-    -1.
-    """
+    """Return the position of the function name if a call such as ``strcmp(a, b)`` ends here, else -1."""
     opened = program.pair.get(at, -1) if program.word(at) == ")" else -1
     return opened - 1 if opened > 0 and program.word(opened - 1) in _TEXT_COMPARING else -1
 
@@ -187,9 +180,7 @@ def _is_assertion(program: ParsedProgram, at: int) -> bool:
 
 
 def _refused(program: ParsedProgram, at: int) -> bool:
-    """Return True if the assertion is negated, as in ``.not.toBe(3)``, or if the name is being defined at this
-    position.
-    """
+    """Return True for a negated assertion, as in ``.not.toBe(3)``, and where the name is being defined."""
     here = at
     while here > at - 8 and program.word(here - 1) in (".", "->", "::") and program.tokens[here - 2].kind == NAME:
         here -= 2
@@ -199,10 +190,8 @@ def _refused(program: ParsedProgram, at: int) -> bool:
 
 
 def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
-    """Return the positions of the arguments that an assertion compares, usually the first two.
-
-    If the first argument is ``t``, the second and third are compared. A method of the answer compares only the first.
-    """
+    """Return the positions of the arguments that an assertion compares: the first two, without a leading ``t``.
+    A method of the answer compares only the first."""
     first = program.word(at + 2 if bracket else at + 1)
     name = program.tokens[at].text
     if re.fullmatch(r"(?i)to_?\w+|must_\w+|is_?equal_?to|equal_?to", name) or (
@@ -217,7 +206,7 @@ def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
 
 
 def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]) -> list[int]:
-    """Return the literals among the arguments after a bracket or a name. Literals inside a nested call are omitted."""
+    """Return the literals among the arguments after a bracket or a name, without those in a nested call."""
     groups = _split(program, at)
     if which == range(2) and len(groups) == 3 and program.language is LANGUAGES["java"]:
         is_text = len(groups[0]) == 1 and program.tokens[groups[0][0]].kind == TEXT
@@ -236,15 +225,13 @@ def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]
 
 
 def _table(program: ParsedProgram, group: Sequence[int]) -> str:
-    """Return ``cases`` if the whole argument is a subscript such as ``cases[n]``, otherwise an empty string."""
+    """Return ``cases`` if the whole argument is a subscript such as ``cases[n]``, else an empty string."""
     whole = len(group) > 2 and program.word(group[1]) == "[" and program.pair.get(group[1]) == group[-1]
     return program.word(group[0]) if whole and _is_name(program, group[0]) else ""
 
 
 def _split(program: ParsedProgram, at: int) -> list[list[int]]:
-    """Return the tokens of each argument. Arguments follow an opening bracket, or a name up to the end of the
-    statement.
-    """
+    """Return the tokens of each argument after an opening bracket, or after a name up to the statement's end."""
     bracket = program.word(at) in OPEN
     end = min(program.pair.get(at, at) if bracket else len(program.tokens), at + _LONGEST_ROW)
     groups: list[list[int]] = [[]]
@@ -266,7 +253,7 @@ def _split(program: ParsedProgram, at: int) -> list[list[int]]:
 
 
 def _plain(program: ParsedProgram, group: Sequence[int]) -> list[int]:
-    """Return the literals of an argument that is a literal, a signed literal, or a literal collection."""
+    """Return the literals of an argument that is a literal, a signed literal, or a collection of them."""
     rest = [at for at in group if program.word(at) not in ("-", "&", "*", "ref", "\\")]
     if len(rest) == 1 and program.literal(rest[0]):
         return rest
@@ -291,7 +278,7 @@ def _made(program: ParsedProgram, rest: Sequence[int], opened: int) -> list[int]
 
 
 def _inside(program: ParsedProgram, opened: int) -> list[int]:
-    """Return the literals between brackets. Dictionary keys and call arguments are omitted."""
+    """Return the literals between brackets, without dictionary keys and call arguments."""
     found: list[int] = []
     at, end = opened + 1, program.pair.get(opened, opened)
     while at < end:
@@ -305,7 +292,7 @@ def _inside(program: ParsedProgram, opened: int) -> list[int]:
 
 
 def _given(program: ParsedProgram, at: int) -> list[int]:
-    """Return the literals that are assigned to the name at this position, if the value consists only of literals."""
+    """Return the literals assigned to the name at this position, if the value has only literals."""
     bound = at + 1
     while program.word(bound) in ("[", "]") and bound < at + 4:
         bound += 1  # char want[] = "..."
@@ -347,10 +334,8 @@ def _of_collection(program: ParsedProgram, at: int) -> list[int]:
 
 
 def _in_rows(program: ParsedProgram, names: set[str]) -> Iterator[int]:
-    """Yield the expected literals in two kinds of rows: table rows below a list of column names, and calls.
-
-    In calls, the names of the function's parameters serve as the column names.
-    """
+    """Yield the expected literals in table rows below a list of column names, and in calls.
+    In calls, the names of the function's parameters serve as the column names."""
     heads: dict[int, set[int]] = {}
     functions: dict[str, set[int]] = {}
     for at, end in program.pair.items():
@@ -392,9 +377,7 @@ def _cells(
 
 
 def _defined(program: ParsedProgram, at: int) -> str:
-    """Return the name of the function that has these parameters; in Perl, the subroutine that unpacks these
-    arguments.
-    """
+    """Return the name of the function with these parameters; in Perl, of the subroutine that unpacks them."""
     if program.word(at - 1) == "my":
         opened = program.parent[at]
         return program.word(opened - 1) if opened > 1 and program.word(opened - 2) == "sub" else ""

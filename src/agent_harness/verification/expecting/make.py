@@ -14,12 +14,10 @@ _RECIPE = re.compile(r"^\t[@+ \t-]*(?P<text>(?:[^\\\n]|\\[\s\S])*+)", re.MULTILI
 
 
 def is_makefile(path: str) -> bool:
-    """Return True if make reads a file with this name."""
     return bool(_NAMES.fullmatch(path.rpartition("/")[2]))
 
 
 def expected_in_makefile(text: str) -> Iterator[Edit]:
-    """Yield the edits that change the expected values in the recipes and variables of a makefile."""
     for recipe in _RECIPE.finditer(text):
         letters: list[str] = []
         places: list[int] = []

@@ -20,7 +20,7 @@ _DEFINED = r"\b(?:def|class|fn|mod|func|function)\s+(?:\([^)\n]*\)\s*)?{name}\b|
 
 
 def in_part(command: str, code: Mapping[str, Edited]) -> dict[str, Edited]:
-    """Return the edits in the tests that the command selects. If no selected test is found, return all edits."""
+    """Return the edits in the tests that the command selects, or all edits if it selects none that is found."""
     names = list(_names(command))
     if not names:
         return dict(code)
@@ -50,7 +50,6 @@ def _names(command: str) -> Iterator[str]:
 
 
 def _of_cargo(words: Sequence[str]) -> list[str]:
-    """Return the test names among the arguments of ``cargo test``."""
     words = [*words[: words.index("--")], *words[words.index("--") + 1 :]] if "--" in words else list(words)
     return [
         word.rpartition("::")[2]
@@ -66,12 +65,11 @@ def _alternatives(pattern: str) -> list[str]:
 
 
 def _holding(part: str) -> str:
-    """Return a regular expression that matches all names with this part."""
     return rf"\w*{re.escape(part)}\w*"
 
 
 def _blocks(text: str, name: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each test with this name. The end is found by the indentation of lines."""
+    """Yield the start and end of each test with this name; the indentation of lines tells its end."""
     for found in re.finditer(rf"(?m)^([ \t]*)[^\n]*?(?:{_DEFINED.format(name=name)})[^\n]*", text):
         close = re.compile(rf"(?m)^[ \t]{{0,{len(found[1])}}}\S").search(text, found.end())
         yield found.start(), close.start() if close else len(text)

@@ -1,8 +1,6 @@
-"""Token form of a program, and rules that tell which comparisons must be true for a check to pass.
-
-A positive comparison must be true, unless it leads to a failure. A comparison for inequality must be false if it leads
-to a failure, as in ``if got != 5 { t.Fatal() }``.
-"""
+"""Token form of a program, and rules that tell which comparisons must be true for a check to pass. A positive
+comparison must be true, unless it leads to a failure. A comparison for inequality must be false if it leads to a
+failure, as in ``if got != 5 { t.Fatal() }``."""
 
 import re
 from collections.abc import Sequence
@@ -23,9 +21,6 @@ from agent_harness.verification.expecting.languages import (
 
 OPEN, CLOSE = {"(": ")", "[": "]", "{": "}"}, frozenset(")]}")
 FLAGS = {"true": "false", "false": "true", "True": "False", "False": "True"}
-_ASSERTING = re.compile(
-    r"(?:\w*_)?assert(?:_?true|!|_true!|That)?|debug_assert!|ok|True|IsTrue|CHECK|REQUIRE|EXPECT_TRUE|ASSERT_TRUE|TEST_ASSERT|expect|check|require|ensure|truthy"
-)
 _DENYING = re.compile(
     r"(?:assert)?_?(?:not_?ok|False|IsFalse|assertFalse|assert_?false|refute|EXPECT_FALSE|ASSERT_FALSE|falsy)"
 )
@@ -55,7 +50,7 @@ class ParsedProgram:
 
     @classmethod
     def read(cls, text: str, language: str) -> "ParsedProgram":
-        """Parse the text of a program. Invalid syntax raises no error."""
+        """Parse a program. Invalid syntax raises no error."""
         program = cls(LANGUAGES[language], list(tokens(text, language)))
         program._enclose()
         return program
@@ -81,27 +76,22 @@ class ParsedProgram:
                 begin = at + 1
 
     def _goes_on(self, begin: int) -> bool:
-        """Return True if an ``if`` without parentheses, as in Go, begins at this position.
-
-        A semicolon in its condition does not end the statement.
-        """
+        """Return True if an ``if`` without parentheses, as in Go, begins here: a semicolon does not end it."""
         return self.word(begin) == "if" and self.word(begin + 1) != "("
 
     def word(self, at: int) -> str:
-        """Return the name or operator at a position; empty for a literal and beyond the end of the program."""
+        """Return the name or operator; empty for a literal and beyond the end of the program."""
         if 0 <= at < len(self.tokens) and self.tokens[at].kind in (NAME, SIGN):
             return self.tokens[at].text
         return ""
 
     def literal(self, at: int) -> bool:
-        """Return True if the token at a position is a literal whose value can be changed."""
         if not 0 <= at < len(self.tokens):
             return False
         token = self.tokens[at]
         return token.kind in (TEXT, NUMBER) or (token.kind == NAME and token.text in FLAGS)
 
     def edits(self, at: int) -> list[Edit]:
-        """Return the edits that change the literal at a position."""
         token = self.tokens[at]
         if token.kind == NUMBER:
             return other_number(token.text, token.start)
@@ -113,10 +103,7 @@ class ParsedProgram:
     # ---- whether a comparison has to hold ------------------------------------------------------------------------
 
     def holds(self, at: int, *, equal: bool) -> bool:
-        """Return True if the comparison at a position must keep its result for the check to pass.
-
-        ``equal`` is True if the comparison tests for equality.
-        """
+        """Return True if the comparison must keep its result for a pass. ``equal``: it tests for equality."""
         here, outer = at, self.parent[at]
         for _ in range(_DEEPEST):
             chained = self._chained(self._after(here))
@@ -135,9 +122,7 @@ class ParsedProgram:
         return self._in_statement(here, equal)
 
     def _in_call(self, here: int, outer: int, before: str, equal: bool) -> bool | None:
-        """Return True if a comparison in these brackets must keep its result; ``None`` if the brackets only group the
-        comparison.
-        """
+        """Return True if a comparison in these brackets must keep its result; None if they only group it."""
         if before in _CONDITIONS:
             return self._decided(equal, before, *self._bodies(self.pair.get(outer, len(self.tokens)) + 1))
         if before == "!" or not self._is_call(outer):
@@ -168,10 +153,7 @@ class ParsedProgram:
         return end
 
     def _chained(self, after: int) -> bool | None:
-        """Return True for a chain such as ``x and die``, False for ``x or die``, otherwise None.
-
-        In the first chain, the check fails if the comparison is true.
-        """
+        """Return True for ``x and die``, where a true comparison fails the check; False for ``x or die``; else None."""
         at = after
         while at < len(self.tokens) and at - after < _NEAR:
             word = self.word(at)
@@ -205,13 +187,11 @@ class ParsedProgram:
         return self._decided(equal, self.word(first), *bodies)
 
     def _next(self, at: int, *words: str) -> int:
-        """Return the next position of one of these words. If none of the words is near, return the start position."""
+        """Return the next position of one of these words, or the start position if none is near."""
         return next((i for i in range(at, min(at + _NEAR, len(self.tokens))) if self.word(i) in words), at)
 
     def _after_condition(self, at: int) -> int:
-        """Return the position of the opening brace that follows a condition on the same line; -1 if there is no such
-        brace.
-        """
+        """Return the position of the opening brace after a condition on the same line; -1 without one."""
         for here in range(at, min(at + _NEAR, len(self.tokens))):
             if self.parent[here] == self.parent[at]:
                 if self.word(here) == "{":
@@ -221,9 +201,7 @@ class ParsedProgram:
         return -1
 
     def _bodies(self, at: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return two token ranges: the code that runs if a condition is true, and the code that runs if the condition
-        is false.
-        """
+        """Return the token ranges of the code that runs if a condition is true, and if it is false."""
         first = self._body(at)
         then = first[1] + (self.word(first[1]) in ("}", ";"))
         while then < len(self.tokens) and self.tokens[then].kind == END:
@@ -250,17 +228,13 @@ class ParsedProgram:
         return not equal if failing else equal
 
     def _leaving(self, after: int, equal: bool) -> bool:
-        """Return True if a comparison must keep its result because it determines the exit status.
-
-        An example is ``exit(x == 3 ? 0 : 1)``.
-        """
+        """Return True if the comparison determines the exit status, as in ``exit(x == 3 ? 0 : 1)``."""
         if self.word(after) == "?":
             first = self.tokens[after + 1].text if after + 1 < len(self.tokens) else ""
             return equal if first in ("0", "EXIT_SUCCESS") else not equal
         return not equal
 
     def fails(self, start: int, end: int) -> bool:
-        """Return True if these tokens report a failure, or exit with a status other than 0."""
         return any(self._is_failure(at) for at in range(start, min(end, start + 4 * _NEAR, len(self.tokens))))
 
     def _is_failure(self, at: int) -> bool:

@@ -16,7 +16,7 @@ _STATUS = re.compile(r"(?i)\w*(?:fail|err|bad|wrong|status|code|exit|rc)\w*")
 
 
 def expected_in_python(text: str) -> list[Edit]:
-    """Return the edits that change the expected values in Python code; no edits if the text is not valid Python."""
+    """Return the edits of expected values; none if the text is not valid Python."""
     source = text.encode("utf-8", "surrogateescape")
     tree = sources.parse(source)
     if tree is None:
@@ -34,12 +34,9 @@ def expected_in_python(text: str) -> list[Edit]:
 
 
 def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
-    """Yield the literals that a module expects, inside and outside functions.
-
-    Each literal is paired with True if it is a regular expression.
-    """
+    """Yield the literals that a module expects, each with True if it is a regular expression."""
     module = mutants.assigned(tree.body)
-    functions = [(owner, each) for owner, each in _functions(tree)]
+    functions = list(_functions(tree))
     compared: dict[str, tuple[list[str], set[str]]] = {}
     for owner, function in functions:
         yield from mutants.values_in(function, owner, module)
@@ -47,7 +44,8 @@ def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
         wanted = mutants.compared_names(function) & {*names}
         if wanted:
             compared[function.name] = names, wanted
-    script = _script(tree)
+    defining = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    script = _as_function([each for each in tree.body if not isinstance(each, defining)])
     yield from mutants.values_in(script, None, module)
     denied = set(map(id, _denied(tree)))
     for node in ast.walk(tree):
@@ -65,9 +63,7 @@ def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
 
 
 def _gathered(node: ast.expr, module: Mapping[str, ast.expr]) -> Iterator[_Value]:
-    """Yield the expected values of a comprehension that collects differences, such as ``[n for n in T if f(n) !=
-    T[n]]``.
-    """
+    """Yield the expected values of a comprehension of differences: ``[n for n in T if f(n) != T[n]]``."""
     assert isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp)
     tests = [test for each in node.generators for test in each.ifs]
     tests += [node.elt] if isinstance(node, ast.GeneratorExp) else []
@@ -86,22 +82,13 @@ def _functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, ast.Func
             yield owners.get(id(node)), node
 
 
-def _script(tree: ast.Module) -> ast.FunctionDef:
-    """Return a function whose statements are the top-level statements of a module."""
-    return _as_function(
-        [each for each in tree.body if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
-    )
-
-
 def _as_function(body: list[ast.stmt]) -> ast.FunctionDef:
     nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
     return ast.FunctionDef(name="__main__", args=nothing, body=body, decorator_list=[], lineno=1, col_offset=0)
 
 
 def _denied(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes inside conditions, negations and failing exits. Comparisons in them need not be true for a check
-    to pass.
-    """
+    """Yield the nodes in conditions, negations and failing exits, whose comparisons need not be true."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.While | ast.comprehension):
             tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
@@ -129,10 +116,7 @@ def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
 
 
 def _statuses(tree: ast.Module) -> Iterator[int]:
-    """Yield the object ids of zeros that are compared with an exit status or a failure count.
-
-    Such zeros are not compared with a result of the work.
-    """
+    """Yield the object ids of zeros compared with an exit status or a failure count, not with a result of the work."""
     for node in ast.walk(tree):
         sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
         sides = node.args[:2] if isinstance(node, ast.Call) else sides
@@ -141,7 +125,6 @@ def _statuses(tree: ast.Module) -> Iterator[int]:
 
 
 def _searched(tree: ast.Module) -> Iterator[int]:
-    """Yield the object ids of the syntax nodes whose values are searched for in a container or string."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
             yield id(node.left)
@@ -150,9 +133,7 @@ def _searched(tree: ast.Module) -> Iterator[int]:
 
 
 class _Lines:
-    """Source text with the offsets of its lines. The offsets are needed because columns of a syntax tree count
-    bytes.
-    """
+    """Source text with the offsets of its lines, because columns of a syntax tree count bytes."""
 
     def __init__(self, text: str) -> None:
         self.lines = text.encode("utf-8", "surrogateescape").splitlines(keepends=True)
@@ -176,7 +157,6 @@ class _Lines:
         return self.starts[line - 1] + self.letters[line][min(column, len(content))]
 
     def edits(self, node: _Value, *, is_pattern: bool, is_searched: bool) -> list[Edit]:
-        """Return the edits that change one literal."""
         start = self.place(node.lineno, node.col_offset)
         end = self.place(node.end_lineno or node.lineno, node.end_col_offset or 0)
         written = self.text[start:end]

@@ -1,7 +1,5 @@
-"""Edits that change the values in data with which a check compares results: expected output, tables, records.
-
-Keys, headers and first columns stay unchanged, so that a lookup still succeeds but returns another value.
-"""
+"""Edits that change the values in data with which a check compares results: expected output, tables, records. Keys,
+headers and first columns stay unchanged, so that a lookup still succeeds but returns another value."""
 
 import posixpath
 import re
@@ -10,49 +8,10 @@ from collections.abc import Iterator
 from agent_harness.verification.expecting.edits import Edit, other_number, other_text
 
 SUFFIXES = frozenset(
-    [
-        ".json",
-        ".jsonl",
-        ".ndjson",
-        ".csv",
-        ".tsv",
-        ".psv",
-        ".txt",
-        ".text",
-        ".out",
-        ".stdout",
-        ".output",
-        ".golden",
-        ".expected",
-        ".expect",
-        ".exp",
-        ".want",
-        ".ok",
-        ".snap",
-        ".approved",
-        ".log",
-        ".dat",
-        ".data",
-        ".tab",
-        ".tap",
-        ".yaml",
-        ".yml",
-        ".toml",
-        ".ini",
-        ".cfg",
-        ".conf",
-        ".properties",
-        ".env",
-        ".xml",
-        ".html",
-        ".svg",
-        ".md",
-        ".rst",
-        ".list",
-        ".lst",
-        ".ref",
-        ".res",
-    ]
+    {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".psv", ".txt", ".text", ".out", ".stdout", ".output", ".golden"}
+    | {".expected", ".expect", ".exp", ".want", ".ok", ".snap", ".approved", ".log", ".dat", ".data", ".tab", ".tap"}
+    | {".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".properties", ".env", ".xml", ".html", ".svg", ".md"}
+    | {".rst", ".list", ".lst", ".ref", ".res"}
 )
 _JSON = re.compile(
     r'(?P<key>"(?:[^"\\\n]|\\.)*+"\s*+:)|"(?P<text>(?:[^"\\\n]|\\.)*+)"|(?P<number>-?\d[\d.eE+-]*)|true|false'
@@ -78,12 +37,10 @@ def is_settings(path: str) -> bool:
 
 
 def is_record(path: str) -> bool:
-    """Return True if a file with this name contains data and not a program."""
     return posixpath.splitext(path)[1].lower() in SUFFIXES
 
 
 def other_records(text: str, path: str) -> list[Edit]:
-    """Return the edits that change the values in a data file."""
     suffix = posixpath.splitext(path)[1].lower()
     if suffix in (".json", ".jsonl", ".ndjson"):
         return list(_of_json(text))
@@ -135,7 +92,6 @@ def _of_line(line: str, at: int) -> Iterator[Edit]:
 
 
 def _value(text: str, at: int) -> Iterator[Edit]:
-    """Yield the edits of one data value: the edit of a number, or the edits of all words of a text."""
     for word in _WORD.finditer(text):
         number = _NUMBER.fullmatch(word[0])
         if number:

@@ -1,11 +1,9 @@
-"""Search for expected values in shell code: operands of tests, grep patterns, input of diff, one-line programs.
-
-The parser records the position of each letter of a word, so that an edit of a value can be converted to an edit of the
-code. Options of commands stay unchanged.
-"""
+"""Search for expected values in shell code: operands of tests, grep patterns, input of diff, one-line programs. The
+parser records the position of each letter of a word, so that an edit of a value can be converted to an edit of the
+code. Options of commands stay unchanged."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -50,7 +48,6 @@ _VARIABLE = re.compile(r"\"?\$\{?(\w+)\}?\"?")
 
 
 def expected_in_shell(text: str, depth: int = 0) -> list[Edit]:
-    """Return the edits that change the expected values in shell code."""
     if depth > _MOST_DEPTH:
         return []
     script = _Script(read(text).commands, _functions(text), depth)
@@ -67,7 +64,7 @@ class _Script:
     names: set[str] = field(default_factory=set)
 
     def edits(self, commands: Sequence[ShellCommand], *, denied: bool = False) -> list[Edit]:
-        """Return the edits of a list of shell commands. ``denied``: the check requires that their output is absent."""
+        """Return the edits of a list of commands. ``denied``: the check requires that their output is absent."""
         found: list[Edit] = []
         for at, command in enumerate(commands):
             if command.words:
@@ -75,7 +72,8 @@ class _Script:
         for at, command in enumerate(commands):
             for word in command.words:
                 found += self.assigned(word)
-            if _is_wanted_target(command):
+            targets = [word.text.rpartition("/")[2] for sign, word in command.redirects if sign in (">", ">>")]
+            if any(map(_WANTED.search, targets)):
                 found += _said(command)
             if command.document and not command.words:  # behind the end of a loop
                 found += self.columns(commands, at)
@@ -84,7 +82,6 @@ class _Script:
         return [*found, *_arms(commands)]
 
     def of_command(self, commands: Sequence[ShellCommand], at: int, *, denied: bool) -> list[Edit]:
-        """Return the edits of one shell command, including the commands in its substitutions."""
         command = commands[at]
         words, name = _unwrapped(command.words), _unwrapped_name(command)
         found: list[Edit] = []
@@ -108,8 +105,7 @@ class _Script:
             found += self.edits(word.runs)
         return found
 
-    def tested(self, words: Sequence[ShellWord], holds: object) -> list[Edit]:
-        """Return the edits of the literals that ``[`` or ``test`` compares."""
+    def tested(self, words: Sequence[ShellWord], holds: Callable[[bool], bool]) -> list[Edit]:
         found: list[Edit] = []
         turned = False
         for at in range(1, len(words) - 1):
@@ -120,7 +116,7 @@ class _Script:
                 continue
             equal = (sign not in _UNEQUAL) != turned
             turned = False
-            if not callable(holds) or not holds(equal):
+            if not holds(equal):
                 continue
             if left.expands == right.expands:
                 if left.expands:
@@ -151,9 +147,7 @@ class _Script:
         return [edit for word in texts for edit in moved(in_language(word.text, language, self.depth + 1), word.at)]
 
     def columns(self, commands: Sequence[ShellCommand], at: int) -> list[Edit]:
-        """Return the edits of a here-document table that a loop reads. Only columns whose variables are compared are
-        edited.
-        """
+        """Return the edits of a here-document table that a loop reads, in columns with compared variables."""
         reading = (
             each.words for each in reversed(commands[max(0, at - _NEAR) : at]) if _unwrapped_name(each) == "read"
         )
@@ -181,7 +175,6 @@ class _Script:
 
 
 def _programs(name: str, language: str, words: Sequence[ShellWord]) -> Iterator[ShellWord]:
-    """Yield the arguments of a command that contain program text."""
     if language == "sql":
         yield from (word for word in words[1:] if word.quoted)
         return
@@ -222,7 +215,6 @@ def _patterns(words: Sequence[ShellWord]) -> list[ShellWord]:
 
 
 def in_language(text: str, language: str, depth: int = 0) -> list[Edit]:
-    """Return the edits that change the expected values of a program in this language."""
     if language == "python":
         return expected_in_python(text)
     if language == "shell":
@@ -272,9 +264,7 @@ def _pipeline(commands: Sequence[ShellCommand], at: int) -> tuple[int, int]:
 
 
 def _condition(commands: Sequence[ShellCommand], first: int) -> str:
-    """Return the keyword, such as ``if``, whose condition contains the command; empty if the command is in no
-    condition.
-    """
+    """Return the keyword, such as ``if``, whose condition contains the command; empty without one."""
     at = first
     while at > max(0, first - _NEAR) and commands[at - 1].after in ("&&", "||", "|") and not _opens(commands[at]):
         at -= 1
@@ -286,9 +276,7 @@ def _opens(command: ShellCommand) -> str:
 
 
 def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return two ranges of commands: those that run if a condition is true, and those that run if the condition is
-    false.
-    """
+    """Return the ranges of commands that run if a condition is true, and if it is false."""
     then = other = end = -1
     level = 0
     for here in range(at, min(len(commands), at + 4 * _NEAR)):
@@ -311,10 +299,7 @@ def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int
 
 
 def _end_of_group(commands: Sequence[ShellCommand], at: int) -> int:
-    """Return the position after the group in braces or parentheses that begins at a command.
-
-    If no group begins there, return the position after the command.
-    """
+    """Return the position after the group in braces or parentheses that begins here, or after the command."""
     if "{" not in commands[at].keys and "(" not in commands[at].before:
         return at + 1
     end = at
@@ -349,7 +334,6 @@ def _denies(words: Sequence[ShellWord]) -> bool:
 
 
 def _other(word: ShellWord) -> list[Edit]:
-    """Return the edit that changes a word, if the word is an expected value."""
     if word.runs:
         return []
     if not word.text and word.quoted:
@@ -361,9 +345,7 @@ def _other(word: ShellWord) -> list[Edit]:
 
 
 def _said(command: ShellCommand) -> list[Edit]:
-    """Return the edits of the text that a command only prints: arguments of echo and printf, or lines of a
-    here-document.
-    """
+    """Return the edits of the text that a command only prints: arguments of echo and printf, or a here-document."""
     name = command.name
     if name not in _SAYING:
         return []
@@ -387,9 +369,7 @@ def _lines(document: ShellWord) -> list[Edit]:
 
 
 def _handed(commands: Sequence[ShellCommand], at: int) -> list[Edit]:
-    """Return the edits of the expected side of a file comparison. This side is a pipe, a substitution or a
-    here-document.
-    """
+    """Return the edits of the expected side of a file comparison: a pipe, a substitution or a here-document."""
     command = commands[at]
     found = _lines(command.document) if command.document else []
     if at and commands[at - 1].after == "|":
@@ -401,15 +381,8 @@ def _handed(commands: Sequence[ShellCommand], at: int) -> list[Edit]:
     return found
 
 
-def _is_wanted_target(command: ShellCommand) -> bool:
-    """Return True if a command writes a file whose name marks expected output."""
-    return any(sign in (">", ">>") and _WANTED.search(word.text.rpartition("/")[2]) for sign, word in command.redirects)
-
-
 def _functions(text: str) -> dict[str, set[int]]:
-    """Return the shell functions that the code defines, by name, each with the positions of the arguments that it
-    compares.
-    """
+    """Return the shell functions by name, each with the positions of the arguments that it compares."""
     found: dict[str, set[int]] = {}
     for match in _FUNCTION.finditer(text):
         last = match.end() + _LONGEST

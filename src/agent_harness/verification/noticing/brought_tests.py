@@ -1,7 +1,5 @@
 """Detection of weak tests among the tests that the work added or changed, from their text and recorded calls.
-
-Nothing is run. Each rule detects one way in which a test passes whatever the work returns.
-"""
+Nothing is run. Each rule detects one way in which a test passes whatever the work returns."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,25 +13,19 @@ from agent_harness.verification.runner_config import is_test_file
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _READS_SOURCE = frozenset({"getsource", "getsourcelines"})
 _REACHES_OUT = frozenset({"open", "input", "print"})
-"""Built-in functions that read or write outside the process. Tests may replace work functions that call these
-functions.
-"""
+"""Tests may replace work functions that call these, because they reach outside the process."""
 
 
 def weakness(
-    own: Iterable[FileChange],
-    work: Sequence[FileChange],
-    calls: Sequence[RecordedCall],
-    outcomes: Mapping[str, str],
+    own: Iterable[FileChange], work: Sequence[FileChange], calls: Sequence[RecordedCall], outcomes: Mapping[str, str]
 ) -> str:
-    """Return why the added or changed tests do not prove the work, as the end of a sentence; empty if no rule applies.
-
-    ``own`` are the changed test files and ``work`` the other changed files. ``calls`` are the recorded calls from tests
-    to the work. ``outcomes`` maps each test to its result.
-    """
+    """Return why the added or changed tests do not prove the work, as the end of a sentence; else empty.
+    ``own`` are the changed test files, ``calls`` the recorded calls to the work, ``outcomes`` the result of each
+    test."""
     files = [change for change in own if change.path.endswith(".py") and is_test_file(change.path)]
     read = [(change, tree) for change in files if (tree := sources.parse(change.after))]
-    tests = [(tree, function) for _, tree in read for function in _tests(tree)]
+    functions = ((tree, each) for _, tree in read for each in mutants.functions_in(tree.body))
+    tests = [(tree, function) for tree, (name, function) in functions if name.rpartition(".")[2].startswith("test")]
     return (
         _changes_nothing(work)
         or _mostly_skipped([change for change, _ in read], outcomes)
@@ -44,16 +36,8 @@ def weakness(
     )
 
 
-def _tests(tree: ast.Module) -> Iterator[_Function]:
-    for name, function in mutants.functions_in(tree.body):
-        if name.rpartition(".")[2].startswith("test"):
-            yield function
-
-
 def _changes_nothing(work: Sequence[FileChange]) -> str:
-    """Return the complaint if the work changed only docstrings and comments of Python files; otherwise an empty
-    string.
-    """
+    """Return the complaint if only docstrings and comments of Python files changed; else empty."""
     if not work or any(change.status != "M" or not change.path.endswith(".py") for change in work):
         return ""
     trees = [(sources.parse(change.before), sources.parse(change.after)) for change in work]
@@ -70,27 +54,19 @@ def _undocumented(tree: ast.Module) -> str:
 
 
 def _mostly_skipped(files: Sequence[FileChange], outcomes: Mapping[str, str]) -> str:
-    found = [outcome for node, outcome in outcomes.items() if any(mutants.is_one(_file(node), c.path) for c in files)]
+    rows = ((node.partition("::")[0], outcome) for node, outcome in outcomes.items())
+    found = [outcome for file, outcome in rows if any(mutants.is_one(file, change.path) for change in files)]
     skipped = found.count(SKIPPED)
     return f"{skipped} of {len(found)} of them are skipped or expected to fail" if skipped * 2 > len(found) else ""
 
 
-def _file(node: str) -> str:
-    return node.partition("::")[0]
-
-
 def _reads_source(tests: Iterable[tuple[ast.Module, _Function]]) -> str:
     for _, function in tests:
-        for node in ast.walk(function):
-            if isinstance(node, ast.Assert) and _READS_SOURCE & {*_called(node)}:
+        for node in (each for each in ast.walk(function) if isinstance(each, ast.Assert)):
+            calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+            if any(sources.dotted(call.func).rpartition(".")[2] in _READS_SOURCE for call in calls):
                 return f"{function.name} searches the source of the work instead of checking its results"
     return ""
-
-
-def _called(node: ast.AST) -> Iterator[str]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call):
-            yield sources.dotted(each.func).rpartition(".")[2]
 
 
 def _expects_own_table(read: Sequence[tuple[FileChange, ast.Module]], work: Iterable[FileChange]) -> str:
@@ -104,7 +80,10 @@ def _expects_own_table(read: Sequence[tuple[FileChange, ast.Module]], work: Iter
             for node in ast.walk(tree)
             if isinstance(node, ast.ImportFrom) and node.module
             for alias in node.names
-            if any(alias.name in names and _is_path(path, node.module) for path, names in tables.items())
+            if any(
+                alias.name in names and mutants.dotted_path(path).endswith(f".{node.module}")
+                for path, names in tables.items()
+            )
         }
         for owner, function in mutants.with_classes(tree):
             if any(True for _ in mutants.values_in(function, owner, module)):
@@ -122,21 +101,13 @@ def _tables(change: FileChange) -> set[str]:
 
 
 def _root(node: ast.expr) -> str:
-    """Return the name without subscripts of an expression, such as ``a`` for ``a[0]["x"]``; empty if there is none."""
     while isinstance(node, ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _is_path(path: str, module: str) -> bool:
-    dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return f".{dotted}".endswith(f".{module}")
-
-
 def _replaces_work(tests: Sequence[tuple[ast.Module, _Function]], work: Iterable[FileChange]) -> str:
-    """Return the complaint if each test replaces a function of the work that does not read or write outside the
-    process.
-    """
+    """Return the complaint if each test replaces a function of the work that stays inside the process."""
     brought = {name for change in work if change.path.endswith(".py") for name in _pure_new(change)}
     replaced = [brought & {*_replaced(function)} for _, function in tests]
     return f"each test replaces {min(replaced[0])}, which the work itself added" if all(replaced or [set()]) else ""

@@ -1,10 +1,6 @@
-"""Mutants of a candidate: deliberately changed versions on which a good test fails.
-
-In a mutant of the work, each function that the session changed returns a fixed answer. In a mutant of the tests, the
-expected values of the assertions are changed. Tests prove nothing if they pass on both mutants of the work, or on the
-mutant of the tests. Each edit changes only its own bytes of a file. Code that is too dynamic for the rules is left
-unchanged.
-"""
+"""Mutants of a candidate: deliberately changed versions on which a good test fails. In a mutant of the work, each
+changed function returns a fixed answer; in a mutant of the tests, the expected values of assertions are changed.
+Code that is too dynamic for the rules is left unchanged."""
 
 import ast
 import codecs
@@ -18,13 +14,14 @@ from agent_harness.verification import sources
 from agent_harness.verification.changes import FileChange
 from agent_harness.verification.extension import is_text
 from agent_harness.verification.runner.testreport import RecordedCall
+from agent_harness.verification.verdict import listed
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Edit = tuple[int, int, bytes]  # from, to, what stands there instead; offsets in bytes
 Named = tuple[str, str]  # a function: its path, and its qualified name there
 
 ANSWERS = {"returns None": "None", "returns one text": "'0'"}
-"""Return values of the changed functions in the mutants of the work, by their descriptions for the user."""
+"""Return values of the mutants of the work, by their descriptions for the user."""
 
 _LIKE = (
     "(lambda g: lambda v: g(g, v))(lambda g, v: (not v) if isinstance(v, bool) else -v - 1 "
@@ -35,9 +32,7 @@ _LIKE = (
     "else [(c, [object.__setattr__(c, n, g(g, getattr(v, n))) for n in v.__dataclass_fields__])[0] "
     "for c in [__import__('copy').copy(v)]][0] if hasattr(type(v), '__dataclass_fields__') else v)"
 )
-"""Source of a function that returns another value of the same type. Objects other than plain values and dataclasses are
-returned unchanged.
-"""
+"""Source of a function that changes plain values and dataclasses within their type, and no other object."""
 
 OTHERWISE = {
     "answers otherwise": (
@@ -62,7 +57,6 @@ _CALLED = frozenset({"assert_called_with", "assert_called_once_with", "assert_an
 _RAISING = frozenset({"raises", "warns", "assertRaisesRegex", "assertWarnsRegex"})
 _WRAPPING = frozenset({"approx", "Decimal", "Fraction", "OrderedDict", "dict", "frozenset", "list", "set", "tuple"})
 _RELATIVE = frozenset({"rel", "rtol", "rel_tol"})
-"""Names of keyword arguments for a tolerance that is relative to the expected number."""
 _OTHER_NUMBER = 1_000_003
 _FAILING = re.compile(
     r"(?:\w*fail\w*|\w*err(?:or)?s?|die|abort|bad\w*|wrong\w*|mismatch\w*|broken|problems?)", re.IGNORECASE
@@ -72,8 +66,6 @@ _PASSING = re.compile(r"(?:ok|pass(?:ed)?|success|good|same|right|correct)", re.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """Deliberately broken version of a candidate."""
-
     what: str  # for people: what is other in it
     files: Mapping[str, bytes]  # by path, their whole new content
     tests: frozenset[str] = frozenset()  # the functions, as pytest names them, in which other values are expected
@@ -81,10 +73,7 @@ class Mutant:
     work: frozenset["Named"] = frozenset()  # the functions of the work that are other ones
 
     def asked(self, nodes: Iterable[str]) -> list[str]:
-        """Return those test ids whose tests have changed expected values in this mutant.
-
-        The ids may be relative to a folder other than the project.
-        """
+        """Return the ids whose tests have changed expected values here. They may be relative to another folder."""
         by_name: dict[str, list[str]] = {}
         for test in self.tests:
             by_name.setdefault(test.rpartition("::")[2], []).append(test)
@@ -103,10 +92,7 @@ class WorkMutants:
 
 
 def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
-    """Return the functions of changed Python files, by path and first line.
-
-    If a function has decorators, the first line is that of the first decorator.
-    """
+    """Return the functions of changed Python files, by path and first line (of the first decorator, if any)."""
     found: dict[str, dict[str, str]] = {}
     for change in files:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
@@ -117,7 +103,6 @@ def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
 
 
 def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) -> WorkMutants:
-    """Return the mutants of the changed Python functions. If ``only`` is given, other functions are left out."""
     read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in files if _is_plain(c.after)]
     changed = [(c, _picked(c, before, after, only)) for c, before, after in read if after]
     named = frozenset((c.path, name) for c, functions in changed for name in functions)
@@ -143,12 +128,9 @@ def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) 
 def of_answers(
     files: Iterable[FileChange], calls: Iterable[RecordedCall], only: Collection[Named] | None = None
 ) -> tuple[Mutant, ...]:
-    """Return mutants in which changed functions return wrong values of the same types as the recorded answers.
-
-    The first mutant returns a fixed other value. The second changes each answer. The third repeats the first answer for
-    every call. The first mutant does not change functions that return objects. The result is empty if no answer can be
-    changed.
-    """
+    """Return mutants in which changed functions return wrong values of the types of the recorded answers.
+    The first returns a fixed other value, but not for objects. The second changes each answer. The third repeats the
+    first answer for every call. The result is empty if no answer can be changed."""
     known: dict[tuple[str, str], str] = {}
     for call in calls:
         if (other := _other_answer(call.answer)) is not None:
@@ -181,13 +163,15 @@ def of_answers(
 def _picked(
     change: FileChange, before: ast.Module | None, after: ast.Module, only: Collection[Named] | None
 ) -> dict[str, _Function]:
-    """Return the changed functions of a file. If ``only`` is given, other functions are left out."""
-    found = _changed_functions(before, after)
+    """Return the new or changed functions of a file that do something. ``only`` leaves out all others."""
+    older = {(name, _doing(function)) for name, function in functions_in(before.body)} if before else set()
+    found = {name: each for name, each in functions_in(after.body) if (name, _doing(each)) not in older}
+    found = {name: each for name, each in found.items() if not all(map(is_idle, each.body))}
     return found if only is None else {name: each for name, each in found.items() if (change.path, name) in only}
 
 
 def _listed_functions(named: Collection[Named]) -> str:
-    return _listed([f"{path}::{name}" for path, name in named])
+    return listed([f"{path}::{name}" for path, name in named], 3)
 
 
 def _all_edited(edits: Sequence[tuple[FileChange, _Edit]]) -> dict[str, bytes]:
@@ -199,8 +183,12 @@ def _all_edited(edits: Sequence[tuple[FileChange, _Edit]]) -> dict[str, bytes]:
 
 def _is_module(change: FileChange, module: str) -> bool:
     """Return True if the dotted module name of a recorded call may refer to this file."""
-    dotted = f".{change.path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
-    return change.path.endswith(".py") and dotted.endswith(f".{module}")
+    return change.path.endswith(".py") and dotted_path(change.path).endswith(f".{module}")
+
+
+def dotted_path(path: str) -> str:
+    """Return the dotted name of a Python file, with a dot in front."""
+    return f".{path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
 
 
 _SET = re.compile(r"(set|frozenset)\((\[.*\])\)", re.DOTALL)
@@ -208,11 +196,8 @@ _OBJECT = re.compile(r"[A-Za-z_][\w.]*\(\w+=")
 
 
 def _other_answer(text: str) -> str | None:
-    """Return a different value of the same type as a recorded answer, as Python source.
-
-    Return an empty string for a dataclass, and ``None`` for any other object. In the record of a method call, the state
-    of the object follows the answer and is ignored.
-    """
+    """Return another value of the same type as Python source; empty for a dataclass, None for other objects.
+    After the answer of a method call, the record holds the object's state, which is ignored."""
     for told in (text, *(text[: each.start()] for each in re.finditer(" on ", text))):
         if found := _SET.fullmatch(told):
             return f"{found[1]}(['~'])"
@@ -226,9 +211,7 @@ def _other_answer(text: str) -> str | None:
 
 
 def _other_value(value: Any) -> Any:
-    """Return a different plain value of the same type, for numbers with the same sign; None for types that are not
-    plain.
-    """
+    """Return another value of the same type and sign; None for types that are not plain."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -243,15 +226,12 @@ def _other_value(value: Any) -> Any:
 
 
 def _decorated(source: bytes, function: _Function, by: str) -> _Edit:
-    """Return the edit that inserts a decorator directly above a function."""
     at = _line_offsets(source)[function.lineno - 1]
     return at, at, source[at : at + function.col_offset] + f"@{by}\n".encode()
 
 
 def of_tests(files: Iterable[FileChange]) -> Mutant | None:
-    """Return the mutant in which the tests expect different values; ``None`` if the tests compare with no literal
-    value.
-    """
+    """Return the mutant of the tests' expected values; None if they compare with no literal value."""
     edited: dict[str, bytes] = {}
     places: list[str] = []
     names: set[str] = set()
@@ -265,7 +245,7 @@ def of_tests(files: Iterable[FileChange]) -> Mutant | None:
             names |= {f"{change.path}::{name}" for name in by_function}
     if not edited:
         return None
-    what = f"other values are expected at {_listed(places)}"
+    what = f"other values are expected at {listed(places, 3)}"
     return Mutant(what=what, files=edited, tests=frozenset(names))
 
 
@@ -276,7 +256,7 @@ def function_of(node: str) -> str:
 
 
 def is_one(first: str, second: str) -> bool:
-    """Return True if two paths or test ids may be equal even though one of them may be relative to a higher folder."""
+    """Return True if two paths or ids may be equal though one of them may be relative to a higher folder."""
     return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
 
 
@@ -284,9 +264,7 @@ def is_one(first: str, second: str) -> bool:
 
 
 def functions_in(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[str, _Function]]:
-    """Yield the functions and methods in a list of statements, with their qualified names. Nested functions are
-    omitted.
-    """
+    """Yield the functions and methods with their qualified names, without nested functions."""
     for statement in body:
         if isinstance(statement, _Function):
             yield inside + statement.name, statement
@@ -296,15 +274,7 @@ def functions_in(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[s
             yield from functions_in([*statement.body, *getattr(statement, "orelse", ())], inside)
 
 
-def _changed_functions(before: ast.Module | None, after: ast.Module) -> dict[str, _Function]:
-    """Return the new or changed functions by name. Functions with an empty body are omitted."""
-    older = {(name, _doing(function)) for name, function in functions_in(before.body)} if before else set()
-    found = {name: each for name, each in functions_in(after.body) if (name, _doing(each)) not in older}
-    return {name: each for name, each in found.items() if not all(map(is_idle, each.body))}
-
-
 def _doing(function: _Function) -> str:
-    """Return a function as text without its docstring, so that two functions can be compared."""
     if len(function.body) < 2 or not is_text(function.body[0]):
         return ast.dump(function)
     said, function.body = function.body, function.body[1:]
@@ -320,7 +290,7 @@ def is_idle(statement: ast.stmt) -> bool:
 
 
 def _changes_beyond(before: ast.Module | None, after: ast.Module) -> bool:
-    """Return True if statements outside functions are new or changed. Imports and simple module names do not count."""
+    """Return True if statements outside functions changed. Imports and simple module names do not count."""
     known = set(_outside(before.body)) if before else set()
     return any(text not in known for text in _outside(after.body))
 
@@ -336,7 +306,6 @@ def _outside(body: Sequence[ast.stmt]) -> Iterator[str]:
 
 
 def _body(source: bytes, function: _Function, answer: str) -> _Edit:
-    """Return the edit that replaces a function's body by a statement that returns the answer. The docstring is kept."""
     statements = function.body[1:] if len(function.body) > 1 and is_idle(function.body[0]) else function.body
     first, last = statements[0], statements[-1]
     lines = _line_offsets(source)
@@ -351,7 +320,6 @@ def _body(source: bytes, function: _Function, answer: str) -> _Edit:
 
 
 def _generates(function: _Function) -> bool:
-    """Return True if the function is a generator. A ``yield`` inside a nested function does not count."""
     open_nodes: list[ast.AST] = list(function.body)
     while open_nodes:
         node = open_nodes.pop()
@@ -386,7 +354,6 @@ def _in_class(owner: ast.ClassDef | None, function: _Function) -> str:
 
 
 def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) -> _Edit:
-    """Return the edit that replaces a literal by another literal with the same kind of quotes."""
     start = lines[node.lineno - 1] + node.col_offset
     end = lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
     if source[start : start + 1] == b'"' and other[:1] == b"'" and b'"' not in other:
@@ -395,21 +362,14 @@ def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) 
 
 
 def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Mutant]:
-    """Return mutants that change one expected value in an object of the work: one mutant for the first value, one for
-    the last.
-
-    These mutants are needed because the work defines how its objects are compared, and may ignore a value.
-    """
-    classes = {name for change in work if change.path.endswith(".py") for name in _classes(change)}
+    """Return mutants that change one expected value in an object of the work: the first, and the last.
+    The work defines how its objects are compared, and may ignore a value."""
+    trees = (sources.parse(change.after) for change in work if change.path.endswith(".py"))
+    classes = {each.name for tree in trees if tree for each in ast.walk(tree) if isinstance(each, ast.ClassDef)}
     read = [(c, tree) for c in tests if classes and _is_plain(c.after) and (tree := sources.parse(c.after))]
     found = (_with_one_value(read, classes, at) for at in (0, -1))
     mutants = {tuple(sorted(each.files.items())): each for each in found if each.tests}
     return list(mutants.values())
-
-
-def _classes(change: FileChange) -> Iterator[str]:
-    tree = sources.parse(change.after)
-    return (node.name for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.ClassDef))
 
 
 def _with_one_value(read: Sequence[tuple[FileChange, ast.Module]], classes: Collection[str], at: int) -> Mutant:
@@ -431,9 +391,7 @@ def _with_one_value(read: Sequence[tuple[FileChange, ast.Module]], classes: Coll
 def _objects(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr], classes: Collection[str]
 ) -> Iterator[list[ast.Constant | ast.JoinedStr]]:
-    """Yield the literal values of each object that a function compares for equality. Only objects of these classes
-    count.
-    """
+    """Yield the literal values of each object of these classes that a function compares for equality."""
     in_scope = {**module, **assigned(function.body)}
     one_of = {id(each) for node in ast.walk(function) for each in _one_of(node)}
     queue = [each for each, _ in _expected(function) if id(each) not in one_of]
@@ -449,9 +407,7 @@ def _objects(
 
 
 def _one_of(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a comparison that need not be equal: all nodes below ``or``, and containers that are
-    searched.
-    """
+    """Yield the nodes that need not be equal: all below ``or``, and containers that are searched."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         yield from ast.walk(node)
     elif isinstance(node, ast.Compare):
@@ -461,22 +417,18 @@ def _one_of(node: ast.AST) -> Iterator[ast.AST]:
 def values_in(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr]
 ) -> Iterator[tuple[ast.Constant | ast.JoinedStr, bool]]:
-    """Yield the literals that a function expects. Each literal is paired with True if it is a regular expression.
-
-    ``module`` maps the names that the module assigns to their values.
-    """
+    """Yield the literals that a function expects, each with True if it is a regular expression.
+    ``module`` maps the names that the module assigns to their values."""
     in_scope = {**module, **assigned(function.body)}
     for expected, is_pattern in _expected(function):
         yield from ((node, is_pattern) for node in written_out(expected, function, owner, in_scope))
 
 
 def expected_sides(function: _Function) -> Iterator[ast.expr]:
-    """Yield both sides of each comparison in a test function."""
     return (each for each, _ in _expected(function))
 
 
 def compared_names(function: _Function) -> set[str]:
-    """Return the plain names that a function compares with something."""
     return {each.id for each, _ in _expected(function) if isinstance(each, ast.Name)}
 
 
@@ -489,9 +441,7 @@ def with_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Funct
 
 
 def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
-    """Yield the expressions that assertions compare or search for, each paired with True if it is a regular
-    expression.
-    """
+    """Yield what assertions compare or search for, each with True if it is a regular expression."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assert):
             yield from ((each, False) for each in _compared(node.test))
@@ -509,9 +459,7 @@ def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
 
 
 def _compared(test: ast.expr) -> Iterator[ast.expr]:
-    """Yield both sides of the comparisons that must be true for a test to pass. Comparisons below ``not`` are
-    omitted.
-    """
+    """Yield both sides of the comparisons that must be true for a test to pass; none below ``not``."""
     if isinstance(test, ast.Compare):
         for left, operator, right in zip([test.left, *test.comparators], test.ops, test.comparators, strict=False):
             if isinstance(operator, ast.Eq | ast.In):
@@ -525,10 +473,7 @@ def _compared(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _guarded(node: ast.If) -> Iterator[ast.expr]:
-    """Yield both sides of each comparison in an ``if`` statement that decides between failing and continuing.
-
-    Examples are ``if x != 3: raise`` and ``if x == 3: ... else: raise``.
-    """
+    """Yield both sides of each comparison in ``if x != 3: raise`` and ``if x == 3: ... else: raise``."""
     failing, otherwise = fails(node.body), fails(node.orelse)
     if failing == otherwise:
         return
@@ -565,21 +510,15 @@ def _fails(node: ast.AST) -> bool:
 
 
 def _is_failure(value: ast.expr) -> bool:
-    """Return True if an exit status means failure: a string, ``False``, or any number other than 0."""
     if isinstance(value, ast.Constant):
         return value.value is False or (value.value is not True and value.value not in (None, 0, ""))
     return isinstance(value, ast.JoinedStr) or (isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub))
 
 
 def written_out(
-    expected: ast.expr,
-    function: _Function,
-    owner: ast.ClassDef | None,
-    in_scope: Mapping[str, ast.expr],
+    expected: ast.expr, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> Iterator[ast.Constant | ast.JoinedStr]:
-    """Yield the literals in an expected expression. A name that is used only in expectations is replaced by its
-    literals.
-    """
+    """Yield the literals in an expected expression, also of names used only in expectations."""
     if isinstance(expected, ast.Constant):
         if isinstance(expected.value, str | bytes | int | float) and not isinstance(expected.value, bool):
             yield expected
@@ -606,7 +545,6 @@ def _parts(expected: ast.expr) -> Iterable[ast.expr]:
 
 
 def _wrapped(expected: ast.expr) -> Iterator[ast.expr]:
-    """Yield an expected expression and all its parts."""
     yield expected
     for part in _parts(expected):
         yield from _wrapped(part)
@@ -615,10 +553,7 @@ def _wrapped(expected: ast.expr) -> Iterator[ast.expr]:
 def _bound_to(
     name: str, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> list[ast.expr]:
-    """Return the values of a name that is assigned, looped over, or set by ``parametrize``.
-
-    The result is empty if the name is also used in another way.
-    """
+    """Return the values that a name gets; empty if the name is also used in another way."""
     otherwise, loops = _uses(function)
     if name in otherwise:
         return []
@@ -635,7 +570,7 @@ def _bound_to(
 
 @lru_cache(maxsize=8)
 def _uses(function: _Function) -> tuple[set[str], dict[str, list[ast.For]]]:
-    """Return the names that are used outside expectations, and for each name the loops that bind it."""
+    """Return the names used outside expectations, and for each name the loops that bind it."""
     compared = {id(part) for each, _ in _expected(function) for part in _wrapped(each)}
     otherwise, loops = set[str](), dict[str, list[ast.For]]()
     for node in ast.walk(function):
@@ -691,10 +626,7 @@ def assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
 
 
 def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool, is_near: bool) -> str:
-    """Return the source of a similar constant of the same kind, but with a different value.
-
-    ``is_near``: the test has a relative tolerance, so a number is changed by half its value.
-    """
+    """Return the source of a similar constant with another value. ``is_near``: numbers change by half their value."""
     value = node.value if isinstance(node, ast.Constant) else ""
     if isinstance(value, str):
         return repr(value + (value[-1] if len(set(value)) > 1 and not is_pattern else "~"))
@@ -709,10 +641,7 @@ def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool, is_near: b
 
 
 def _is_plain(source: bytes | None) -> bool:
-    """Return True if the source is UTF-8 without a byte order mark.
-
-    Offsets of the syntax tree are then equal to offsets in the file.
-    """
+    """Return True for UTF-8 without a byte order mark: offsets of its tree are then offsets in the file."""
     try:
         return source is not None and not source.startswith(codecs.BOM_UTF8) and bool(source.decode("utf-8"))
     except UnicodeDecodeError:
@@ -720,7 +649,6 @@ def _is_plain(source: bytes | None) -> bool:
 
 
 def _line_offsets(source: bytes) -> list[int]:
-    """Return the byte offset of each line of the source."""
     offsets = [0]
     for line in source.splitlines(keepends=True):
         offsets.append(offsets[-1] + len(line))
@@ -728,15 +656,10 @@ def _line_offsets(source: bytes) -> list[int]:
 
 
 def _edited(source: bytes, edits: Iterable[_Edit]) -> bytes:
-    """Return the source with the edits applied. If edits overlap, only the first of them is applied."""
+    """Return the source with the edits applied, without those that overlap an earlier one."""
     parts, at = list[bytes](), 0
     for start, end, text in sorted(edits):
         if start >= at:
             parts += [source[at:start], text]
             at = end
     return b"".join((*parts, source[at:]))
-
-
-def _listed(names: Collection[str]) -> str:
-    shown = sorted(names)
-    return ", ".join(shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")

@@ -1,9 +1,7 @@
 """Search for the functions that the text of an item mentions. The item's tests must notice an error in each of them.
-
 A name counts if it is in backticks (``slugify``, ``Basket.total``), precedes a parenthesis (``slugify(text)``), or
 contains an underscore. The name is searched for first among new and changed functions and module names, then among
-placeholders, then in the whole product.
-"""
+placeholders, then in the whole product."""
 
 import ast
 import re
@@ -39,16 +37,11 @@ class NamedFunction:
 
     @property
     def where(self) -> str:
-        """The locations of at most three of the functions, as text for the user."""
         return ", ".join(f"{path}::{name}" for path, name in sorted(self.functions)[:3]) or self.name
 
 
 def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collection[str]) -> list[NamedFunction]:
-    """Return the functions that ``text`` mentions.
-
-    ``work`` contains the changed files of the product, ``tree`` is the file tree of the base commit, and ``gone``
-    contains the paths of all changed files.
-    """
+    """Return the functions that ``text`` mentions. ``tree`` is of the base commit, ``gone`` are all changed paths."""
     found: list[NamedFunction] = []
     read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in work if c.path.endswith(".py")]
     trees = [(change, before, after) for change, before, after in read if after is not None]
@@ -61,10 +54,7 @@ def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collect
 
 
 def _to_be_made(text: str) -> list[str]:
-    """Return the functions that the text asks for.
-
-    Such a function is called at the beginning of the text, or follows a verb such as "add" in a clause.
-    """
+    """Return the functions that the text asks for: called at its beginning, or after a verb such as "add"."""
     first = _CALLED.match(text.lstrip(" `"))
     clauses = (_CLAUSE_END.split(text[verb.end() :], maxsplit=1)[0] for verb in _VERB.finditer(text))
     names = [*([first[1]] if first else []), *(name for clause in clauses for name in _CALLED.findall(clause))]
@@ -87,7 +77,8 @@ def _among_functions(name: str, text: str, read: Sequence[_Read]) -> list[NamedF
         for each, function in mutants.functions_in(after.body):
             if each.rpartition(".")[2] == own and (each, ast.dump(function)) not in older:
                 found[change.path, each] = is_placeholder(function)
-    near = {each for each in found if "." in name and _is_dotted(each, name)}
+    dotted = {each: f"{mutants.dotted_path(each[0])}.{each[1]}" for each in found}
+    near = {each for each in found if "." in name and dotted[each].endswith(f".{name}")}
     near = near or {each for each in found if any(place in text for place in _places(each[0]))} or {*found}
     methods = frozenset(each for each in near if "." in each[1])
     groups = [*(frozenset({each}) for each in sorted(near - methods)), *([methods] if methods else [])]
@@ -99,45 +90,24 @@ def _left(functions: Iterable[mutants.Named]) -> str:
     return f"{path}::{name} is only a placeholder"
 
 
-def _dotted(path: str) -> str:
-    return f".{path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
-
-
 def _places(path: str) -> list[str]:
     """Return the names that a text may use for a module: its path, and its dotted names such as ``words.slugs``."""
-    parts = _dotted(path).lstrip(".").split(".")
+    parts = mutants.dotted_path(path).lstrip(".").split(".")
     return [path, *(".".join(parts[at:]) for at in range(len(parts) - 1))]
 
 
-def _is_dotted(function: mutants.Named, name: str) -> bool:
-    """Return True if a dotted name, such as ``Class.method`` or ``module.function``, may refer to this function."""
-    return f"{_dotted(function[0])}.{function[1]}".endswith(f".{name}")
-
-
 def is_placeholder(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Return True if a function does nothing, or only raises an error that says that the function is not implemented.
-
-    Abstract methods do not count as placeholders.
-    """
+    """Return True if a function does nothing, or only raises that it is not implemented; not for abstract methods."""
     if any(sources.dotted(each).rpartition(".")[2] in _ABSTRACT for each in function.decorator_list):
         return False
-    return all(mutants.is_idle(each) or _is_not_there_yet(each) for each in function.body)
-
-
-def _is_not_there_yet(statement: ast.stmt) -> bool:
-    raised = statement.exc if isinstance(statement, ast.Raise) else None
-    raised = raised.func if isinstance(raised, ast.Call) else raised
-    return raised is not None and sources.dotted(raised) == "NotImplementedError"
+    return all(mutants.is_idle(each) or sources.is_to_come(each) for each in function.body)
 
 
 # ---- other names of modules ------------------------------------------------------------------------------------------
 
 
 def _among_bindings(name: str, read: Sequence[_Read]) -> list[NamedFunction]:
-    """Return the name if a module newly binds it in a way other than ``def``.
-
-    Examples are ``slugify = partial(...)`` and an import.
-    """
+    """Return the name if a module newly binds it otherwise, as in ``slugify = partial(...)`` or an import."""
     own = name.rpartition(".")[2]
     for change, before, after in read:
         older = {ast.dump(each) for each in before.body} if before else set()
@@ -161,9 +131,7 @@ def _is_value(value: ast.expr | None) -> bool:
 
 
 def _not_made(name: str, work: Sequence[FileChange], tree: Tree, gone: Collection[str]) -> NamedFunction | None:
-    """Return a requested function that is only a placeholder, or whose name does not occur in the product; otherwise
-    None.
-    """
+    """Return a requested function that is only a placeholder, or whose name the product lacks; else None."""
     own = name.rpartition(".")[2]
     found = False
     for path, module in _product(tree, gone, f"def {own}"):
@@ -189,6 +157,5 @@ def _product(tree: Tree, gone: Collection[str], said: str) -> Iterator[tuple[str
 
 
 def _paths(tree: Tree, gone: Collection[str]) -> list[str]:
-    """Return the Python files of the product that the work did not change."""
     kept = (path for path in sorted(tree.paths) if path.endswith(".py") and path not in gone)
     return [p for p in kept if not (is_test_file(p) or TEST_FOLDERS & {*PurePosixPath(p).parts[:-1]})][:_MOST_FILES]

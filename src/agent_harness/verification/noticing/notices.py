@@ -1,16 +1,13 @@
-"""Verification step that tests the check itself: with changed expected values and on broken work, the check must fail.
-
-First the expected values of the check are changed, then the work: every changed function returns a fixed answer. If the
-user's tests pass on broken work, a finding reports this. If a check passes with any expected values, the work is
-rejected. The work is also rejected if tests that it added or changed pass on broken work.
-"""
+"""Verification step that tests the check itself: with changed expected values and on broken work, the check must
+fail. First the expected values of the check are changed, then the work: every changed function returns a fixed
+answer. If the user's tests pass on broken work, a finding reports this. If a check passes with any expected values,
+the work is rejected. The work is also rejected if tests that it added or changed pass on broken work."""
 
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from agent_harness.verification.case import Case
-from agent_harness.verification.changes import FileChange
 from agent_harness.verification.checkout import Edits
 from agent_harness.verification.command.put_back import (
     changed_values,
@@ -81,16 +78,11 @@ def _not_asked(case: Case) -> str:
 
 
 def changed_checks(case: Case) -> list[ChangedCheck]:
-    """Return versions of the case's check with wrong expected values, in the order in which they are run."""
     return with_other_values(case.proof or "", *case.guard.check_files(case.changes))
 
 
 def _by_exit_status(case: Case, command: str) -> None:
-    """Run a check that writes no test report on the candidate, first with changed expected values, then with restored
-    data.
-
-    Afterwards the test runner is hidden from the code, to find work that detects the runner.
-    """
+    """Run the check with changed expected values, then with restored data, then with the runner hidden."""
     versions, returned, gone = changed_checks(case), changed_values(case), gone_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
@@ -110,12 +102,9 @@ def _by_exit_status(case: Case, command: str) -> None:
 
 
 def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
-    """Run the check with other expected values: first some values one at a time.
-
-    If no single change is noticed, all values are changed together. If one changed value is not noticed, the check may
-    never reach this value, so the work is only graded "checked". If several or all changed values of a program are not
-    noticed, the work is rejected.
-    """
+    """Run the check with other expected values: some one at a time, and all together if none is noticed.
+    If one is not noticed, the check may never reach it: the work is graded "checked". If several or all values of a
+    program are not noticed, the work is rejected."""
     if not versions:
         return
     files, data = case.guard.check_files(case.changes)
@@ -146,10 +135,8 @@ def _asked(
     case: Case, versions: Sequence[ChangedCheck], *, to_first: bool = False
 ) -> tuple[list[ChangedCheck], list[ChangedCheck]]:
     """Return the changed checks that failed and those that passed. ``to_first``: stop after the first failure.
-
-    If a run exceeds its limit, the loop stops without a result, because work may wait when it sees changed values. A
-    run that could not be started is ignored.
-    """
+    A run over its limit ends the loop without a result, because work may wait when it sees changed values. A run that
+    could not be started is ignored."""
     red: list[ChangedCheck] = []
     green: list[ChangedCheck] = []
     for each in versions:
@@ -172,11 +159,13 @@ class _Notice:
         self._case, self._command = case, command
         changes = case.changes
         self.own = [c for c in changes.files if c.status != "D" and case.guard.is_own(c.path)]
-        self._files = case.work_in(changes, case.survey)
+        self._files = case.work
         self.work = mutants.of_work(self._files)
         changed = {change.path for change in changes.files}
         self.named = named_in(case.asked, self._files, case.tree, gone=changed) if case.asked else []
-        self.given = self._given()
+        known = {change.path for change in self.own}
+        tests = [path for path in sorted(case.guard.own_tests) if path not in known and is_test_file(path)]
+        self.given = case.as_they_were(tests[:_MOST_EXPECTING])
         self.expecting = mutants.of_tests([*self.own, *self.given])
         self._calls = [call for each in case.runs["proof"].calls for call in (*each.recorded, *each.flows)]
         self.answering = mutants.of_answers(self._files, self._calls)
@@ -184,14 +173,7 @@ class _Notice:
 
     @property
     def can_ask(self) -> bool:
-        """True if the check or the work can be changed at all."""
         return bool(self.work.mutants or self.expecting or self.named or self.is_of_session)
-
-    def _given(self) -> list[FileChange]:
-        """Return the unchanged test files that the check itself mentions."""
-        known = {change.path for change in self.own}
-        named = [path for path in sorted(self._case.guard.own_tests) if path not in known and is_test_file(path)]
-        return self._case.as_they_were(named[:_MOST_EXPECTING])
 
     def judge(self) -> None:
         """Run the check on changed versions until the result is clear. Record the result in the case."""
@@ -227,7 +209,6 @@ class _Notice:
 
     @property
     def is_of_session(self) -> bool:
-        """True if the work added or changed tests."""
         named = self._case.guard.own_tests
         return any(is_test_file(change.path) or belongs(change.path, named) for change in self.own)
 
@@ -237,19 +218,14 @@ class _Notice:
     def _sabotaged(
         self, answering: Sequence[mutants.Mutant], work: Sequence[mutants.Mutant]
     ) -> tuple[list[str], set[str]]:
-        """Return the mutants of the work on which the check passes, if these mutants are enough to reject the work.
-
-        Otherwise return an empty list, together with the test files that fail on a mutant.
-        """
+        """Return the mutants of the work on which the check passes, if they are enough to reject the work.
+        Otherwise return an empty list, together with the test files that fail on a mutant."""
         return self._same_type(answering) if answering else self._not_noticed(work)
 
     # ---- what the item names -------------------------------------------------------------------------------------
 
     def _named_functions(self, covered: frozenset[mutants.Named]) -> list[str]:
-        """Return the functions that the item mentions and that do not exist, or whose mutants no test notices.
-
-        Functions in ``covered`` were already tested together.
-        """
+        """Return the mentioned functions that do not exist, or whose mutants, unless ``covered``, no test notices."""
         runner, found = self._case.runner, list[str]()
         for each in self.named[:_MOST_NAMED]:
             if each.problem:
@@ -268,9 +244,7 @@ class _Notice:
         return found
 
     def _unnoticed(self, named: NamedFunction, covered: frozenset[mutants.Named]) -> Sequence[str]:
-        """Return those mutants of only this function on which the check passes, if these mutants suffice to reject the
-        work.
-        """
+        """Return the mutants of only this function on which the check passes, if they suffice to reject the work."""
         if named.rebound:
             return self._not_noticed([named.rebound])[0]
         if covered and named.functions >= covered:
@@ -292,16 +266,14 @@ class _Notice:
         return found
 
     def _expects_nothing(self, mutant: mutants.Mutant) -> bool | None:
-        """Return True if most tests with changed expected values still pass; ``None`` if the check runs no such test.
-
-        The tests are selected without their parameters, which may contain the changed values. If no selected test
-        reports a result, the result of the whole run decides.
-        """
+        """Return True if most tests with changed values still pass; None if the check runs no such test.
+        Parameters, which may contain changed values, do not select tests. If no selected test reports a result, the
+        result of the whole run decides."""
         report = self._case.runs["proof"].report
         ours = {mutants.function_of(node) for node in mutant.asked(report.cases)} if report else set[str]()
         if not ours and _PART.search(self._command):
             return None
-        run = self._on_mutant(mutant, RunAsked(seconds=self._case.short_limit, keep_going=True, select=ours))
+        run = self._on_mutant(mutant, select=ours)
         cases = run.seen.cases
         asked = [node for node in mutant.asked(cases) if cases[node] != SKIPPED]
         green = [node for node in asked if cases[node] == PASSED]
@@ -315,8 +287,7 @@ class _Notice:
         others = sorted(self._case.runner.files_of(outcomes) - known)[:_MOST_EXPECTING]
         for mutant in mutants.of_fields([*self.own, *self._case.as_they_were(others)], self._files):
             ours = {mutants.function_of(node) for node in mutant.asked(outcomes)}
-            terms = RunAsked(seconds=self._case.short_limit, keep_going=True, select=ours)
-            cases = self._on_mutant(mutant, terms).seen.cases if ours else {}
+            cases = self._on_mutant(mutant, select=ours).seen.cases if ours else {}
             for test, line in mutant.lines.items():
                 ends = {cases[node] for node in cases if mutants.is_one(mutants.function_of(node), test)}
                 if ends == {PASSED}:
@@ -326,16 +297,13 @@ class _Notice:
     # ---- answers of the right type -----------------------------------------------------------------------------
 
     def _same_type(self, answering: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return the mutants on which the check passes although their answers are wrong values of the right type.
-
-        If these mutants are not the majority, return an empty list and the test files that fail on a mutant.
-        """
+        """Return the wrong answers of the right type on which the check passes.
+        If they are not the majority, return an empty list and the test files that fail on a mutant."""
         green: list[str] = []
         noticed: set[str] = set()
         most, asked = len(answering) // 2 + 1, 0
         for mutant in answering:
-            terms = RunAsked(seconds=self._case.short_limit, keep_going=True, most_failures=_FAILURES)
-            run = self._on_mutant(mutant, terms)
+            run = self._on_mutant(mutant, most_failures=_FAILURES)
             stays = self._case.runner.passed(run)
             self.asked.append(not stays)
             asked, green = asked + 1, [*green, mutant.what] if stays else green
@@ -348,16 +316,12 @@ class _Notice:
 
     def _not_noticed(self, sabotaged: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
         """Return the mutants of the work on which the check passes, if no test notices any mutant.
-
         If a test fails an assertion on a mutant, return an empty list and the files of the failing tests. A crash
-        inside an assertion counts as noticed only if the check passes on no mutant. Any other crash in a test does not
-        count.
-        """
+        inside an assertion counts only if the check passes on no mutant. Any other crash in a test does not count."""
         green: list[str] = []
         raised = frozenset[str]()
         for mutant in sabotaged:
-            terms = RunAsked(seconds=self._case.short_limit, keep_going=True, most_failures=_FAILURES)
-            run = self._on_mutant(mutant, terms)
+            run = self._on_mutant(mutant, most_failures=_FAILURES)
             elsewhere = run.ended and not run.started and run.report is None and run.exit_code != 0
             self.asked.append(bool(run.seen.asserted) or elsewhere)
             if self.asked[-1]:
@@ -368,9 +332,10 @@ class _Notice:
             self.asked[-1] = True
         return green, set()
 
-    def _on_mutant(self, mutant: mutants.Mutant, terms: RunAsked) -> Run:
-        command = _PARAMETERS.sub(r"\1", self._command) if terms.select else self._command
-        return self._case.part(command, replace(terms, overlays=(Edits(mutant.files),)))
+    def _on_mutant(self, mutant: mutants.Mutant, *, select: Collection[str] = (), most_failures: int = 0) -> Run:
+        command = _PARAMETERS.sub(r"\1", self._command) if select else self._command
+        terms = RunAsked(seconds=self._case.short_limit, overlays=(Edits(mutant.files),), keep_going=True)
+        return self._case.part(command, replace(terms, select=select, most_failures=most_failures))
 
 
 def _either(blind: Sequence[str]) -> str:

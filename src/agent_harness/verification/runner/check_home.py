@@ -1,10 +1,7 @@
-"""Environment variables and temporary home folder of a check.
-
-Each check gets a new home folder. This folder contains a git identity, and links to the user's toolchains and to the
-caches of build tools. The folder contains no settings and nothing else that an agent may have left in the user's home.
-To give checks the real home folder, the user adds the folder to ``sandbox.writable``. ``CI`` is ``true`` unless the
-user has set the variable. Tools that would otherwise watch files or ask questions then run once and exit.
-"""
+"""Environment variables and temporary home folder of a check. The home has a git identity, and links to the user's
+toolchains and build caches, but nothing else that an agent may have left in the user's home. To give checks the real
+home, the user adds it to ``sandbox.writable``. ``CI`` is ``true`` unless the user has set it, so that tools run once
+and exit."""
 
 import os
 import pwd
@@ -52,18 +49,15 @@ def variables_of_check(
     shielded: bool = False,
     plain: bool = False,
 ) -> dict[str, str]:
-    """Return the environment variables of a check, and create the check's home folder.
-
-    The home is created in ``folder``, which the check sees as ``inside``. ``shielded``: agents cannot change the user's
-    git settings. ``plain``: leave out variables that only checks get, such as ``CI``.
-    """
+    """Return the environment variables of a check, and create its home in ``folder``, which it sees as ``inside``.
+    ``shielded``: agents cannot change the user's git settings. ``plain``: leave out variables that only checks get."""
     found = dict(variables) if plain else {"CI": "true", **variables}
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     if real in map(os.path.expanduser, settings.writable):
         return found
     own = Path(folder, _login())  # no name by which code could tell whose home it is
     seen = f"{inside or folder}/{own.name}"
-    _furnish(own, real, {name: variables[name] for name in _BASES if variables.get(name)}, shielded=shielded)
+    _furnish(own, real, _places(variables, real), shielded=shielded)
     found |= {name: f"{seen}/{below}" for name, below in _BASES.items() if name in found}
     for name in _SETTINGS:
         if found.get(name, "").startswith(f"{real}/"):
@@ -72,26 +66,23 @@ def variables_of_check(
 
 
 def kept_of_home(variables: Mapping[str, str]) -> list[str]:
-    """Return the hidden files and folders of the user's home that a check may see.
-
-    These are the targets of the links in the check's home, and git's settings.
-    """
+    """Return what a check may see of the user's home: the targets of its home's links, and git's settings."""
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
-    places = {below: variables.get(name) or f"{real}/{below}" for name, below in _BASES.items()}
+    places = _places(variables, real)
     found = [target for _, target in _targets(real, places)]
     return [*found, f"{real}/.gitconfig", f"{places['.config']}/git", f"{places['.cache']}/agent-harness"]
 
 
 def _targets(real: str, places: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the user's folders, each with its name in a check's home.
-
-    ``places`` are base folders, such as ``.cache``, that environment variables have moved.
-    """
+    """Return the user's folders with their names in a check's home. ``places``: base folders moved by variables."""
     return [(name, f"{places[base]}{name[len(base) :]}" if base else f"{real}/{name}") for name, base in _PARTS]
 
 
-def _furnish(own: Path, real: str, moved: Mapping[str, str], *, shielded: bool) -> None:
-    places = {below: moved.get(name, f"{real}/{below}") for name, below in _BASES.items()}
+def _places(variables: Mapping[str, str], real: str) -> dict[str, str]:
+    return {below: variables.get(name) or f"{real}/{below}" for name, below in _BASES.items()}
+
+
+def _furnish(own: Path, real: str, places: Mapping[str, str], *, shielded: bool) -> None:
     own.mkdir(mode=0o700)
     for name, target in _targets(real, places):
         if os.path.exists(target):  # noqa: PTH110  most are not there

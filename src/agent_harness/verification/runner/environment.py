@@ -1,10 +1,7 @@
-"""Environment in which tests run: interpreter, programs, environment variables and import folders.
-
-``resolve`` runs before the agent starts, so the agent cannot influence the result. Every run of the session uses this
-result. The agent runs as the same user and could change installed packages. Therefore installed files are recorded
-before the agent starts, and compared before its work is verified (``installed.py``). Source: features.md C54;
-``docs/decisions/judge-a-commit.md``.
-"""
+"""Environment in which tests run: interpreter, programs, environment variables and import folders. ``resolve`` runs
+before the agent starts, so the agent cannot influence the result, which every run of the session uses. Installed
+files are recorded then and compared before the work is verified (``installed.py``). Source: features.md C54;
+``docs/decisions/judge-a-commit.md``."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,8 +34,6 @@ ALWAYS = ("git", "sh")  # programs that every judgement stands on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnvironment:
-    """All properties of a test run that do not come from the commit."""
-
     root: Path  # the project
     base: str | None = None  # the commit before the work, of which checkouts of the work have the history
     isolation: str = WORKTREE
@@ -56,14 +51,11 @@ class RunEnvironment:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """Package folders of all interpreters."""
         return tuple(dict.fromkeys(site for found in self.interpreters.values() for site in found.sites))
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Folders inside the project from which code may be imported: package folders and folders linked into
-        checkouts.
-        """
+        """Folders inside the project from which code may be imported."""
         libraries = [path for found in self.interpreters.values() for path in found.library]
         return (*self.sites, *libraries, *(str(self.root / link) for link in self.links))
 
@@ -77,28 +69,20 @@ class RunEnvironment:
         return {name: version for name, version in known.items() if version}
 
     def mapped(self) -> Mapped:
-        """Return the entries of the package folders that point into the project.
-
-        Imports through these entries are redirected to the checkout.
-        """
+        """Entries of the package folders that point into the project; their imports go to the checkout."""
         return mapped(self.sites, self.root)
 
     def looked_at_again(self, frees: Callable[[str], bool] = lambda _: False) -> tuple["RunEnvironment", list[Finding]]:
-        """Compare the installed files with their state before the agent started.
-
-        Return the environment for further runs, and the findings. ``frees`` returns True for a path whose changes the
-        user has allowed. New pytest plugins are not loaded. If changed bytecode of a test runner cannot be compiled
-        again, each run compiles its own bytecode.
-        """
+        """Compare the installed files with their state before the agent. Return the environment for further runs,
+        and findings. ``frees`` returns True for a path whose changes the user has allowed. New pytest plugins are
+        not loaded. If changed bytecode of a test runner cannot be compiled again, each run compiles its own
+        bytecode."""
         found = differences(self.before, self.before.now(), project=self.root).without(frees)
         found = without_compiled(found, self.before.interpreters)
         return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
-        """Return this environment with the recorded state of the installed files.
-
-        If ``begins`` is set, an agent starts now and the state is recorded anew.
-        """
+        """Return this environment with the recorded installed files; ``begins``: an agent starts, so record anew."""
         now = self.before.now()
         before = (record.begin if begins else record.before)(now, project=self.root)
         if (before.interpreters, before.closed) != (now.interpreters, now.closed):
@@ -110,10 +94,7 @@ class RunEnvironment:
         return replace(self, blocked=found.blocked, blocked_by=paths, without=tuple(found.lent.values()))
 
     def completed(self, command: Command) -> "RunEnvironment":
-        """Return this environment, extended by the interpreter of a command if that interpreter did not exist before.
-
-        This happens if the project's virtual environment is created in the first session.
-        """
+        """Return this environment with a command's new interpreter, as after the first session made one."""
         if command.head in self.interpreters:
             return self
         found = Interpreters(self.variables).behind(command, self.root)
@@ -125,35 +106,26 @@ class RunEnvironment:
         return replace(self, interpreters={**self.interpreters, command.head: found}, programs=programs)
 
     def python_of(self, command: Command, said: str) -> str:
-        """Return the path of a command's interpreter; an empty string if unknown.
-
-        For a shell command, this is the interpreter that the run reported (``said``), if that interpreter was already
-        known.
-        """
+        """Return the path of a command's interpreter; empty if unknown. For a shell command, this is the interpreter
+        that the run reported (``said``), if it was already known."""
         known = [each.executable for each in (*self.interpreters.values(), *self.before.interpreters)]
         found = self.interpreters.get(command.head)
         return said if not command.words and said in known else found.executable if found else ""
 
     def words(self, command: Command, cwd: Path) -> list[str]:
-        """Return the command's words, starting with the program that was found before the agent started."""
         if not command.words:
             return []
         started = self.programs.get(command.head, command.head)
         return [*(self._placed(word, cwd) for word in started), *command.words[command.program + 1 :]]
 
     def _placed(self, word: str, cwd: Path) -> str:
-        """Convert a relative program path such as ``.venv/bin/python`` to a path in the project if the checkout lacks
-        the file.
-        """
+        """Return a relative program path such as ``.venv/bin/python`` in the project if the checkout lacks the file."""
         if "/" not in word or word.startswith(("/", "-")) or (cwd / word).exists():
             return word
         return str(self.root / word) if (self.root / word).exists() else word
 
     def variables_for(self, command: Command, checkout: Checkout) -> dict[str, str]:
-        """Return the environment variables of one run.
-
-        The program's folder comes first on PATH, and modules of the project are imported from the checkout.
-        """
+        """Return the variables of a run: the program's folder first on PATH, modules imported from the checkout."""
         variables = {**self.variables, "PWD": str(checkout.cwd)}
         found = self.interpreters.get(command.head)
         if found and command.launched:
@@ -172,10 +144,7 @@ class RunEnvironment:
 def search_path(
     first: Iterable[str], command: Command, variables: Mapping[str, str], project: Path, checkout: Checkout | None
 ) -> str:
-    """Return the ``PYTHONPATH`` of a run: the folders ``first``, then the command's ``PYTHONPATH`` or else the user's.
-
-    If there is a checkout, its folders replace folders inside the project.
-    """
+    """Return the ``PYTHONPATH``: ``first``, then the command's or else the user's, moved into the checkout."""
     wished = dict(command.variables).get("PYTHONPATH")
     given = wished if wished is not None else variables.get("PYTHONPATH", "")
     own = [entry for entry in given.split(os.pathsep) if entry]
@@ -195,12 +164,9 @@ def resolve(
     starts_python: Callable[[str, str], bool] = lambda _command, _folder: True,
     looks: bool = True,
 ) -> RunEnvironment:
-    """Find the programs and interpreters that the commands will start, and record digests of the installed files.
-
-    Call this function before the agent starts. ``commands`` may contain ``{test_file}``. A missing program is not an
-    error here; the run reports it. Installed files are recorded for commands that may start Python: now if ``looks`` is
-    set, else by ``RunEnvironment.begun``.
-    """
+    """Find the programs and interpreters of the commands, and record digests of the installed files.
+    Must be called before the agent starts. A missing program is not an error here; the run reports it. Installed files
+    are recorded for commands that may start Python: now if ``looks`` is set, else by ``RunEnvironment.begun``."""
     place = Path(root).absolute()
     variables = plain_variables()
     programs: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -240,36 +206,26 @@ def resolve(
 
 
 def own_environments(root: Path, asked: Interpreters) -> list[Interpreter]:
-    """Return the virtual environments inside the project that have one of the usual names."""
     found = [f"{name}/bin/python" for name in _OWN_ENVIRONMENTS if (root / name / "pyvenv.cfg").exists()]
     return [each for word in found if (each := asked.behind(parse(word), root))]
 
 
 def plain_variables() -> dict[str, str]:
-    """Return the environment variables that every run gets.
-
-    Relative entries of PATH are removed, because they would lead into the checkout.
-    """
+    """Return the variables that every run gets. Relative entries of PATH, which lead into the checkout, are removed."""
     variables = scrubbed_environment()
     search = variables.get("PATH", os.defpath).split(os.pathsep)
     return {**variables, "PATH": os.pathsep.join(entry for entry in search if entry.startswith("/"))}
 
 
 def released(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return a function that takes a path and returns True if the user has allowed changes to that installed file.
-
-    The path is absolute or relative to the project.
-    """
+    """Return a function that says if the user has allowed changes to an absolute or project-relative path."""
     is_free = matcher(tuple(patterns))
     return lambda path: is_free(os.fsencode(path.lstrip("/")))
 
 
 def _started(command: Command, found: Interpreter | None, root: Path, path: str) -> tuple[str, ...]:
-    """Return the command's first words with each program as an absolute path.
-
-    A launcher such as ``poetry run pytest`` might select another environment in another folder. Therefore the program
-    is taken directly from the environment that the launcher selected.
-    """
+    """Return the command's first words with each program as an absolute path. A launcher such as ``poetry run`` may
+    select another environment elsewhere, so the program is taken from the one that it selected here."""
     head = list(command.head)
     program = _program(command, found, root, path)
     if command.launched and found:

@@ -1,8 +1,6 @@
-"""Execution of one command on one commit, with limits, in a checkout made by the harness.
-
-A result without a valid report does not count. ``run_tests`` is the usual entry point. ``execute`` and
-``execute_plain`` work in an existing checkout.
-"""
+"""Execution of one command on one commit, with limits, in a checkout made by the harness. A result without a valid
+report does not count. ``run_tests`` is the usual entry point. ``execute`` and ``execute_plain`` work in an existing
+checkout."""
 
 import json
 import os
@@ -70,11 +68,8 @@ def run_tests(
     keep_going: bool = False,
     stop: Stop | None = None,
 ) -> Run:
-    """Run a test command on a commit and return the result. All processes that the command started are ended.
-
-    ``git.root`` is the project. ``keep_going`` is for whole suites: neither a failed test nor a test module that cannot
-    be imported stops the run. If no valid report exists, the result has a ``problem`` and no report (C61).
-    """
+    """Run a test command on a commit, and end all processes that it started. ``keep_going``: no failure stops the run.
+    If no valid report exists, the result has a ``problem`` and no report (C61)."""
     with place_for(git, commit, environment=environment, overlays=overlays) as checkout:
         asked = RunAsked(seconds=timeout_seconds, keep_going=keep_going)
         return execute(checkout, command, asked, environment=environment, stop=stop)
@@ -89,11 +84,8 @@ def place_for(
     overlays: Sequence[Overlay | Edits] = (),
     neutral: bool = False,
 ) -> Iterator[Checkout]:
-    """Yield the folder in which to run commands on a commit.
-
-    This is a new checkout, or the project itself with ``isolation: in_place``. The path of a ``neutral`` checkout does
-    not reveal which check it belongs to.
-    """
+    """Yield a new checkout in which to run commands, or with ``isolation: in_place`` the project itself.
+    The path of a ``neutral`` checkout does not reveal which check it belongs to."""
     if environment.isolation == IN_PLACE:
         with in_place(git, commit) as checkout:
             yield checkout
@@ -105,14 +97,11 @@ def place_for(
 
 
 class Watched(NamedTuple):
-    """Result of a run in which every pytest process loaded the harness's plugin."""
-
     done: process.Completed
     sessions: dict[int, RecordedSession]
     report: Path
 
     def seen(self, run: Run) -> Run:
-        """Return the run, extended by what the plugin recorded."""
         sessions = self.sessions.values()
         started = any(each.takes_options for each in sessions)
         return replace(run, calls=tuple(each.calls for each in sessions), seen=merged(self.sessions), started=started)
@@ -120,10 +109,7 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestStart:
-    """A test command that is ready to start in a checkout.
-
-    Every pytest process that the command starts gets the harness's options and plugin.
-    """
+    """A test command ready to start. Every pytest process that it starts gets the harness's options and plugin."""
 
     __test__ = False  # a name for people, not a test class for pytest
 
@@ -141,7 +127,6 @@ class TestStart:
     stop: Stop | None = None
 
     def watched(self, asked: "RunAsked") -> "Watched":
-        """Run the command once, and return the result together with what the harness's plugin recorded."""
         report = self._report()
         private, checkout = report.parent, self.checkout
         scripts = () if self.command.pytest else self.scripts
@@ -161,9 +146,7 @@ class TestStart:
         return Watched(done, seen.sessions, report)
 
     def with_own_report(self, asked: "RunAsked", named: str | None) -> tuple[process.Completed, _Found]:
-        """Run a test runner other than pytest once. If ``named`` is given, the runner writes its report to this
-        file.
-        """
+        """Run a test runner other than pytest. If ``named`` is given, it writes its report to this file."""
         report = self._report()
         place = _fresh_report(self.checkout, named, report)
         done = self._run(asked, report, {})
@@ -196,7 +179,7 @@ class TestStart:
 def execute(
     checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
-    """Run a test command in a checkout. If ``asked.again`` is given, repeat recorded calls and run no tests."""
+    """Run a test command. If ``asked.again`` is given, repeat recorded calls and run no tests."""
     parsed = parse(command)
     environment, in_place = environment.completed(parsed), environment.isolation == IN_PLACE
     start = TestStart(
@@ -223,7 +206,6 @@ def execute(
 
 
 def _written(file: Path, rows: Sequence[object]) -> Path | None:
-    """Write rows to a file as JSON and return the file; return None if there are no rows."""
     if not rows:
         return None
     file.write_text(json.dumps(rows), encoding="utf-8")
@@ -232,10 +214,7 @@ def _written(file: Path, rows: Sequence[object]) -> Path | None:
 
 @contextmanager
 def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
-    """During the block, add the plugin's folder to each ``PYTHONPATH`` that shell scripts and makefiles set.
-
-    The files are restored afterwards.
-    """
+    """Add the plugin's folder to each ``PYTHONPATH`` that shell scripts and makefiles set; restore them afterwards."""
     ours, inside = os.fsencode(f"{PLUGIN_FOLDER}{os.pathsep}"), os.path.realpath(place)
     kept: dict[Path, bytes] = {}
     for script in (place / each for each in scripts if not each.endswith(".py")):
@@ -276,8 +255,6 @@ def execute_plain(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunAsked:
-    """Options of one run of a check."""
-
     seconds: float  # its limit
     overlays: Sequence[Overlay | Edits] = ()  # what is other in the checkout
     keep_going: bool = False  # neither a failure nor a test module that cannot be imported ends it
@@ -297,9 +274,7 @@ class FolderAccess(NamedTuple):
 
 
 def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
-    """Return the folder access of a test run in a checkout. A run in the project's own folder may also change the
-    project.
-    """
+    """Return the folder access of a test run. A run in the project's own folder may also change the project."""
     if environment.isolation == IN_PLACE:
         own = [checkout.private, checkout.top, environment.root]
         return FolderAccess(own, _repository_of(environment.root), environment.sandbox)
@@ -309,10 +284,7 @@ def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
 def access_of_checkout(
     checkout: Checkout, project: Path, linked: Iterable[str], sandbox: SandboxSettings
 ) -> FolderAccess:
-    """Return write access to a checkout and its linked folders, because tools keep caches there.
-
-    Python environments are excluded from this write access.
-    """
+    """Return write access to a checkout and its linked folders, where tools keep caches; not to Python environments."""
     folders = (project / link for link in linked)
     own = [checkout.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
     return FolderAccess(
@@ -321,16 +293,13 @@ def access_of_checkout(
 
 
 def _repository_of(project: Path) -> list[Path]:
-    """Return the project's git folder; an empty list without git.
-
-    If the project is a linked work tree, this folder is outside the project.
-    """
+    """Return the git folder, which in a linked work tree is outside the project; empty without git."""
     found = locate(project)
     return [Path(found.shared_dir)] if found else []
 
 
 def _fresh_report(checkout: Checkout, named: str | None, private: Path) -> Path:
-    """Return the path at which a test runner writes its report. Delete any file that already exists at that path."""
+    """Return the path for a runner's report, after deleting any file that already exists there."""
     if not named:
         return private
     place = checkout.cwd / named
@@ -356,16 +325,12 @@ def run_command(
     network: str = OPEN,
     laid: dict[str, tuple[str, str]] | None = None,
 ) -> process.Completed:
-    """Run a command and return the result. A missing working folder is reported like a missing command.
-
-    The command gets a temporary home and a temporary folder, which are deleted afterwards. In a sandbox, the command
-    may otherwise change only the folders in ``access``. If a failure looks like a lack of network or of a file in the
-    user's home, an explanation is added to the output. Raise ``Refused`` if a required sandbox is not available.
-
-        plain             run with the user's variables, the ``network`` and the folders ``laid`` over others
-        needs_temporary   with ``plain``: set TMPDIR if the usual temporary folder cannot be written to
-        at_home           read access to the user's home instead of a temporary home
-    """
+    """Run a command, in a sandbox that lets it change only ``access``, with a temporary home that is then deleted.
+    A missing working folder is reported like a missing command. An explanation is added to the output of a failure
+    that looks like a lack of network or of a file in the home. Raise ``Refused`` without a required sandbox.
+    ``plain``: with the user's variables, the ``network`` and the folders ``laid`` over others. ``needs_temporary``,
+    with ``plain``: set TMPDIR if the usual temporary folder cannot be written to. ``at_home``: read access to the
+    user's home."""
     with TemporaryFolder() as temporary:
         confined, inside = of_check(
             access.own,
@@ -383,12 +348,7 @@ def run_command(
         own = variables
         if not at_home or confined.kind == "none":  # where nothing keeps it from the person's home, it has its own
             own = variables_of_check(
-                variables,
-                temporary.path,
-                access.sandbox,
-                inside=inside,
-                shielded=confined.kind != "none",
-                plain=plain,
+                variables, temporary.path, access.sandbox, inside=inside, shielded=confined.kind != "none", plain=plain
             )
         finds = plain and (not needs_temporary or _has_temporary(confined, own))
         done = _completed(
@@ -447,7 +407,7 @@ def _believed(sessions: dict[int, RecordedSession], report: Path, done: process.
     if not sessions and not plain:
         raise ReportProblem("no test report was written; another runner than pytest writes JUnit XML to {report}")
     check_sessions(sessions)
-    found = believed(sessions, *read_cases(report))
+    found = believed(sessions, read_cases(report))
     ended = {session.finished for session in sessions.values()}
     if plain and done.exit_code == 0 and ended != {0}:
         raise ReportProblem(f"the process ended with 0 although pytest ended with {max(e or 0 for e in ended)}")
@@ -455,10 +415,7 @@ def _believed(sessions: dict[int, RecordedSession], report: Path, done: process.
 
 
 def run_of(command: str, checkout: Checkout, done: process.Completed, found: _Found, project: Path) -> Run:
-    """Return the result of a run, with its report or problem.
-
-    Paths of the checkout in the output are replaced by project paths.
-    """
+    """Return the result of a run. In its output, paths of the checkout are replaced by project paths."""
     report, problem = found
     return Run(
         command=command,

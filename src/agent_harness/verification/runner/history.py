@@ -1,9 +1,8 @@
-"""Repository of a checkout: the history and tags of the base commit, and one commit with the agent's work.
-
-The repository does not contain the agent's intermediate commits or other objects that the agent added. Code therefore
-cannot read expected answers from such objects. The objects of the base commit are packed once, into the user's cache,
-and shared by all checkouts. If packing fails or takes too long, the checkout uses the project's own object store.
-"""
+"""Repository of a checkout: the history and tags of the base commit, and one commit with the agent's work. The
+repository does not contain the agent's intermediate commits or other objects that the agent added. Code therefore
+cannot read expected answers from such objects. The objects of the base commit are packed once, into the user's
+cache, and shared by all checkouts. If packing fails or takes too long, the checkout uses the project's own object
+store."""
 
 import contextlib
 import fcntl
@@ -36,11 +35,9 @@ class _TooManyObjects(Exception):
 def make_repository(
     git: Git, folder: Path, commit: str, *, base: str | None, others: Iterable[str], cache: Path
 ) -> str:
-    """Create the repository for a checkout of ``commit`` in ``folder``. Return the commit to check out.
-
-    If ``base`` is given, this is a new commit with the files of ``commit`` and the parent ``base``. ``others`` are
-    commits whose files the checkout may also need. ``cache`` is the folder for packed objects.
-    """
+    """Create the repository of a checkout in ``folder``. Return the commit to check out.
+    If ``base`` is given, this is a new commit with the files of ``commit`` and the parent ``base``. The checkout may
+    also need the files of the commits ``others``. ``cache`` is the folder for packed objects."""
     for name in ("objects/info", "objects/pack", "refs", "info"):
         (folder / name).mkdir(parents=True)
     base = None if base == commit or _is_older(git, commit, base) else base
@@ -78,14 +75,11 @@ def own_objects(store: Path, objects: Path) -> bool:
 
 
 def store_of(git: Git, cache: Path) -> Path:
-    """Return the cache folder that contains a project's packed history."""
     return cache / hashlib.sha256(os.path.realpath(git.shared_dir()).encode()).hexdigest()[:24]
 
 
 def _stored(git: Git, root: str, cache: Path) -> tuple[Path, dict[str, str]]:
-    """Return the folder with the packed objects of a commit's history. Also return the tags, as a mapping from name to
-    commit.
-    """
+    """Return the folder with the packed objects of a commit's history, and the tags as name to commit."""
     store = store_of(git, cache)
     (store / "pack").mkdir(parents=True, exist_ok=True, mode=0o700)
     seen: dict[str, Any]
@@ -95,7 +89,9 @@ def _stored(git: Git, root: str, cache: Path) -> tuple[Path, dict[str, str]]:
         have = [each.name.removeprefix("tags-") for each in store.glob("tags-*")]
         seen = json.loads(known.read_text()) if root in have else {}
         if seen.get("every") != every:
-            _too_much(git)
+            packs = (git.shared_dir() / "objects/pack").glob("*.pack")
+            if sum(each.stat().st_size for each in packs) > _MOST_BYTES:
+                raise _TooManyObjects
             words = ("--merged", root, "--format=%(objectname) %(refname)", "refs/tags")
             pairs = [line.partition(" ") for line in git.text("for-each-ref", *words).splitlines()]
             seen = {"every": every, "tags": {ref: oid for oid, _, ref in pairs}}
@@ -105,12 +101,6 @@ def _stored(git: Git, root: str, cache: Path) -> tuple[Path, dict[str, str]]:
     return store, seen["tags"]
 
 
-def _too_much(git: Git) -> None:
-    packs = (git.shared_dir() / "objects/pack").glob("*.pack")
-    if sum(each.stat().st_size for each in packs) > _MOST_BYTES:
-        raise _TooManyObjects
-
-
 def _pack(git: Git, place: Path, revisions: Iterable[str]) -> None:
     asked = "".join(f"{each}\n" for each in revisions).encode()
     git.run("pack-objects", "--revs", "--quiet", str(place), input=asked, timeout_seconds=_SECONDS)
@@ -118,7 +108,6 @@ def _pack(git: Git, place: Path, revisions: Iterable[str]) -> None:
 
 @lru_cache(maxsize=64)
 def _is_older(git: Git, commit: str, base: str | None) -> bool:
-    """Return True if ``commit`` is in the history of ``base``."""
     with contextlib.suppress(HarnessError):  # a tree may stand for a commit
         return base is not None and git.ancestor(commit, base)
     return True
@@ -129,9 +118,7 @@ def _squashed(git: Git, objects: Path, commit: str, base: str) -> str:
     with git.objects() as known:
         found = known.read(commit)
     head, gap, text = (found[1] if found else b"").partition(b"\n\n")
-    lines = [
-        line for line in head.split(b"\n") if line.split(b" ")[0] in (b"tree", b"author", b"committer", b"encoding")
-    ]
+    lines = [line for line in head.split(b"\n") if line.split(b" ")[0] in _HEADERS]
     content = b"\n".join([lines[0], b"parent " + base.encode(), *lines[1:]]) + gap + text
     whole = b"commit %d\0" % len(content) + content
     digest = hashlib.sha1 if len(commit) == 40 else hashlib.sha256

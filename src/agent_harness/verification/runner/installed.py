@@ -1,11 +1,7 @@
-"""Record of the state of installed files that influence a check and that an agent could change.
-
-A test run loads an interpreter, ``.pth`` and start-up files, pytest with its dependencies, and every plugin registered
-with pytest. ``Installed.now`` records these files. In an environment inside the project, it records all code files. For
-each file, the record contains size, times and inode. A user's program cannot restore all of these after a change. If
-they differ, the content is compared with the installer's ``RECORD`` file (``installed_changes.py``). Files that no
-agent can write are skipped (``places``). Source: features.md C54.
-"""
+"""Record of the state of installed files that influence a check and that an agent could change. For each file, it
+holds size, times and inode, which a user's program cannot all restore after a change. If they differ, the content is
+compared with the installer's ``RECORD`` file (``installed_changes.py``). Files that no agent can write are skipped
+(``places``). Source: features.md C54."""
 
 import base64
 import csv
@@ -53,11 +49,8 @@ class Installed:
     entries: Mapping[str, str] = field(default_factory=dict)
 
     def now(self, *, programs_only: bool = False) -> "Installed":
-        """Return the current state of the files and folders in this record. Files whose stamp is unchanged are not read
-        again.
-
-        ``programs_only``: update only the programs and the linked folders.
-        """
+        """Return the current state. Files whose stamp is unchanged are not read again.
+        ``programs_only``: update only the programs and the linked folders."""
         reader = _Reader(self.entries)
         for name in self.programs:
             path = program_path(name, root=Path("/"), path=self.search) or ""
@@ -101,7 +94,6 @@ class Installed:
             reader.read(path)
 
     def includes(self, other: "Installed") -> bool:
-        """Return True if this record covers all files that ``other`` covers."""
         same = (self.search, self.above, self.root) == (other.search, other.above, other.root)
         same = same and {*other.lent} <= {*self.lent} and {*other.programs} <= {*self.programs}
         parts = {path for each in other.interpreters for path in each.places}
@@ -119,10 +111,7 @@ def places(
     above: str = "",
     lent: Sequence[str] = (),
 ) -> Installed:
-    """Return an empty record of those files and folders that an agent of the project in ``root`` may change.
-
-    ``confined``: the agent works in a sandbox.
-    """
+    """Return an empty record of what an agent of the project may change. ``confined``: it works in a sandbox."""
     is_open = left_open([root], settings=settings) if confined else lambda _: True
 
     def may_change(path: str) -> bool:
@@ -150,9 +139,7 @@ def places(
 
 
 class _Reader:
-    """Collector of file stamps. For files whose content is not recorded elsewhere, the collector also computes
-    digests.
-    """
+    """Collector of file stamps, and of digests where the content is not recorded elsewhere."""
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self.found: dict[str, str] = {}
@@ -164,9 +151,7 @@ class _Reader:
             self.found[path] = content
 
     def content(self, path: str, known: str) -> str:
-        """Return the stamp and digest of a file as text. If the stamp is unchanged, return ``known`` and do not read
-        the file.
-        """
+        """Return stamp and digest as text; ``known``, without reading the file, if the stamp is unchanged."""
         try:
             stamp = stamp_of(os.stat(path))
         except OSError:
@@ -187,11 +172,8 @@ class _Reader:
             return
 
     def site(self, site: str, runners: Collection[str], *, whole: bool) -> list[str]:
-        """Record the start-up files and the test runners' code in a package folder; if ``whole`` is set, record all
-        code.
-
-        Return the files that ``.pth`` lines import.
-        """
+        """Record the start-up files and the test runners' code; if ``whole`` is set, all code.
+        Return the files that ``.pth`` lines import."""
         imported: list[str] = []
         for entry in _listed(site):
             is_runner = entry.name in runners
@@ -220,7 +202,6 @@ class _Reader:
 
 
 def _files_below(folder: str, passed_over: Collection[str]) -> Iterator[os.DirEntry[str]]:
-    """Yield all files below a folder, except in folders whose name is in ``passed_over``."""
     waiting = [folder]
     while waiting:
         for entry in _listed(waiting.pop()):
@@ -249,7 +230,6 @@ def with_changes(entries: Mapping[str, str], changes: Mapping[str, str | None]) 
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file, with invalid bytes replaced; an empty string if the file cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -285,14 +265,12 @@ class Distribution:
 
     @cached_property
     def plugins(self) -> tuple[str, ...]:
-        """Names of the pytest plugins that the distribution registers."""
         found = _PLUGINS.search(text_of(Path(self.place, "entry_points.txt")))
         lines = (line.partition("=") for line in found[1].splitlines()) if found else ()
         return tuple(sorted(name.strip() for name, sign, _ in lines if sign))
 
     @property
     def requires(self) -> list[str]:
-        """Names of the distributions that this distribution depends on, without extras."""
         wanted = _REQUIRES.findall(text_of(Path(self.place, "METADATA")).partition("\n\n")[0])
         names = [name for name, terms in wanted if "extra ==" not in terms]
         names += re.findall(r"^([\w.-]+)", text_of(Path(self.place, "requires.txt")).partition("\n[")[0], re.MULTILINE)
@@ -300,7 +278,7 @@ class Distribution:
 
     @cached_property
     def contents(self) -> dict[str, str]:
-        """Digest of each of the distribution's files, by path, as recorded by its installer."""
+        """Digest of each file, by path, as its installer recorded it."""
         try:
             rows = list(csv.reader(text_of(Path(self.place, "RECORD")).splitlines()))
         except csv.Error:
@@ -309,9 +287,7 @@ class Distribution:
 
     @cached_property
     def tops(self) -> frozenset[str]:
-        """Entries of the package folder that belong only to this distribution. Shared namespace packages are
-        omitted.
-        """
+        """Entries of the package folder that belong only to this distribution, without shared namespace packages."""
         if not self.contents:
             names = set(text_of(Path(self.place, "top_level.txt")).split())
             return frozenset((*names, *(f"{name}.py" for name in names)))
@@ -328,10 +304,7 @@ class Distribution:
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == self.contents.get(path)
 
     def as_runner(self) -> str:
-        """Return the record of a test runner as text.
-
-        The record contains version, code digest, installation stamp, own entries and metadata path.
-        """
+        """Return a test runner's version, code digest, installation stamp, own entries and metadata path as text."""
         code = sorted(f"{path} {digest}" for path, digest in self.contents.items() if path.endswith(_CODE) and digest)
         digest = hashlib.sha256("\n".join(code).encode("utf-8", "surrogateescape")).hexdigest()
         try:
@@ -347,7 +320,6 @@ def normal(name: str) -> str:
 
 
 def distributions(site: str) -> list[Distribution]:
-    """Return the distributions that are installed in a package folder."""
     found: list[Distribution] = []
     for entry in _listed(site):
         if entry.name.endswith(_METADATA):

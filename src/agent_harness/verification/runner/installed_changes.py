@@ -1,8 +1,6 @@
-"""Changes of installed files, sorted by effect: changes that influence every test run, and all other changes.
-
-Only contents count. Reinstalling the same version or touching a file is not a change. The expected content of a file
-comes from its installer's ``RECORD`` file.
-"""
+"""Changes of installed files, sorted by effect: changes that influence every test run, and all other changes. Only
+contents count. Reinstalling the same version or touching a file is not a change. The expected content of a file
+comes from its installer's ``RECORD`` file."""
 
 import ast
 import hashlib
@@ -81,8 +79,6 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """Differences between two records of the installed files, made at two moments."""
-
     steering: Mapping[str, Change] = field(default_factory=dict)  # by entry: runs, or is run by, every run of tests
     plugins: Mapping[str, Change] = field(default_factory=dict)  # by entry
     packages: tuple[str, ...] = ()  # distributions that came, went or changed, and steer nothing
@@ -93,7 +89,6 @@ class Differences:
     known: frozenset[str] = frozenset()  # entries of which people have been told after an earlier session
 
     def without(self, frees: Callable[[str], bool]) -> "Differences":
-        """Return these differences without the changes that the user has allowed."""
         return replace(
             self,
             steering={key: each for key, each in self.steering.items() if not frees(each.path)},
@@ -103,19 +98,15 @@ class Differences:
 
     @property
     def blocked(self) -> tuple[str, ...]:
-        """Names of the pytest plugins that must not be loaded."""
         return tuple(sorted({name for each in self.plugins.values() for name in each.names}))
 
     @property
     def blocking(self) -> str:
-        """Options that stop pytest from loading the blocked plugins, formatted as the value of an environment
-        variable.
-        """
+        """The blocked plugins as pytest options, for the value of an environment variable."""
         return shlex.join(without_plugins(self.blocked))
 
     @property
     def findings(self) -> list[Finding]:
-        """Findings on these changes: those that reject the work, and those that only inform the user."""
         found: list[Finding] = []
         if self.steering:
             each = list(dict.fromkeys(self.steering.values()))
@@ -142,10 +133,7 @@ class Differences:
 
 
 def differences(before: Installed, now: Installed, *, project: Path) -> Differences:
-    """Return the differences between two records of the installed files.
-
-    Paths inside the project are converted to paths relative to the project.
-    """
+    """Return the differences between two records, with paths inside the project relative to it."""
     old, new = before.entries, now.entries
     apart = sorted({key for key, _ in old.items() ^ new.items()}, key=lambda key: (key.startswith("/"), key))
     differing = [key for key in apart if not _same(key, old.get(key), new.get(key))]
@@ -218,20 +206,15 @@ class _Comparison:
 
     @cached_property
     def _tops(self) -> set[str]:
-        """Entries ``<site>/<name>`` of the package folders that already contained files in the old record."""
         placed = ((site, path) for key in self._old for site, path in (self._placed(key),) if site)
         return {f"{site}/{path.partition('/')[0]}" for site, path in placed}
 
     def _placed(self, path: str) -> tuple[str, str]:
-        """Return the package folder that contains a file, and the file's path in that folder.
-
-        The folder is an empty string if no package folder contains the file.
-        """
+        """Return the package folder of a file, and the file's path in it; an empty folder if there is none."""
         site = next((each for each in self._sites if path.startswith(f"{each}/")), "")
         return site, path.removeprefix(f"{site}/")
 
     def judge(self, key: str) -> None:
-        """Classify one changed entry."""
         old, new, name = self._old.get(key), self._new.get(key), key.partition(" ")[2]
         site, path = self._placed(key)
         if key.startswith(PROGRAM):
@@ -271,11 +254,8 @@ class _Comparison:
             self.plugins[key] = Change(self._shown(place), names=tuple(sorted(fresh)))
 
     def _steers_from(self, site: str, path: str, old: str | None, new: str | None) -> bool:
-        """Return True if a changed file of a package folder influences test runs.
-
-        Otherwise record the change of a harmless package if possible. A file influences test runs if it runs at every
-        start, belongs to a test runner, or differs from what was installed.
-        """
+        """Return True if a changed file runs at every start, belongs to a test runner, or is not as installed.
+        Otherwise record the change of a harmless package if possible."""
         key, top, owner = f"{site}/{path}", path.partition("/")[0], self._owner(site, path)
         runner = self._runner_of.get(top)
         if path in START or (path.endswith(".pth") and "/" not in path):
@@ -296,10 +276,7 @@ class _Comparison:
         return False
 
     def _is_known_top(self, site: str, top: str, new: str) -> bool:
-        """Return True if an entry that no distribution lists is known.
-
-        A known entry existed before, is in the project, or has an old installation format.
-        """
+        """Return True for an entry of no distribution that existed before, is in the project, or of an old format."""
         known = f"{site}/{top}" in self._tops or top.endswith(".egg")
         old_ones = (each for each in self._packages[site] if not any(each.contents.values()))
         is_own = Path(new.removeprefix("-> ")).is_relative_to(self._project)
@@ -324,16 +301,12 @@ class _Comparison:
         return f"rm -r {shlex.quote(self._shown(path))}"
 
     def _again(self, name: str, version: str, place: str) -> str:
-        """Return the command that reinstalls a distribution in its earlier version."""
         found = _interpreter_of(place, self._interpreters)
         python = shlex.quote(self._shown(found.executable if found else "python"))
         return f"{python} -m pip install --force-reinstall --no-deps {name}=={version}"
 
     def _owner(self, site: str, path: str) -> Distribution | None:
-        """Return the distribution that now lists a file as its own.
-
-        A file of a test runner can be owned only by a test runner.
-        """
+        """Return the distribution that now lists a file; for a file of a test runner, only a test runner."""
         if site not in self._owners:
             owners = sorted(self._packages[site], key=lambda each: each.name in self._versions)
             self._owners[site] = {file: each for each in owners for file in each.contents}
@@ -366,7 +339,6 @@ def _is_known(module: Path) -> bool:
 
 
 def _is_table(line: str) -> bool:
-    """Return True if a line of code only assigns a literal value to a name."""
     tree = sources.parse(line.encode())
     only = tree.body[0] if tree and len(tree.body) == 1 else None
     value = only.value if isinstance(only, ast.Assign | ast.AnnAssign) else None
@@ -375,7 +347,6 @@ def _is_table(line: str) -> bool:
 
 
 def _interpreter_of(path: str, interpreters: Iterable[Interpreter]) -> Interpreter | None:
-    """Return the interpreter whose package folders contain a file; None if there is none."""
     return next((each for each in interpreters if path.startswith(tuple(f"{site}/" for site in each.sites))), None)
 
 
@@ -389,9 +360,7 @@ def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) ->
 
 
 def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> bool:
-    """Compile the bytecode of test runners again, or delete bytecode that has no source. Return False if this
-    failed.
-    """
+    """Compile the bytecode of test runners again, or delete it if it has no source. Return False on failure."""
     known, work = [*interpreters], dict[str, list[str]]()
     try:
         for path in paths:

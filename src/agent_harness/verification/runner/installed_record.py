@@ -22,13 +22,9 @@ _KEPT = ("pythons", "programs", "search", "above", "root", "lent", "closed")  # 
 
 
 class FirstLook:
-    """State of the installed files outside the workspaces before the first agent of ``run`` started.
-
-    Several agents may use the same environment outside their workspaces. Each workspace records the installed files
-    before an attempt. Changes that another agent made before then would seem to be old. Therefore the first record of
-    the run is stored in one shared file, and later records are compared with this record. ``inside`` is the folder of
-    the current workspace, whose own files are not shared.
-    """
+    """State of installed files outside the workspaces before the first agent of ``run``, in one shared file.
+    Several agents may use one environment. A change by another agent before a workspace's own record would seem old, so
+    later records are compared with the first of the run. The files in ``inside``, the workspace, are not shared."""
 
     def __init__(self, path: str, run: str, inside: str) -> None:
         self._path = path
@@ -36,11 +32,8 @@ class FirstLook:
         self._inside = (f"{inside}/", f"{os.path.realpath(inside)}/")
 
     def before(self, before: Installed, now: Installed) -> Installed:
-        """Return ``before``, with shared entries replaced by their state in the first record of the run.
-
-        Changes that this workspace already knows about are kept. If the shared file cannot be written, return
-        ``before`` unchanged.
-        """
+        """Return ``before``, with shared entries as in the first record of the run; unchanged if it cannot be written.
+        Changes that this workspace already knows about are kept."""
         shared = tuple(each for each in now.interpreters if not each.prefix.startswith(self._inside))
         outside = now if shared == now.interpreters else replace(now, interpreters=shared, above="", lent=()).now()
         tells = _scope(shared, now.programs)
@@ -81,9 +74,7 @@ class FirstLook:
 
     @contextmanager
     def _held(self) -> Iterator[dict[str, Any]]:
-        """Yield this run's shared record under an exclusive file lock. The record is empty if the file belongs to
-        another run.
-        """
+        """Yield this run's record under an exclusive file lock; empty if the file belongs to another run."""
         lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -94,7 +85,6 @@ class FirstLook:
 
 
 def _path_of(key: str, value: str) -> str:
-    """Return the path that an entry describes: a file, a program, or a distribution's folder."""
     return key if key.startswith("/") else value.rpartition("\t")[2]
 
 
@@ -112,16 +102,13 @@ def _scope(interpreters: tuple[Interpreter, ...], programs: tuple[str, ...]) -> 
 
 
 class InstalledRecord:
-    """Record of the installed files before an agent started, in one file outside the project.
-
-    If ``path`` is None, nothing is stored. A change that influences tests counts in later sessions too, until the
-    change is undone or the user allows it. A killed session counts as still running. A session without changes may stay
-    open for the next session of the same process or run (``leave``, ``goes_on``). Changes made between these sessions
-    count as made by an agent. ``close`` ends a session that was left open.
-    """
+    """Record of the installed files before an agent started, in one file outside the project; none if ``path`` is None.
+    A change that influences tests counts in later sessions too, until it is undone or the user allows it. A killed
+    session counts as still running. A session without changes may stay open for the next one of the same process or
+    run (``leave``, ``goes_on``). Changes made between these sessions count as made by an agent. ``close`` ends a
+    session left open."""
 
     def __init__(self, path: str | None, first: FirstLook | None = None) -> None:
-        """Create the record in the file ``path``. ``first`` is the shared record of a run with several workspaces."""
         self.path = path
         self.first = first
         self._state = _CLOSED
@@ -138,11 +125,8 @@ class InstalledRecord:
         return self._state == _SAME
 
     def goes_on(self, wanted: Installed, by: str = "") -> bool:
-        """Begin the next session with the record of the previous session. The installed files are not read again.
-
-        Later changes count as made by an agent. Return False if the previous session left no usable record, or if the
-        record does not cover ``wanted``.
-        """
+        """Begin the next session with the previous record, without reading installed files. Later changes are an
+        agent's. Return False if the previous session left no usable record, or if it does not cover ``wanted``."""
         found, known = self._read(), self.places()
         if known is None or not known.includes(wanted) or not (self.is_unchanged or self._was_left(found, by)):
             return False
@@ -161,10 +145,7 @@ class InstalledRecord:
         return bool(by) and found.get("by") == by and fresh and not found["left"]
 
     def leave(self) -> bool:
-        """Leave the session open for the next process of the same run. If something has changed, return False.
-
-        A session that was started without a run name is not continued.
-        """
+        """Leave the session open for the next process of the run. Return False after a change, or without a run."""
         if not self.is_unchanged or not self.path:
             return False
         with suppress(OSError):
@@ -178,7 +159,6 @@ class InstalledRecord:
             self.end(project=project)
 
     def places(self) -> Installed | None:
-        """Return the recorded state of the installed files; None if there is no valid record."""
         found = self._read()
         interpreters = _interpreters(found)
         if not found or len(interpreters) < len(found.get("interpreters", ())):
@@ -190,11 +170,9 @@ class InstalledRecord:
     def changes(
         self, *, project: Path, frees: Callable[[str], bool] = lambda _: False, programs_only: bool = False
     ) -> Differences:
-        """Return the changes since the session began; if no session is open, the changes left by earlier sessions.
-
-        Changed bytecode of test runners is compiled again; only bytecode for which this failed is returned. If there is
-        no record, the result is empty. ``programs_only``: compare only the programs and linked folders.
-        """
+        """Return the changes since the session began; if none is open, those that earlier sessions left.
+        Changed bytecode of test runners is compiled again, and returned only if this failed. ``programs_only``:
+        compare only the programs and linked folders."""
         known = self.places()
         if known is None:
             return Differences()
@@ -218,11 +196,8 @@ class InstalledRecord:
         return replace(now, entries=with_changes(now.entries, back), left=frozenset(left))
 
     def _widened(self, now: Installed) -> Installed:
-        """Return ``now``, extended by the files that agents of earlier or open sessions could write.
-
-        Only an open session and a session that left changes count. Agents in these sessions may have worked without a
-        sandbox.
-        """
+        """Return ``now``, extended by the files that agents of an open session, or of one that left changes, could
+        write. These agents may have worked without a sandbox."""
         found, known = self._read(), self.places()
         if known is None or not (found.get("open") or found["left"]):
             return now
@@ -236,7 +211,6 @@ class InstalledRecord:
         return replace(now, interpreters=interpreters, closed=closed).now()
 
     def begin(self, now: Installed, *, project: Path, by: str = "") -> Installed:
-        """Store and return the current state, as the state before a new session of the run ``by``."""
         now = self._widened(now)
         before = self.before(now, project=project)
         before = self.first.before(before, now) if self.first else before
@@ -254,10 +228,8 @@ class InstalledRecord:
         again: bool = True,
     ) -> None:
         """Record the changes of the session that ends, except those that the user has allowed.
-
-        ``before`` defaults to the stored state. ``by`` names the run that may continue with the stored record. If
-        ``again`` is False, the last comparison of the session is reused, because no agent has run since then.
-        """
+        ``before`` defaults to the stored state. ``by`` names the run that may continue with the record. If ``again``
+        is False, no agent has run since the last comparison, which is reused."""
         before, seen = before or self.places(), self._seen
         self._state, self._seen = _CLOSED, None
         if before is None:
@@ -274,7 +246,7 @@ class InstalledRecord:
         self._write(replace(now, entries=merged), left, is_open=False, by=by)
 
     def _read(self) -> dict[str, Any]:
-        """Return the stored record; an empty dictionary if the file is missing or invalid."""
+        """Return the stored record; an empty dictionary if it is missing or invalid."""
         if not self.path:
             return {}
         try:
@@ -305,9 +277,7 @@ class InstalledRecord:
                 self._remember(stamp_of(os.lstat(self.path)), record)
 
     def _remember(self, as_is: str, record: dict[str, Any]) -> None:
-        """Keep only this record in memory, because records are large and a process works on only one project at a
-        time.
-        """
+        """Keep only this record in memory: records are large, and a process works on one project at a time."""
         _LAST.clear()
         _LAST[str(self.path)] = (as_is, record)
 
@@ -320,7 +290,6 @@ def _interpreters(record: Mapping[str, Any]) -> tuple[Interpreter, ...]:
 
 
 def _of_concern(found: Differences) -> set[str]:
-    """Return those changed entries that still matter in later sessions."""
     return {*found.steering, *found.plugins, *found.compiled, *found.lent}
 
 

@@ -1,6 +1,5 @@
 """Python interpreters that commands start. They are found as a shell would find them, and asked for their package
-folders.
-"""
+folders."""
 
 import filecmp
 import json
@@ -14,7 +13,7 @@ from typing import Any, Self
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import process
-from agent_harness.verification.check import Command
+from agent_harness.verification.check import PYTHON, Command
 
 _MARK = "agent-harness-interpreter:"
 _PROBE = (
@@ -30,13 +29,10 @@ _PROBE = (
 )
 _LIMIT_SECONDS = 60.0
 _CHOOSING = (".python-version", ".tool-versions")  # by which shims of pyenv, asdf and mise choose
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreter:
-    """A Python installation or virtual environment."""
-
     executable: str
     prefix: str
     scripts: str  # where its console scripts are
@@ -50,22 +46,17 @@ class Interpreter:
         return (self.executable, self.prefix, *self.sites)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the interpreter as a JSON object."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def called(self, name: str) -> Self | None:
-        """Return this interpreter under another program name in the same folder; None if that name is a different
-        program.
-        """
+        """Return this interpreter under another name in its folder; None if that name is a different program."""
         path = Path(self.executable).with_name(name)
         same = path.exists() and os.path.realpath(path) == os.path.realpath(self.executable)
         return replace(self, executable=os.fspath(path)) if same else None
 
     @classmethod
     def from_record(cls, record: object) -> Self | None:
-        """Return the interpreter from a JSON object that ``as_record`` or a queried interpreter made; None for invalid
-        input.
-        """
+        """Return an interpreter from ``as_record`` or from a queried interpreter; None for invalid input."""
         found = record if isinstance(record, dict) else {}
         try:
             return cls(
@@ -88,9 +79,7 @@ class Interpreters:
     answers: dict[tuple[str, Path], Interpreter | None] = field(default_factory=dict)
 
     def behind(self, command: Command, root: Path) -> Interpreter | None:
-        """Return the interpreter that ``command`` would start in ``root``; None if no such interpreter can be
-        queried.
-        """
+        """Return the interpreter that ``command`` would start; None if none can be queried."""
         if command.launched:
             return _ask([*command.words[: command.program], "python"], root, self.variables)
         return next(filter(None, (self._asked(path, root) for path in self._candidates(command, root))), None)
@@ -113,9 +102,7 @@ class Interpreters:
         return self.answers[path, root]
 
     def _answer(self, path: str, root: Path) -> Interpreter | None:
-        """Query a program for its interpreter. Reuse an earlier answer if nothing that determines the answer has
-        changed.
-        """
+        """Query a program for its interpreter, unless nothing that determines an earlier answer has changed."""
         key = (path, root, _decided_by(path, root, self.variables), frozenset(self.variables.items()))
         if key not in _ANSWERS and (said := _ask([path], root, self.variables)):
             _ANSWERS[key] = said
@@ -126,10 +113,7 @@ _ANSWERS: dict[tuple[str, Path, tuple[str, ...], frozenset[tuple[str, str]]], In
 
 
 def _decided_by(path: str, root: Path, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the stamps of the files that determine which interpreter a program starts.
-
-    These are the program, the settings of its environment, and the version files of tools such as pyenv.
-    """
+    """Return the stamps of what determines a program's interpreter: program, settings, version files as of pyenv."""
     home = variables.get("HOME", "")
     settings = [parent / "pyvenv.cfg" for parent in [*Path(path).parents][:2]]
     chosen = [folder / name for folder in (root, *root.parents, Path(home)) for name in _CHOOSING]
@@ -146,10 +130,7 @@ def _stamp_at(path: Path) -> str:
 
 
 def _one_program(path: str, other: str) -> bool:
-    """Return True if two names in one folder are the same program.
-
-    One name is a link to the other, or the program is a shim that looks up its own name.
-    """
+    """Return True if two names in one folder are one program: a link, or a shim that looks up its own name."""
     if Path(path).parent != Path(other).parent:
         return False
     try:
@@ -159,15 +140,11 @@ def _one_program(path: str, other: str) -> bool:
 
 
 def is_python(name: str) -> bool:
-    """Return True if the name is that of a Python interpreter, such as ``python3.12``."""
-    return _PYTHON.match(name) is not None
+    return PYTHON.match(name) is not None
 
 
 def program_path(word: str, *, root: Path, path: str) -> str | None:
-    """Return the absolute path of a program as a shell in ``root`` would find it, or None if there is no such program.
-
-    Symbolic links are not resolved.
-    """
+    """Return the path of a program as a shell in ``root`` finds it, links unresolved; None without one."""
     if "/" in word:
         absolute = os.path.join(root, word)  # noqa: PTH118  (keeps an absolute word, and links)
         return absolute if os.access(absolute, os.X_OK) else None
@@ -187,7 +164,7 @@ def interpreter_of_script(path: str) -> str | None:
     if len(lines) > 1 and "exec" in lines[1]:  # '''exec' "/long path/python" "$0" "$@"
         candidates += re.findall(r"exec'? ['\"]?([^'\"]+)['\"]? ['\"]?\$0", lines[1])
     for candidate in reversed(candidates):
-        if _PYTHON.search(Path(candidate).name) and os.access(candidate, os.X_OK):
+        if PYTHON.search(Path(candidate).name) and os.access(candidate, os.X_OK):
             return candidate
     return None
 
@@ -199,12 +176,8 @@ def _ask(words: Sequence[str], root: Path, variables: Mapping[str, str]) -> Inte
         return None
     for line in done.output.decode(errors="replace").splitlines():
         if line.startswith(_MARK):
-            return Interpreter.from_record(_facts(line.removeprefix(_MARK)))
+            try:
+                return Interpreter.from_record(json.loads(line.removeprefix(_MARK)))
+            except ValueError:
+                return None
     return None
-
-
-def _facts(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None

@@ -1,9 +1,7 @@
-"""Parts of the project's environment that a checkout gets, and the redirection of imports to the checkout.
-
-Packages installed in the project (``.venv``, ``node_modules``) are in no commit, so checkouts get links to them. Build
-results, caches and reports are not linked, because they could replace missing work. An editable install imports modules
-from the agent's folder. Therefore ``PYTHONPATH`` starts with the corresponding folders of the checkout.
-"""
+"""Parts of the project's environment that a checkout gets, and the redirection of imports to the checkout. Packages
+installed in the project (``.venv``, ``node_modules``) are in no commit, so checkouts get links to them. Build
+results, caches and reports are not linked, because they could replace missing work. An editable install imports
+modules from the agent's folder. Therefore ``PYTHONPATH`` starts with the corresponding folders of the checkout."""
 
 import ast
 import os
@@ -74,10 +72,7 @@ def mapped(sites: Iterable[str], project: Path) -> Mapped:
 
 
 def _targets(site: str) -> Iterator[tuple[str, str]]:
-    """Yield every entry of a package folder that refers to another folder, as a module name and an absolute path.
-
-    For an import folder, the module name is empty.
-    """
+    """Yield the other folders to which a package folder refers, as module name (empty for import folders) and path."""
     try:
         with os.scandir(site) as listed:
             entries = sorted(
@@ -102,10 +97,7 @@ def _pth(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _finder(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the mappings in the module that an ``import`` line of a ``.pth`` file loads.
-
-    A mapping is an entry of setuptools' table, or any absolute path.
-    """
+    """Yield the mappings in a module that a ``.pth`` file imports: setuptools' table, or any absolute path."""
     tree = sources.parse(_text(path).encode())
     if tree is None:
         return
@@ -130,7 +122,7 @@ def _text_of(node: object) -> str:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """Return the module name and the path for a path. The name is empty if the path is not a package or module."""
+    """Return the module name and the path. The name is empty if the path is not a package or module."""
     path = Path(text)
     if path.name == "__init__.py":
         return path.parent.name, str(path.parent)
@@ -140,9 +132,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _root_of(name: str, inside: str) -> str | None:
-    """Return the import folder of the module ``name``, whose path is ``inside``; None if the path does not end with the
-    name.
-    """
+    """Return the import folder of the module at ``inside``; None if the path does not end with the name."""
     parts = Path(inside).with_suffix("").parts if inside.endswith(".py") else Path(inside).parts
     wanted = tuple(name.split("."))
     if parts[-len(wanted) :] != wanted:
@@ -151,9 +141,7 @@ def _root_of(name: str, inside: str) -> str | None:
 
 
 def _inside(target: str, project: Path, site: Path) -> str | None:
-    """Return ``target`` relative to the project; None if ``target`` is outside the project or in the environment
-    itself.
-    """
+    """Return ``target`` relative to the project; None if it is outside, or in the environment itself."""
     real = Path(os.path.realpath(target.replace("\0", "")))
     if not real.is_relative_to(project) or real.is_relative_to(site):
         return None
@@ -169,10 +157,7 @@ def _text(path: Path) -> str:
 
 
 def ignored_paths(git: Git) -> list[str]:
-    """Return the files and folders of the project that git ignores, without a final slash.
-
-    A folder that is ignored completely is listed once.
-    """
+    """Return what git ignores, without a final slash. A completely ignored folder is listed once."""
     words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
     found = (os.fsdecode(path).rstrip("/") for path in git.run(*words).split(b"\0") if path)
     return [path for path in found if not path.startswith("../")]
@@ -184,16 +169,14 @@ def linkable(root: Path, ignored: Iterable[str]) -> tuple[str, ...]:
 
 
 def compared(root: Path, linked: Iterable[str]) -> tuple[str, ...]:
-    """Return the linked folders that are compared file by file. Python environments are compared separately."""
+    """Return the linked folders to compare file by file: all but Python environments."""
     folders = (path for path in linked if (root / path).is_dir())
     return tuple(path for path in folders if not any(os.path.lexists(root / path / name) for name in _ENVIRONMENTS))
 
 
 def without(linked: Iterable[str], changed: Iterable[str]) -> tuple[str, ...]:
-    """Return the new or changed paths in linked folders that a checkout must leave out.
-
-    The result is empty if the work also changes a lock file, because then an installer made the changes.
-    """
+    """Return the changed paths in linked folders that a checkout must leave out.
+    The result is empty if a lock file changed too, because then an installer made the changes."""
     is_locked = any(PurePosixPath(path).name in _LOCKS for path in changed)
     return () if is_locked else tuple(linked)
 
@@ -210,10 +193,8 @@ def left_behind(ignored: Iterable[str], linked: Iterable[str]) -> list[str]:
 
 
 def import_folders(now: Mapped, checkout: Checkout) -> list[str]:
-    """Return the folders of a checkout that replace editable installs. These folders come first in ``PYTHONPATH``.
-
-    The last folder contains links to packages whose name differs from their folder's name.
-    """
+    """Return a checkout's folders that replace editable installs, for the front of ``PYTHONPATH``.
+    The last one contains links to packages whose name differs from their folder's name."""
     folders = [str(checkout.cwd / root) for root in now.roots]
     shelf = checkout.private / "packages"
     for name, path in now.packages:

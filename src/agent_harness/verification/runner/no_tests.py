@@ -1,7 +1,5 @@
-"""Detection of test runs in which no test ran, or not all tests ran, from the runner's output.
-
-The exit status 0 of such a run proves nothing.
-"""
+"""Detection of test runs in which no test ran, or not all tests ran, from the runner's output. The exit status 0 of
+such a run proves nothing."""
 
 import re
 from collections.abc import Callable
@@ -12,11 +10,8 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def ran_no_test(command: str, output: str) -> str | None:
-    """Return why a run with exit status 0 ran no test, as the end of a sentence; None if a test ran or this is unknown.
-
-    ``output`` is what the command printed, or the end of long output. If the output reports a passed test anywhere, a
-    test ran.
-    """
+    """Return why a run with exit status 0 ran no test, as the end of a sentence; None if one ran or this is unknown.
+    ``output`` may be only the end. If it reports a passed test anywhere, a test ran."""
     text = _ESCAPES.sub("", output)
     answers = [each(command, text) for each in (_go, _cargo, _node, _unittest, _jest)]
     told = [each for each in answers if each is not None]
@@ -30,9 +25,7 @@ _LEFT_OUT = re.compile(
 
 
 def left_out(output: str) -> str:
-    """Return the output line in which ``unittest``, ``node --test`` or TAP reports a skipped test or an expected
-    failure.
-    """
+    """Return the line by which ``unittest``, ``node --test`` or TAP reports a skip or an expected failure."""
     found = _LEFT_OUT.search(_ESCAPES.sub("", output))
     return found[0].strip() if found else ""
 

@@ -1,12 +1,7 @@
-"""Reader of a test run's JUnit XML report, which is compared with the records of the harness's pytest plugin.
-
-A report is untrusted, because an agent's tests wrote it. A file that is missing, incomplete, too large, a symbolic link
-or contains XML entities raises ``ReportProblem``; no partial report is returned.
-
-The plugin is ``plugin/agent_harness_recorder.py``. The harness reads the plugin's lines immediately through a named
-pipe. A test that was seen to fail therefore stays failed. A run does not count if no session finished, if collected
-tests never started, or if the test runner was patched.
-"""
+"""Reader of a run's JUnit XML report, which is compared with the records of the harness's pytest plugin. A report is
+untrusted, because an agent's tests wrote it: an invalid file raises ``ReportProblem``. The plugin's lines are read
+immediately, so a test that was seen to fail stays failed. A run does not count if no session finished, if collected
+tests never started, or if the test runner was patched."""
 
 import json
 import os
@@ -35,8 +30,7 @@ _WAIT_SECONDS = 30.0
 _NORMAL_ENDS = (0, 1, 5)  # all passed, some failed, none collected
 
 
-class ReportProblem(ValueError):
-    """Error: a test report is missing or cannot be trusted. The text gives the reason in one line."""
+class ReportProblem(ValueError): ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +44,7 @@ class ReportedCase:
 
     @property
     def id(self) -> str:
-        """Pytest node id of the test case (``file::Class::test[param]``). Parts that the element does not contain are
-        left out.
-        """
+        """Pytest node id (``file::Class::test[param]``), without the parts that the element lacks."""
         if not self.classname:
             return self.file or self.name
         if self.file is None:
@@ -68,19 +60,15 @@ class ReportedCase:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Outcome of each test (``passed``, ``failed``, ``error`` or ``skipped``) by test id, and the duration in
-    seconds.
-    """
+    """Outcome of each test by id (``passed``, ``failed``, ``error`` or ``skipped``)."""
 
     cases: Mapping[str, str] = field(default_factory=dict)
-    duration: float = 0.0
     gave_up: frozenset[str] = frozenset()  # tests that were skipped while they ran, by no mark on them
     asserted: frozenset[str] = frozenset()  # tests that failed because of what they ask for
     in_assertions: frozenset[str] = frozenset()  # tests that failed where they ask for something, whatever was raised
     opened: frozenset[tuple[str, str]] = frozenset()  # files of the project, each with the one whose code opened it
 
     def ids(self, *outcomes: str) -> frozenset[str]:
-        """Return the ids of the tests that have one of these outcomes."""
         return frozenset(i for i, outcome in self.cases.items() if outcome in outcomes)
 
     @property
@@ -94,7 +82,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A recorded call of a function under work. Arguments are Python source, and the result is text for comparison."""
+    """Arguments are Python source, and the result is text for comparison."""
 
     module: str
     name: str
@@ -104,8 +92,6 @@ class RecordedCall:
 
 @dataclass(slots=True)
 class Calls:
-    """Function calls that were recorded in a test run."""
-
     recorded: list[RecordedCall] = field(default_factory=list)
     flows: list[RecordedCall] = field(default_factory=list)  # the first answer of each generator and coroutine
     unkept: int = 0  # calls whose arguments cannot be made again
@@ -116,7 +102,6 @@ class Calls:
     python: str = ""  # in which it ran
 
     def take(self, kind: str, found: Any) -> None:
-        """Add the calls in one line that the plugin wrote."""
         if kind == "calls" and len(self.recorded) < _CALLS_LIMIT:
             self.recorded += [RecordedCall(*map(str, row)) for row in found]
         elif kind == "flows":
@@ -131,32 +116,25 @@ class Calls:
 
 
 def worst(outcomes: Iterable[str]) -> str:
-    """Return the outcome that counts for a test with several outcomes.
-
-    This is the worst of them: error, then failed, then passed, then skipped.
-    """
+    """Return the outcome that counts: error, then failed, then passed, then skipped."""
     return min(outcomes, key=_WORST_FIRST.index)
 
 
-def report_of(outcomes: Iterable[tuple[str, str]], duration: float = 0.0) -> Report:
+def report_of(outcomes: Iterable[tuple[str, str]]) -> Report:
     """Return a report for pairs of test id and outcome. If an id occurs twice, the worse outcome counts."""
     cases: dict[str, str] = {}
     for name, outcome in outcomes:
         cases[name] = worst((outcome, cases.get(name, outcome)))
-    return Report(cases, duration)
+    return Report(cases)
 
 
 def read_junit(path: str | os.PathLike[str]) -> Report:
     """Return the report in a JUnit XML file. Raise ``ReportProblem`` if the file cannot be trusted (C61)."""
-    cases, duration = read_cases(path)
-    return report_of(((case.id, case.outcome) for case in cases), duration)
+    return report_of((case.id, case.outcome) for case in read_cases(path))
 
 
-def read_cases(path: str | os.PathLike[str]) -> tuple[list[ReportedCase], float]:
-    """Return every ``<testcase>`` of a JUnit XML file in order. Also return the duration of the suites in seconds.
-
-    Raise ``ReportProblem`` if the file cannot be trusted.
-    """
+def read_cases(path: str | os.PathLike[str]) -> list[ReportedCase]:
+    """Return the test cases in order. Raise ``ReportProblem`` if the file cannot be trusted."""
     reader = _ReportReader()
     with _opened(path) as file:
         try:
@@ -180,9 +158,7 @@ def _opened(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 class _ReportReader:
-    """Collector of test cases from a streaming XML parser. No tree is built, so deep or large files need little
-    memory.
-    """
+    """Collector of test cases that builds no tree, so deep or large files need little memory."""
 
     def __init__(self) -> None:
         self.parser = expat.ParserCreate()
@@ -195,15 +171,14 @@ class _ReportReader:
         self._open: dict[str, str] | None = None
         self._marks: list[str] = []
         self._declared = 0
-        self._duration = 0.0
         self._is_report = False
 
-    def result(self) -> tuple[list[ReportedCase], float]:
+    def result(self) -> list[ReportedCase]:
         if not self._is_report:
             raise ReportProblem("the test report is XML, but not JUnit XML")
         if self._declared and not any(case.outcome in (FAILED, ERROR) for case in self._cases):
             raise ReportProblem("the test report counts failures that it does not show")
-        return self._cases, self._duration
+        return self._cases
 
     def _refuse(self, *_: object) -> None:
         raise ReportProblem("the test report carries a document type or entities, which no test runner writes")
@@ -213,16 +188,12 @@ class _ReportReader:
         if self._depth == 1:
             self._is_report = name in ("testsuites", "testsuite")
         if name == "testsuite":
-            self._suite(attributes)
+            self._declared += _number(attributes.get("failures")) + _number(attributes.get("errors")) > 0
         elif name == "testcase":
             self._open = attributes
             self._marks.clear()
         elif self._open is not None and name in _MARKS:
             self._marks.append(_MARKS[name])
-
-    def _suite(self, attributes: dict[str, str]) -> None:
-        self._declared += _number(attributes.get("failures")) + _number(attributes.get("errors")) > 0
-        self._duration += max(0.0, _number(attributes.get("time")))
 
     def _end(self, name: str) -> None:
         self._depth -= 1
@@ -251,8 +222,6 @@ def _number(text: str | None) -> float:
 
 @dataclass(slots=True)
 class RecordedSession:
-    """One pytest session, as the harness's plugin reported it."""
-
     takes_options: bool = False  # ours, by which it writes a report
     collected: int = 0
     began: int = 0  # tests started
@@ -268,7 +237,6 @@ class RecordedSession:
     calls: Calls = field(default_factory=Calls)
 
     def take(self, kind: str, rest: list[Any]) -> None:
-        """Add the information in one line that the plugin wrote."""
         if kind == "collected":
             self.collected = max(self.collected, int(rest[0]))
         elif kind == "test":
@@ -306,10 +274,7 @@ class RecordedSession:
 
 
 class RunRecorder:
-    """Context manager that creates the pipe and reads the plugin's lines until the run ends.
-
-    ``sessions`` then contains the recorded pytest sessions.
-    """
+    """Reader of the plugin's lines through a pipe, until the run ends; then ``sessions`` are complete."""
 
     def __init__(self, folder: Path) -> None:
         self.address = str(folder / "witness")
@@ -324,7 +289,6 @@ class RunRecorder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Read everything that was written to the pipe, then close the pipe."""
         os.write(self._pipe, b"\n" + self._end + b"\n")
         self._thread.join(_WAIT_SECONDS)
         os.close(self._pipe)
@@ -354,18 +318,14 @@ def recorder_settings(
     project: Path | None,
     keep: Iterable[str],
     select: Path | None,
-    reads_below: Path | None = None,
-    watched: Mapping[str, Mapping[str, str]] | None = None,
-    again: Path | None = None,
-    root: Path | None = None,
+    reads_below: Path | None,
+    watched: Mapping[str, Mapping[str, str]],
+    again: Path | None,
+    root: Path,
 ) -> str:
-    """Return the value of the environment variable that configures the plugin.
-
-    ``watched`` are functions whose calls are recorded, by file and first line. ``again`` is the file of calls to make
-    instead of running tests. ``root`` is the folder of the work, which both options need.
-    """
-    values: dict[str, object] = {"address": address}
-    values |= {"root": str(root)} if root else {}
+    """Return the plugin's settings as the value of an environment variable. ``watched``: functions to record, by
+    file and first line. ``again``: calls to make instead of running tests. ``root``: the folder of the work."""
+    values: dict[str, object] = {"address": address, "root": str(root)}
     values |= {"watched": watched} if watched else {}
     values |= {"again": str(again)} if again else {}
     if reads_below is not None:
@@ -383,24 +343,30 @@ def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
     if not sessions:
         raise ReportProblem("pytest did not start, or did not load the harness's plugin; see the output")
     for session in sessions.values():
-        _check(session)
+        if session.finished is None:
+            where = f" in {session.last}" if session.last else ""
+            raise ReportProblem(f"the test run ended before its session was over{where}")
+        if session.foreign:
+            raise ReportProblem(f"code came from the project's folder instead of the commit: {session.foreign[0]}")
+        if session.patched:
+            raise ReportProblem(f"the test runner was changed while it ran: {session.patched[0]}")
+        if session.finished not in _NORMAL_ENDS:
+            raise ReportProblem(f"pytest ended with status {session.finished}, before all tests had run")
+        if session.began < session.collected:
+            raise ReportProblem(f"the run stopped early: {session.began} of {session.collected} tests were started")
 
 
-def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase], seconds: float) -> Report:
-    """Return the report of a run. Raise ``ReportProblem`` if the JUnit XML disagrees with the plugin's records.
-
-    Test ids are pytest's own node ids.
-    """
+def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase]) -> Report:
+    """Return the report, with pytest's own node ids. Raise ``ReportProblem`` if JUnit XML and the records disagree."""
     written = report_of((case.id, case.outcome) for case in cases)
     last = list(sessions.values())[-1]  # every session writes the same file
     if len(written.passing) != len([name for name, outcome in last.outcomes.items() if outcome == PASSED]):
         raise ReportProblem("the report does not agree with what was seen while the tests ran")
-    return merged(sessions, seconds)
+    return merged(sessions)
 
 
-def merged(sessions: Mapping[int, RecordedSession], seconds: float = 0.0) -> Report:
-    """Return one report that combines the plugin's records of all sessions of a run."""
-    found = report_of((item for session in sessions.values() for item in session.outcomes.items()), seconds)
+def merged(sessions: Mapping[int, RecordedSession]) -> Report:
+    found = report_of(item for session in sessions.values() for item in session.outcomes.items())
     return replace(
         found,
         gave_up=frozenset().union(*(session.gave_up for session in sessions.values())),
@@ -408,17 +374,3 @@ def merged(sessions: Mapping[int, RecordedSession], seconds: float = 0.0) -> Rep
         in_assertions=frozenset().union(*(session.in_assertions for session in sessions.values())),
         opened=frozenset().union(*(session.opened for session in sessions.values())),
     )
-
-
-def _check(session: RecordedSession) -> None:
-    if session.finished is None:
-        where = f" in {session.last}" if session.last else ""
-        raise ReportProblem(f"the test run ended before its session was over{where}")
-    if session.foreign:
-        raise ReportProblem(f"code came from the project's folder instead of the commit: {session.foreign[0]}")
-    if session.patched:
-        raise ReportProblem(f"the test runner was changed while it ran: {session.patched[0]}")
-    if session.finished not in _NORMAL_ENDS:
-        raise ReportProblem(f"pytest ended with status {session.finished}, before all tests had run")
-    if session.began < session.collected:
-        raise ReportProblem(f"the run stopped early: {session.began} of {session.collected} tests were started")

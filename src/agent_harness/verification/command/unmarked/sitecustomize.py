@@ -1,9 +1,7 @@
-"""Start-up module for Python in a check that runs as under a user; the module removes the marks of the caller.
-
-The marks are the name of a script of the check, the ``-c`` of a one-line program, and the module ``unittest`` while its
-tests run. The variables that load this start-up module are removed too. The module uses only the standard library, and
-runs on old Python versions.
-"""
+"""Start-up module for Python in a check that runs as under a user; the module removes the marks of the caller. The
+marks are the name of a script of the check, the ``-c`` of a one-line program, and the module ``unittest`` while its
+tests run. The variables that load this start-up module are removed too. The module uses only the standard library,
+and runs on old Python versions."""
 
 import os
 import sys

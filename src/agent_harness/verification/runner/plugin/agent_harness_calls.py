@@ -1,10 +1,6 @@
-"""Recorder of calls of the functions under work during tests; the recorder can repeat the calls later.
-
-The module uses only the standard library of Python 3.8 or later. The pytest plugin imports this file; a copy of the
-file repeats the calls in a process without a test runner. Calls are stored as text: arguments can be evaluated again,
-results are only compared. A repeated call cannot write files outside its folders, start processes or send data. If it
-tries, its result is ignored.
-"""
+"""Recorder of calls of the functions under work during tests, which can repeat the calls later. It uses only the
+standard library of Python 3.8 or later. The pytest plugin imports this file; a copy of it repeats the calls in a
+process without a test runner. Arguments are stored as text that can be evaluated again, results are only compared."""
 
 from __future__ import annotations
 
@@ -33,19 +29,9 @@ _STANDARD = frozenset({"datetime", "decimal", "fractions", "uuid"})  # modules w
 _NAMES = {"nan": float("nan"), "inf": float("inf")}
 _EFFECTS = (
     *("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "os.chown"),
-    *(
-        "os.utime",
-        "os.kill",
-        "os.killpg",
-        "os.exec",
-        "os.fork",
-        "os.forkpty",
-        "os.posix_spawn",
-        "os.spawn",
-        "os.system",
-    ),
-    *("os.setxattr", "os.removexattr", "os.startfile", "os.lockf", "fcntl.", "shutil.", "subprocess.", "socket."),
-    *("ctypes.", "sqlite3.", "smtplib.", "ftplib.", "imaplib.", "poplib.", "telnetlib.", "urllib.", "http."),
+    *("os.utime", "os.kill", "os.killpg", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"),
+    *("os.system", "os.setxattr", "os.removexattr", "os.startfile", "os.lockf", "fcntl.", "shutil.", "subprocess."),
+    *("socket.", "ctypes.", "sqlite3.", "smtplib.", "ftplib.", "imaplib.", "poplib.", "telnetlib.", "urllib.", "http."),
     *("webbrowser.", "signal.", "pty.", "tempfile.", "mmap.", "syslog.", "builtins.input"),
 )
 _ON_FILES = {  # how many names an event begins with, and where the open folders begin to which they are relative
@@ -65,12 +51,11 @@ _ON_FILES = {  # how many names an event begins with, and where the open folders
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
-class _TooMuch(Exception):
-    """Exception: a value is too large or too complex to record."""
+class _TooMuch(Exception): ...
 
 
 class TracedProject:
-    """Project whose classes are traced. Only classes in the project's own files count, without those in tests."""
+    """Project whose classes are traced: those in its own files, without those in tests."""
 
     def __init__(self, below: str) -> None:
         self._below = os.path.realpath(below) + os.sep
@@ -103,8 +88,6 @@ def _is_enum(kind: type) -> bool:
 
 
 class Texts:
-    """Converter of values to text."""
-
     def __init__(self, project: TracedProject) -> None:
         self._project = project
         self._inside: list[int] = []  # objects whose text is being made
@@ -112,17 +95,13 @@ class Texts:
         self.parts = 0  # that were looked at in all
 
     def answer(self, value: object) -> str:
-        """Convert a result to text for comparison. Unordered values are sorted, and unknown objects are replaced by
-        their type.
-        """
+        """Convert a result for comparison: unordered values sorted, unknown objects replaced by their type."""
         self._inside.clear()
         self._left = _PARTS_LIMIT
         return self._text(value, self._object)
 
     def given(self, value: object, made: Callable[[object], str]) -> str:
-        """Convert an argument to text that can be evaluated again. ``made`` returns the expression that creates an
-        object.
-        """
+        """Convert an argument for evaluation. ``made`` returns the expression that creates an object."""
         self._left = _PARTS_LIMIT
         return self._text(value, made, keeps_order=True)
 
@@ -132,10 +111,7 @@ class Texts:
         return self._attributes(value, 0)
 
     def told(self, value: object, first: object, *, is_making: bool = False) -> str:
-        """Return the result of a call as text: the returned value, and the state of the object whose method was called.
-
-        For a constructor call, the text is only the state of the new object.
-        """
+        """Return the returned value and the state of the method's object; of a constructor only the state."""
         if is_making:
             return self.state(first)
         return f"{self.answer(value)} on {self.state(first)}" if self._project.has_state(first) else self.answer(value)
@@ -217,8 +193,6 @@ class _Made:
 
 
 class _Open:
-    """A recorded call that has not returned yet."""
-
     __slots__ = ("arguments", "frame", "given", "is_making", "name", "named", "owner", "rest")
 
     def __init__(self, frame: FrameType, name: str | None, given: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -229,11 +203,9 @@ class _Open:
 
 
 class Recorder:
-    """Recorder of the outermost calls of the watched functions. Only calls with plain values are recorded.
-
-    Watched functions are identified by file and first line. An object of the project may be an argument if the object
-    can be created again: by the call that created it and the method calls since then.
-    """
+    """Recorder of the outermost calls of the watched functions, which file and first line identify.
+    Arguments are plain values, or objects of the project that can be created again: by the call that created them and
+    the method calls since then."""
 
     def __init__(self, watched: dict[str, dict[str, str]], below: str) -> None:
         self._watched = watched
@@ -320,9 +292,7 @@ class Recorder:
     # ---- objects
 
     def _begins(self, frame: FrameType) -> None:
-        """Record that an object of the project is being created, and the arguments. Of nested constructors, the
-        outermost counts.
-        """
+        """Record the creation of an object of the project. Of nested constructors, the outermost counts."""
         new = _first(frame)
         if id(new) in self._making or not self._project.has_state(new) or len(self._made) > _MADE_LIMIT:
             return
@@ -344,9 +314,7 @@ class Recorder:
         self._made[id(new)] = _Made(kind, text, self._texts.state(new))
 
     def _known(self, value: object) -> _Made | None:
-        """Return how an object was created; None if this is unknown or if the object has changed in an unrecorded
-        way.
-        """
+        """Return how an object was created; None if unknown, or if it changed in an unrecorded way."""
         found = self._made.get(id(value))
         if found is None or found.kind is not type(value) or found.state != self._texts.state(value):
             return None
@@ -402,9 +370,7 @@ class Recorder:
         self._open = opened
 
     def _is_of_known(self, frame: FrameType) -> bool:
-        """Return True if a frame is a method call on an object whose origin is known. Such a call may change the
-        object.
-        """
+        """Return True for a method call on an object whose origin is known, which may change the object."""
         code = frame.f_code
         is_method = code.co_varnames[:1] == ("self",) and not code.co_flags & _FLOWS
         first = _first(frame) if self._made and is_method else None
@@ -458,7 +424,6 @@ def _arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _is_return(frame: FrameType) -> bool:
-    """Return True if the function of an ending frame returns, False if it raises an exception."""
     import dis
 
     return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN")
@@ -470,11 +435,9 @@ def _attribute(kind: type, name: str) -> object:
 
 
 class Again:
-    """Repeater of recorded calls. ``answers`` returns a text for each call, or None if a call gives no usable result.
-
-    After the first repeated call, the process can write only below its own folder and its temporary folder. It cannot
-    start programs or send data.
-    """
+    """Repeater of recorded calls. ``answers`` returns a text for each call, or None without a usable result.
+    After the first call, the process can write only below its own and its temporary folder, and cannot start
+    programs or send data."""
 
     def __init__(self, *places: str) -> None:
         self._below = tuple(os.path.realpath(place) + os.sep for place in places)
@@ -542,7 +505,6 @@ class Again:
     def _made(
         self, call: Callable[..., Any], module: str, name: str, arguments: list[Any], since: list[tuple[str, list[Any]]]
     ) -> Any:
-        """Create an object of the project by calling its class, then its recorded methods."""
         value = call(self._found(module, name), *arguments)
         for method, given in since:
             call(getattr(value, method), *given)
@@ -552,10 +514,7 @@ class Again:
         return self._found(module, name)[member]
 
     def _is_of_project(self, error: BaseException) -> bool:
-        """Return True if the project's own code raised the exception.
-
-        A framework that was not set up may have raised it instead.
-        """
+        """Return True if the project's own code raised the error, not a framework that was not set up."""
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next

@@ -1,14 +1,8 @@
-"""Pytest plugin that reports which tests run, while they run.
-
-The harness loads the plugin with ``-p`` into a project's pytest. The plugin uses only the standard library and pytest,
-on Python 3.7 or later. Its folder contains nothing else, so having the folder on the path makes no harness module
-importable. The plugin writes one JSON array per line to a named pipe, ``[pid, kind, ...]``. The harness reads the pipe
-immediately, so a report cannot be changed later. The kinds are start, collected, test, result, gave up, opened, calls,
-flows, unkept, around, answers, finish.
-
-This prevents simple ways to fake a run, such as ending the process early, patching pytest or writing a report. Code in
-the same process that targets this plugin can still report false results (``docs/verification.md``).
-"""
+"""Pytest plugin that reports which tests run, while they run. The harness loads it with ``-p`` into a project's
+pytest. It uses only the standard library and pytest, on Python 3.7 or later. Its folder contains nothing else, so no
+harness module becomes importable. It writes one JSON array per line, ``[pid, kind, ...]``, to a named pipe, which
+the harness reads immediately, so a report cannot be changed later. Code in the same process can still report false
+results (``docs/verification.md``)."""
 
 from __future__ import annotations
 
@@ -91,12 +85,8 @@ def _runner_functions() -> dict[tuple[str, ...], object]:
 
 def _add_methods(found: dict[tuple[str, ...], object], owner: type, *names: str) -> None:
     for key, value in list(vars(owner).items()):
-        if _is_code(value):
+        if callable(value) or isinstance(value, (classmethod, staticmethod, property)):
             found[(*names, key)] = value
-
-
-def _is_code(value: object) -> bool:
-    return callable(value) or isinstance(value, (classmethod, staticmethod, property))
 
 
 def _patched() -> list[str]:
@@ -106,14 +96,11 @@ def _patched() -> list[str]:
 
 
 def _judging_hooks(config: pytest.Config) -> list[Any]:
-    """Return every implementation of a pytest hook that can change a test's outcome."""
     return [found for name in _JUDGING for found in getattr(config.hook, name).get_hookimpls()]
 
 
 def _late(config: pytest.Config) -> list[str]:
-    """Return one string for each outcome-changing hook that was registered during the tests. Hooks in conftests are
-    omitted.
-    """
+    """Return the outcome-changing hooks that were registered during the tests, without those of conftests."""
     found: list[str] = []
     for one in _judging_hooks(config):
         code = getattr(one.function, "__code__", None)
@@ -167,11 +154,8 @@ def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Record the test runner's functions at the last moment before code of the project runs.
-
-    At this moment installed plugins are loaded, but the conftest files are not. Pytest itself replaces some functions
-    in a ``tryfirst`` implementation of this hook, which runs earlier. If pytest only prints its version or lists tests,
-    nothing is recorded.
-    """
+    Installed plugins are loaded then, but no conftest. Pytest replaces some functions in a ``tryfirst`` implementation,
+    which runs earlier. Nothing is recorded if pytest only prints its version or lists tests."""
     if any(getattr(early_config.known_args_namespace, name, None) for name in _RUNS_NOTHING):
         _SETTINGS["silent"] = True
     _functions.update(_runner_functions())
@@ -188,9 +172,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """If the harness selected tests, keep only these tests. A test is selected by its exact id or its id without
-    parameters.
-    """
+    """If the harness selected tests, keep only these: by exact id or by the id without parameters."""
     wanted = _SETTINGS.get("select")
     if not wanted:
         return
@@ -251,22 +233,20 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_setup() -> Generator[None, None, None]:
     """Follow the creation of objects in fixtures, because tests may call methods of these objects."""
-    if _recorder is None:
-        yield
-        return
-    _recorder.start(records=False)
+    if _recorder is not None:
+        _recorder.start(records=False)
     yield
-    _recorder.stop()
+    if _recorder is not None:
+        _recorder.stop()
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_call() -> Generator[None, None, None]:
-    if _recorder is None:
-        yield
-        return
-    _recorder.start()
+    if _recorder is not None:
+        _recorder.start()
     yield
-    _recorder.stop()
+    if _recorder is not None:
+        _recorder.stop()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -290,9 +270,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 
 def _around() -> dict[str, Any]:
-    """Return what a separate process needs to repeat the calls: import paths, program name and environment
-    variables.
-    """
+    """Return what a process needs to repeat the calls: import paths, program name and environment variables."""
     below = os.path.realpath(_ROOT)
     places = [os.path.realpath(path or below) for path in sys.path]
     inside = [os.path.relpath(path, below) for path in places if (path + os.sep).startswith(below + os.sep)]
@@ -312,13 +290,11 @@ def _asserted(report: pytest.TestReport) -> bool:
 
 
 def _in_assertion(report: pytest.TestReport) -> bool:
-    """Return True if a test raised an exception inside an ``assert`` statement."""
     crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
     return crash is not None and linecache.getline(str(crash.path), crash.lineno).lstrip().startswith("assert")
 
 
 def _may_skip(report: pytest.TestReport) -> bool:
-    """Return True if a mark in the source allows the test to be skipped or allows it to fail."""
     marks: list[str] = getattr(report, "agent_harness_marks", [])
     return "xfail" in marks if hasattr(report, "wasxfail") else report.when == "setup" and len(marks) > 0
 
@@ -345,6 +321,5 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
-    """Merge the records of an xdist worker into those of the controller."""
     for key, values in (getattr(node, "workeroutput", None) or {}).get("agent_harness_recorder", {}).items():
         _told[key] += values
