@@ -177,17 +177,13 @@ FORMER = {
     "stop": "end-maintenance",
     "takeback": "hand-back",
 }
-"""Map from the former names of commands to their current names. Former names still work, but help and completion omit
-them.
-"""
+"""Former names of commands and their current names. Former names still work, but help and completion omit them."""
 
 MEANT = {"logs": "log", "ls": "status", "list": "status", "cost": "costs", "stop-now": "pause"}
 """Map from names that users type by mistake to the commands that they probably mean."""
 
 
 class LazyGroup(click.Group):
-    """Click group that imports each command when the command is first used."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -206,10 +202,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command name as click does, and also accept former names.
-
-        The error for an unknown name suggests the most similar command.
-        """
+        """Also accept former names. The error for an unknown name suggests the most similar command."""
         args = [FORMER.get(each, each) for each in args[:1]] + args[1:]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from agent_harness.cli.verbs import nearest
@@ -222,10 +215,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one help line for each everyday command, then only the names of all other commands.
-
-        So the help fits on one screen.
-        """
+        """Describe only the everyday commands, and name the others, so that the help fits on one screen."""
         first, *others = in_panels()
         with formatter.section(first[0]):
             formatter.write_dl(first[1])
@@ -247,7 +237,7 @@ def in_panels() -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:
-    """Return a click command that passes its arguments unparsed to ``main``. The function ``main`` then parses them."""
+    """Return a click command that passes its arguments unparsed to ``main``."""
     words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
     settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}
     return click.Command(name, settings, lambda words: main([name, *words]), [words], add_help_option=False)
@@ -275,9 +265,7 @@ def cli(plain: bool, color: str | None) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Run one ``harness`` command line and return its exit code (see ``docs/exit-codes.md``). Never raise an
-    exception.
-    """
+    """Run one command line and return its exit code (``docs/exit-codes.md``). Never raise an exception."""
     as_json = "--json" in words
     try:
         code = cli.main(args=words, prog_name="harness", standalone_mode=False)
@@ -302,7 +290,6 @@ def _flush() -> None:
 
 
 def _as_ours(error: Exception) -> Exception:
-    """Return a click error as the corresponding ``HarnessError``, and any other error unchanged."""
     if isinstance(error, click.ClickException):
         return UsageError(" ".join(error.format_message().split()), hint=_help_for(error))
     return Interrupted("Interrupted") if isinstance(error, click.Abort) else error

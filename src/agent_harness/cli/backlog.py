@@ -24,9 +24,7 @@ WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit", "tasklist", "fea
 
 
 class _FormOrPlace(click.ParamType[str, str]):
-    """Parameter type of ``--to``. The value is an export format, which the shell completes, or a target for
-    OpenTelemetry spans.
-    """
+    """Value of ``--to``: an export format, which the shell completes, or a target for OpenTelemetry spans."""
 
     name, words = "FORM", WRITTEN
 
@@ -151,9 +149,7 @@ class _Target:
 
     @classmethod
     def here(cls) -> _Target:
-        """Return the project at or above the working directory as the import target; without a project, a new task
-        list.
-        """
+        """Return the nearest project as the target; without a project, a new task list."""
         from agent_harness.kernel import root
 
         found = root.find()
@@ -167,7 +163,6 @@ class _Target:
 
     @property
     def name(self) -> str:
-        """Name of the import target for messages."""
         kind = {"features": "the feature project", "tasklist": "the task list"}[self.kind]
         return f"a new task list in {self.root}" if self.new else f"{kind} in {self.root}"
 
@@ -187,7 +182,7 @@ class _Target:
         return open_list()
 
     def add(self, backlog: Backlog, items: list[BacklogItem], validate: str | None) -> int:
-        """Add the imported items to the project. Return the number of items added."""
+        """Return the number of items added."""
         from agent_harness.backlog.items import proof_for
 
         rows: list[JsonObject] = []
@@ -215,7 +210,7 @@ class _Target:
         return len(project.add(rows)["task_ids"])
 
     def following(self, new: list[JsonObject]) -> str:
-        """Return the command that the user should type after the import."""
+        """Return the next command for the user."""
         if self.kind == "tasklist" and any(not each["proof"] for each in new):
             return "harness task set ID validation.command='...'"
         return "harness run"
@@ -337,9 +332,7 @@ def export(
 
 
 def _refuse_state(out: Path, state: Path, form: str) -> None:
-    """Raise ``Refused`` if the output path is this project's state file, or a new file that the harness would take for
-    a project.
-    """
+    """Raise ``Refused`` for this project's state file, and for a new file that looks like a project's state."""
     from agent_harness.backlog.reading import OWN
     from agent_harness.kernel import root
 
@@ -353,9 +346,7 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
 
 
 def _own_list() -> tuple[Path, Backlog]:
-    """Return the state file of the current project, and its items. Only items that are proven or checked are marked as
-    done.
-    """
+    """Return the state file here, and its items. Only proven or checked items are marked as done."""
     from dataclasses import replace
 
     from agent_harness.backlog.reading import read

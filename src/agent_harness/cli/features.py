@@ -1,6 +1,4 @@
-"""Commands that plan, run, verify and resume a feature project, and the ``harness log`` commands for every kind of
-project.
-"""
+"""Commands that plan, run, verify and resume a feature project, and ``harness log`` for every kind of project."""
 
 import json
 import sys
@@ -23,20 +21,18 @@ if TYPE_CHECKING:
 
 
 def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
-    """Print the command's answer as one JSON object on stdout if ``as_json`` is set; otherwise print nothing."""
+    """Print one JSON object if ``as_json`` is set; otherwise print nothing."""
     if as_json:
         click.echo(json.dumps({"ok": ok, **fields}, ensure_ascii=False, default=str))
 
 
 def opened(as_json: bool) -> "FeatureProject":
-    """Return the feature project at or above the working directory."""
     from agent_harness.protocols.features import api
 
     return api.FeatureProject.open(Path(api.find().root), say=say_to(as_json=as_json))
 
 
 def init(folder: Path, spec: Path, *, agents: tuple[str, ...], as_json: bool) -> int:
-    """Create a feature project from a specification: an agent plans the features."""
     from agent_harness.protocols.features.api import FeatureProject
 
     with screen(as_json=as_json).watching(list):
@@ -46,7 +42,6 @@ def init(folder: Path, spec: Path, *, agents: tuple[str, ...], as_json: bool) ->
 
 
 def adopt(folder: Path, *, allow_failing: bool, as_json: bool) -> int:
-    """Create a feature project in a repository that already contains code and tests."""
     from agent_harness.protocols.features.api import FeatureProject
 
     with screen(as_json=as_json).watching(list):
@@ -69,9 +64,6 @@ def run(
     branch: str | None = None,
     engine_factory: "EngineFactory | None" = None,
 ) -> int:
-    """Run agents on the feature project: one session, all sessions until the work is done, one feature, or parallel
-    workers.
-    """
     project = opened(as_json)
     if workers is None and feature_id is None:
         workers = project.workers
@@ -113,15 +105,11 @@ def run(
 
 
 def _somebody_is_there() -> bool:
-    """Return True if stdin and stdout are terminals, so that a user can answer questions."""
     return all(stream is not None and not stream.closed and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 def _project() -> "FeatureLayout":
-    """Return the feature project of the current folder.
-
-    If there is no project, the error lists the commands that create a project of any kind.
-    """
+    """Return the nearest feature project. The error names commands that create a project of any kind."""
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.protocols.features import api
 
@@ -129,10 +117,7 @@ def _project() -> "FeatureLayout":
 
 
 def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> int:
-    """Let the user at the terminal answer the pending question, and return the exit code.
-
-    If the user only presses Enter, the question stays stored (C12).
-    """
+    """Ask the user for the answer. If the user only presses Enter, the question stays stored (C12)."""
     forget_typed()
     chosen = click.prompt("Choose (a word, its letter or number; Enter: later)", default="", show_default=False)
     if not chosen.strip():
@@ -142,7 +127,7 @@ def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> in
 
 
 def _what_now(project: "FeatureProject") -> None:
-    """Ask the user at the terminal what to do next with a project that is completed (UAH-484)."""
+    """Ask what to do next with a project that is completed (UAH-484)."""
     forget_typed()
     chosen = click.prompt("Choose", default="e", type=click.Choice(["m", "a", "e"], case_sensitive=False))
     if chosen == "m":
@@ -173,7 +158,6 @@ def verify(feature_id: int | None, everything: bool, as_json: bool) -> int:
 
 
 def resume(choose: str | None, *, budget: float | None, feature_id: int | None, as_json: bool) -> int:
-    """End a pause, or answer the question that stopped the runs. Return the exit code."""
     with screen(as_json=as_json).watching(list):
         found = opened(as_json).resume(choose, budget_usd=budget, feature_id=feature_id)
     code = int(found.get("exit_code") or 0)
@@ -191,7 +175,7 @@ SOURCES = ("events", "decisions", "actions", "usage")
 
 
 class LogGroup(click.Group):
-    """Click group of ``harness log``, which also accepts ``--follow [ITEM]`` instead of a subcommand."""
+    """Also accepts ``--follow [ITEM]`` instead of a subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--follow" in args:
@@ -359,10 +343,7 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
 
 
 def _sessions_of(here: "Root", last: int, session: int | None) -> "list[JsonObject]":
-    """Return the last attempts at tasks of a task list, or the last slices of a long task, each with its output line.
-
-    If a session number is given, return only that session.
-    """
+    """Return the last sessions of a task list or long task, or only one, each with its output line."""
     from agent_harness.views.reading import reader_of
 
     known = reader_of(here.kind, here.path).load().sessions

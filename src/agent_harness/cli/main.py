@@ -18,10 +18,7 @@ FAST = {
 
 
 def main() -> int:
-    """Run the ``harness`` command line in ``sys.argv`` and return its exit code (``docs/exit-codes.md``).
-
-    Never print a traceback.
-    """
+    """Run the command line in ``sys.argv`` and return its exit code (``docs/exit-codes.md``)."""
     show_every_letter()
     try:
         code = run(sys.argv[1:])
@@ -37,10 +34,7 @@ def main() -> int:
 
 
 def show_every_letter() -> None:
-    """Let stdout and stderr replace characters that their encoding lacks by a similar character or an escape.
-
-    JSON output stays valid.
-    """
+    """Let the streams replace characters that their encoding lacks. JSON output stays valid."""
     codecs.register_error("agent-harness", _stand_in)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -76,7 +70,6 @@ def run(words: list[str]) -> int:
 
 
 def process() -> int:
-    """Run the ``harness`` command line as the whole process, and end the process."""
     return leave(main())
 
 

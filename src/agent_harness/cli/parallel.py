@@ -19,10 +19,7 @@ _JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 def main(words: list[str]) -> int:
-    """Run a ``harness workspace``, ``queue``, ``scale`` or ``cancel`` command line and return its exit code.
-
-    Never print a traceback.
-    """
+    """Run a command line of this module and return its exit code. Never print a traceback."""
     as_json = "--json" in words
     try:
         return _run(words)
@@ -57,7 +54,6 @@ def _run(words: list[str]) -> int:
 
 
 def _here() -> ParallelRuns:
-    """Return the parallel runs of the project at or above the working directory."""
     from agent_harness.cli.shared import kind_here
 
     kind, folder = kind_here()
@@ -137,7 +133,7 @@ def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
 
 
 def _local(at: object) -> str:
-    """Return a timestamp as local time in the usual output format; ``?`` if the timestamp is invalid."""
+    """Return a timestamp as local time; ``?`` if the timestamp is invalid."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)

@@ -1,6 +1,4 @@
-"""Commands that manage a project without running it: pause, skip, override, undo, take-over, hand-back, abort and
-others.
-"""
+"""Commands that manage a project without running it: pause, skip, override, undo, take-over, hand-back and others."""
 
 import json
 import sys
@@ -32,7 +30,6 @@ feature_option = click.option(
 
 
 def answered(as_json: bool, fields: JsonObject, code: int = 0) -> int:
-    """Print the answer as JSON if ``as_json`` is set. Return the exit code ``code``."""
     features.answer(as_json, code == 0, fields)
     return code
 
@@ -182,7 +179,6 @@ def abort(yes: bool, as_json: bool) -> int:
 
 
 def declined(as_json: bool) -> int:
-    """Report that nothing was changed because the user did not confirm. Return 1."""
     if as_json:
         features.answer(True, False, {"confirmed": False, "changed": False})
     else:

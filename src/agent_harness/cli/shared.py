@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 
 def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
-    """Return the kind and folder of the project at or above the working directory.
-
-    Refuse a long task unless ``long_tasks`` is set.
-    """
+    """Return the kind and folder of the nearest project. Refuse a long task unless ``long_tasks`` is set."""
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.kernel import root
 
@@ -38,10 +35,7 @@ def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
 
 
 def _refuse_another(folder: Path, wanted: str) -> None:
-    """Raise ``Refused`` if the folder belongs to a project of another kind.
-
-    The new project would otherwise hide the existing project from ``status`` and ``run``.
-    """
+    """A new project would hide a project of another kind from ``status`` and ``run``."""
     from agent_harness.kernel import root
 
     found = root.find(str(folder), pin=False)
@@ -262,9 +256,7 @@ def _was_typed(name: str) -> bool:
 
 
 def _engine(url: str, exchange: str | None) -> "EngineFactory | None":
-    """Return the factory of the engine that a URL names; None for ``local:``. Raise ``UsageError`` if the URL is
-    invalid.
-    """
+    """Return None for ``local:``. Raise ``UsageError`` if the URL is invalid."""
     from functools import partial
 
     from agent_harness.engines import engine_for
@@ -416,7 +408,7 @@ def projects(forget: tuple[str, ...], as_json: bool) -> int:
 
 
 def _of_fleet(known: "set[str | None]") -> "tuple[list[Place], list[str]]":
-    """Return the projects in fleet.yaml that are not in ``known``, and one line for each invalid row of fleet.yaml."""
+    """Return the projects in fleet.yaml that are not in ``known``, and a line for each invalid row."""
     from agent_harness.fleet import roster
     from agent_harness.kernel.trusted_state import Place
 
@@ -433,7 +425,7 @@ def _of_fleet(known: "set[str | None]") -> "tuple[list[Place], list[str]]":
 
 
 def _forget(path: str, places: "Sequence[Place]") -> list[str]:
-    """Delete the state that the harness stores about the project that was at ``path``. Return the deleted folders."""
+    """Delete the state that is stored about the project that was at ``path``. Return the deleted folders."""
     from agent_harness.kernel import owner, trusted_state
     from agent_harness.session import now
 
@@ -472,7 +464,7 @@ def _row(place: "Place") -> "JsonObject":
 
 
 def _project_lines(rows: "list[JsonObject]") -> list[str]:
-    """Return one output line per project, the most recently used first, followed by the lines of missing projects."""
+    """Return a line per project, the most recently used first, then the lines of missing projects."""
     from agent_harness.kernel import root
 
     there = [row for row in rows if row["path"] and not row["gone"]]

@@ -25,10 +25,7 @@ _JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 def main(words: list[str]) -> int:
-    """Run a ``why``, ``diff``, ``costs``, ``report``, ``watch`` or ``serve`` command line and return its exit code.
-
-    Never print a traceback.
-    """
+    """Run a command line of this module and return its exit code. Never print a traceback."""
     as_json = "--json" in words
     try:
         return _run(words)
@@ -56,7 +53,6 @@ def _run(words: list[str]) -> int:
 
 
 def _look() -> ProjectView:
-    """Return the view of the nearest project of any kind, at or above the working directory."""
     return _reader().load()
 
 
@@ -78,7 +74,7 @@ def _say_json(verb: str, found: JsonObject) -> None:
 
 
 def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
-    """Print lines wrapped to the terminal's width. Lines that start with a word in ``whole`` are not wrapped."""
+    """Print lines wrapped to the terminal's width, but those that start with a word in ``whole`` as they are."""
     from agent_harness.kernel import terminal
 
     print("\n".join(terminal.laid_out(lines, whole=whole)))
@@ -196,10 +192,7 @@ def write_report(
     costs: bool = True,
     full: bool = False,
 ) -> str:
-    """Write the HTML report of a project and return its path. The default path is one that git ignores.
-
-    Raise ``Refused`` if writing fails.
-    """
+    """Write the HTML report and return its path. Git ignores the default path. Raise ``Refused`` if writing fails."""
     import os
 
     from agent_harness.errors import Refused
@@ -316,7 +309,7 @@ def _serve(
 
 
 def _projects_at(paths: tuple[str, ...]) -> tuple[tuple[Kind, str], ...]:
-    """Return the projects at or above these folders; without folders, the project at or above the working directory."""
+    """Return the projects at or above these folders; without folders, the nearest project."""
     from agent_harness.kernel import root
 
     found = [(each, root.find(each, pin=False)) for each in paths] or [(".", root.find())]

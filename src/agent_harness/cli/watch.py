@@ -30,10 +30,7 @@ PLAIN_WIDTH = 100
 
 
 def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json: bool) -> int:
-    """Watch the project in the current folder until the user quits, or all projects if ``everything`` is set.
-
-    Return the exit code.
-    """
+    """Watch until the user quits. Return the exit code."""
     if everything:
         if item is not None:
             raise UsageError("--all and an item cannot be used together", hint="harness watch --help")
@@ -62,7 +59,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
 
 
 def _named(seen: WatchView, word: str) -> str:
-    """Return the item id that a word means. The word is an item id, or the number of a slot that works on the item."""
+    """Return the item id that a word means: an item id, or the number of a slot that works on the item."""
     from agent_harness.views import why
 
     workers = (seen.parallel or {}).get("workers")
@@ -103,7 +100,7 @@ def _plain(view: WatchReader) -> int:
 
 
 def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
-    """Return the number of earlier rows that the new list still contains. The oldest rows are removed first."""
+    """Return the number of earlier rows that the new list still contains; the oldest are removed first."""
     first = after[0] if after else None
     gone = next((n for n, row in enumerate(before) if row is first), len(before))
     return len(before) - gone

@@ -116,10 +116,7 @@ def hook(event: str) -> int:
 
 
 def _unknown(message: str) -> int:
-    """Report an unknown event. A user at a terminal gets an error.
-
-    A client gets exit status 0, because it takes any other status as an instruction to continue.
-    """
+    """Report an unknown event. A client gets 0, because any other status tells it to continue."""
     if sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(message, hint="harness hook stop < payload.json")
     show(message, err=True)
@@ -131,9 +128,7 @@ def _scope(user: bool) -> Any:
 
 
 def _project() -> str:
-    """Return the folder whose client settings apply: the folder of the nearest task list, or else the current
-    folder.
-    """
+    """Return the folder whose client settings apply: that of the nearest task list, or the current one."""
     from agent_harness.kernel import root
 
     try:
@@ -144,10 +139,7 @@ def _project() -> str:
 
 
 def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | None]:
-    """Return whether Codex trusts the hooks, and a note for the user or None.
-
-    The first value is None if Codex was not asked.
-    """
+    """Return whether Codex trusts the hooks (None: not asked), and a note for the user or None."""
     from agent_harness.hooks import codex_trust
 
     skipped = f"Codex silently skips these hooks until you trust them: {codex_trust.HINT}"

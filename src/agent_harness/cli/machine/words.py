@@ -49,8 +49,6 @@ _TAKES_TASK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandWords:
-    """Options, arguments and help text of one command."""
-
     verbs: tuple[str, ...] = ()
     options: dict[str, tuple[str, ...] | str | None] = field(default_factory=dict)  # value: words, a kind, or none
     place: tuple[str, ...] | str = ()  # what its first argument may be
