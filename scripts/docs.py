@@ -17,7 +17,7 @@ import pointers
 import proven
 
 from agent_harness import errors
-from agent_harness.cli.app import COMMANDS
+from agent_harness.cli.commands import COMMANDS
 from agent_harness.cli.lth import LTH
 from agent_harness.cli.machine import words
 from agent_harness.protocols.features import config, recovery

@@ -30,6 +30,8 @@ _LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "t
 def main(words: list[str]) -> int:
     """Run a command line of this module and return its exit code. Never print a traceback."""
     group, *rest = words
+    if group == "mcp":
+        return serve_mcp(words)
     as_json = "--json" in rest or not ("--text" in rest or is_terminal())
     verb = " ".join(rest[:1] if group == "task" else words[:2]) or None
     try:

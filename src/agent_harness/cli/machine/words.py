@@ -16,8 +16,9 @@ from typing import Any
 import click
 
 from agent_harness.cli import lth, parallel, story, tasks
-from agent_harness.cli.app import COMMANDS, LazyGroup, cli
+from agent_harness.cli.app import LazyGroup, cli
 from agent_harness.cli.backlog import WRITTEN
+from agent_harness.cli.commands import COMMANDS
 from agent_harness.cli.verbs import OneOf, Program, Subcommand, option_row
 
 ITEMS, AGENTS, OPTIONS, FILES = "items", "agents", "options", "files"
