@@ -34,7 +34,6 @@ SHOWN = 12  # items, and things left out, of a preview
 
 @click.command(
     "import",
-    short_help="Import tasks from another tool or a Markdown file.",
     epilog="""\b
 Examples:
   harness import .taskmaster/tasks/tasks.json          shows the new items, and asks
@@ -252,7 +251,6 @@ def _tell_left_out(found: list[JsonObject], *, err: bool = False) -> None:
 
 
 @click.command(
-    short_help="Export tasks for another tool.",
     epilog="""\b
 Examples:
   harness export                              a Markdown checklist

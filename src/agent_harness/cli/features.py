@@ -137,7 +137,6 @@ def _what_now(project: "FeatureProject") -> None:
 
 
 @click.command(
-    short_help="Run one feature's tests, or all tests.",
     epilog="""\b
 Examples:
   harness verify --feature 3
@@ -185,7 +184,6 @@ class LogGroup(click.Group):
 
 @click.group(
     cls=LogGroup,
-    short_help="Show and search what happened.",
     epilog="""\b
 Examples:
   harness log --follow

@@ -169,23 +169,21 @@ REQUESTS = Program(
     "Change a running parallel run.",
     {
         "scale": Subcommand(
-            "Change the number of concurrent agents.",
-            Argument("workers", "N", _number),
-            _JSON,
-            purpose="Change the number of agents of this project's parallel run. With more agents, slots open "
+            "Change the number of agents of this project's parallel run. With more agents, slots open "
             "immediately; with fewer, a slot closes when its attempt ends.\n\n"
             "Exit 7: there is no run. 5: the run does not answer.",
+            Argument("workers", "N", _number),
+            _JSON,
             example="harness scale 6",
             act=_asked("scale"),
         ),
         "cancel": Subcommand(
-            "Cancel one attempt; its work is kept.",
-            Argument("item", "SLOT|ITEM", str),
-            _JSON,
-            purpose="End one attempt after its current operation. Its work is kept, the attempt is not counted, "
+            "End one attempt after its current operation. Its work is kept, the attempt is not counted, "
             "and the item is open again: a free slot may start it again.\n\n"
             "Exit 7: there is no run. 5: the run does not answer. 2: no attempt with that name is "
             "running.",
+            Argument("item", "SLOT|ITEM", str),
+            _JSON,
             example="harness cancel w3",
             act=_asked("recall"),
         ),

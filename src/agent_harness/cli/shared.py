@@ -47,7 +47,6 @@ def _refuse_another(folder: Path, wanted: str) -> None:
 
 
 @click.command(
-    short_help="Create a task list, or plan a project.",
     epilog="""\b
 Examples:
   harness init .                                                 a task list in this folder
@@ -135,7 +134,6 @@ def init(
 
 
 @click.command(
-    short_help="Run agents on the next tasks or features.",
     epilog="""\b
 Examples:
   harness run --dry-run
@@ -274,7 +272,6 @@ def _refuse(given: dict[str, object], kind: str) -> None:
 
 
 @click.command(
-    short_help="Show progress and the next step.",
     epilog="""\b
 Examples:
   harness status
@@ -300,7 +297,6 @@ def status(tail: int, glance: bool, everything: bool, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Answer a question, or end a pause or halt.",
     epilog="""\b
 Examples:
   harness resume
@@ -338,7 +334,6 @@ def resume(choose: str | None, budget: float | None, feature_id: int | None, as_
 
 
 @click.command(
-    short_help="Send a message to the running agent.",
     epilog="""\b
 Examples:
   harness say "Use SQLite, not a file."
@@ -375,7 +370,6 @@ def say(text: str, to: str | None, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="List your projects.",
     epilog="""\b
 Examples:
   harness projects

@@ -331,35 +331,34 @@ STORY = Program(
     "Show the records of a project.",
     {
         "why": Subcommand(
-            "Explain why an item is proven, or is not.",
+            "Explain why a feature, a task or a long task is proven, or is not. Show its state, how to check "
+            "it without the harness, each claim with its verdict and reason, decisions of people, what it waits for "
+            "and its cost.\n\nTo check it, run the printed lines in order in one shell, in the project's folder. "
+            "ITEM is an id: 5 or '#5', task-001; a long task needs none.",
             Argument("item", "ITEM", str, required=False),
             Option("--full", None, "Print everything, instead of at most 30 lines."),
             Option("--output", "N", "Print the output of the steps of verdict N.", Number(1)),
             _JSON,
-            purpose="Explain why a feature, a task or a long task is proven, or is not. Show its state, how to check "
-            "it without the harness, each claim with its verdict and reason, decisions of people, what it waits for "
-            "and its cost.\n\nTo check it, run the printed lines in order in one shell, in the project's folder. "
-            "ITEM is an id: 5 or '#5', task-001; a long task needs none.",
             example="harness why 5",
             act=_why,
         ),
         "diff": Subcommand(
-            "Show what a session or an item changed.",
+            "Show what a session or an item changed, with git's diff and pager. A line on stderr says whether "
+            "the change was accepted, was rolled back or is in progress.\n\nA number is a session of `harness log "
+            "sessions`, or an item if there is no such session. S7 is always a session, #7 always an item. A rescue "
+            "(`harness rescue list`) means the session whose work it keeps. For a proven item, all of its work is "
+            "shown.",
             Argument("what", "SESSION|ITEM", str, required=False),
             Option("--stat", None, "Print the number of changed lines of each file."),
             Option("--tests", None, "Show only tests, and the files that they depend on."),
             Option("--name-only", None, "Print only the paths."),
             _JSON,
-            purpose="Show what a session or an item changed, with git's diff and pager. A line on stderr says whether "
-            "the change was accepted, was rolled back or is in progress.\n\nA number is a session of `harness log "
-            "sessions`, or an item if there is no such session. S7 is always a session, #7 always an item. A rescue "
-            "(`harness rescue list`) means the session whose work it keeps. For a proven item, all of its work is "
-            "shown.",
             example="harness diff S7 --stat",
             act=_diff,
         ),
         "costs": Subcommand(
-            "Show what was spent, and on what.",
+            "Show the total cost, the cost for each proven item, and the cost of sessions whose claims were "
+            "rejected. Cost that an agent did not report is listed separately, never as $0.00.",
             Option(
                 "--by",
                 "WAY",
@@ -368,13 +367,13 @@ STORY = Program(
             ),
             _JSON,
             Option("--csv", None, "Print the rows as CSV."),
-            purpose="Show the total cost, the cost for each proven item, and the cost of sessions whose claims were "
-            "rejected. Cost that an agent did not report is listed separately, never as $0.00.",
             example="harness costs --by day",
             act=_costs,
         ),
         "report": Subcommand(
-            "Write a report as one HTML or Markdown page.",
+            "Write one self-contained page. It shows what waits for you, what is proven and how to check it "
+            "without the harness, which claims were false and who made them, the costs, and the kept work. The same "
+            "records always give the same page.",
             Option("--out", "FILE", "Write the page to FILE. [default: .harness/report.html]"),
             Option("--open", None, "Open the page in the browser."),
             Option("--since", "WHEN", "Include claims and sessions since WHEN: 2h, 3d ago, or a date."),
@@ -383,27 +382,26 @@ STORY = Program(
             Option("--full", None, "Include all sessions, however many."),
             Option("--markdown", None, "Print one screen of Markdown, for example for a pull request."),
             _JSON,
-            purpose="Write one self-contained page. It shows what waits for you, what is proven and how to check it "
-            "without the harness, which claims were false and who made them, the costs, and the kept work. The same "
-            "records always give the same page.",
             example="harness report --open",
             act=_report,
         ),
         "watch": Subcommand(
-            "Follow one project, or all of them, live.",
+            "Show a project while agents work on it: the proven items, each agent with its action, time and "
+            "cost, all items, and the messages of agents and the harness. The view is read-only: leaving it, or "
+            "losing the connection, does not affect a run. Press ? for the keys. Without a terminal, --plain is used.",
             Argument("item", "ITEM|SLOT", str, required=False),
             Option("--all", None, "Show all your projects, one line each; those that need you first."),
             Option("--plain", None, "Print the log as it grows, and the state once a minute."),
             Option("--once", None, "Print the view once and exit."),
             _JSON,
-            purpose="Show a project while agents work on it: the proven items, each agent with its action, time and "
-            "cost, all items, and the messages of agents and the harness. The view is read-only: leaving it, or "
-            "losing the connection, does not affect a run. Press ? for the keys. Without a terminal, --plain is used.",
             example="harness watch --all",
             act=_watch,
         ),
         "serve": Subcommand(
-            "Show projects in a browser.",
+            "Show projects in a browser on this machine, live, and accept decisions there: answers to "
+            "questions, pause and resume, a message to the agent, hand off and take back. Each is the command of that "
+            "name. The server listens only on loopback, and the printed link opens the page. From another machine: "
+            "ssh -L 8770:127.0.0.1:8770 HOST. Needs the extra `serve`.",
             Argument("path", "[PATH]...", str, required=False, many=True),
             Option("--all", None, "Show all your projects; those that need you first."),
             Option("--port", "N", "Listen on port N; 0: any free one. [default: 8770, or the next free one]", _port),
@@ -417,10 +415,6 @@ STORY = Program(
                 many=True,
             ),
             _JSON,
-            purpose="Show projects in a browser on this machine, live, and accept decisions there: answers to "
-            "questions, pause and resume, a message to the agent, hand off and take back. Each is the command of that "
-            "name. The server listens only on loopback, and the printed link opens the page. From another machine: "
-            "ssh -L 8770:127.0.0.1:8770 HOST. Needs the extra `serve`.",
             example="harness serve --all --open",
             act=_serve,
         ),

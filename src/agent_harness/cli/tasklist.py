@@ -30,7 +30,6 @@ def answer(verb: str, found: JsonObject, *, as_json: bool, said: str) -> int:
 
 
 @click.command(
-    short_help="Add a task to the list.",
     epilog="""\b
 Examples:
   harness add "Add rate limiting" --priority P0 --validate "pytest -q tests/test_limit.py"
@@ -167,7 +166,7 @@ def _task(
     return found
 
 
-@click.command(short_help="Turn the hooks on for this task list.", epilog="Example:  harness activate")
+@click.command(epilog="Example:  harness activate")
 @root_option
 @json_option
 def activate(root: str | None, as_json: bool) -> int:
@@ -175,7 +174,7 @@ def activate(root: str | None, as_json: bool) -> int:
     return answer("activate", open_list(root=root).activate(), as_json=as_json, said="Hooks are on in this project.")
 
 
-@click.command(short_help="Turn the hooks off for this task list.", epilog="Example:  harness deactivate")
+@click.command(epilog="Example:  harness deactivate")
 @root_option
 @json_option
 def deactivate(root: str | None, as_json: bool) -> int:
@@ -236,7 +235,6 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
 
 
 @click.command(
-    short_help="Restart a client until its task list is done.",
     epilog="Example:  harness drive -- claude 'Work on the harness task list: /harness run'",
     context_settings={"ignore_unknown_options": True},
 )

@@ -446,13 +446,12 @@ MCP = Program(
     "",
     {
         "mcp": Subcommand(
-            "Serve the task commands to a client over MCP.",
-            Option("--root", "DIR", "Folder of the project. [default: searched from the working directory upwards]"),
-            purpose="Serve status, next, claim, checkpoint, validate, complete, fail, release and log_query on stdin"
+            "Serve status, next, claim, checkpoint, validate, complete, fail, release and log_query on stdin"
             " and stdout. A client starts this command; it exits after the running calls when the client closes its "
             "input.\n\n"
             "For unattended clients, allow the tools beforehand: `claude -p` with --allowedTools mcp__harness, "
             '`codex exec` with default_tools_approval_mode = "approve" in the server\'s section of config.toml.',
+            Option("--root", "DIR", "Folder of the project. [default: searched from the working directory upwards]"),
             example="claude mcp add harness -- harness mcp",
         )
     },

@@ -140,9 +140,10 @@ class Option:
 
 
 class Subcommand:
-    """One verb of a program. With ``forwards``, unknown options are passed to a command that the verb runs.
+    """One verb of a program. ``short`` is its line in lists and, without ``purpose``, its whole help text.
 
-    ``act`` is the function to call if it is not the method with the verb's name."""
+    With ``forwards``, unknown options are passed to a command that the verb runs. ``act`` is the function to call if it
+    is not the method with the verb's name."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent_harness.kernel.host import AccountTerms
 
 
-@click.command(short_help="Show the agents that are installed here.", epilog="Example:  harness agents --json")
+@click.command(epilog="Example:  harness agents --json")
 @json_option
 def agents(as_json: bool) -> int:
     """Show the agents on this machine: version, oldest supported version, sign-in state and abilities.
@@ -88,7 +88,6 @@ def settings_here() -> tuple[Any, Path | None]:
 
 @click.group(
     invoke_without_command=True,
-    short_help="Show which accounts are rate limited.",
     epilog="""\b
 Examples:
   harness limits

@@ -136,7 +136,6 @@ def _place_of(shell: str) -> Path:
 
 
 @click.command(
-    short_help="Print a completion script for a shell.",
     epilog="""\b
 Examples:
   harness completion bash --install

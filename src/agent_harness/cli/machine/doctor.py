@@ -54,7 +54,6 @@ class CheckResult:
 
 
 @click.command(
-    short_help="Find problems and show how to fix them.",
     epilog="""\b
 Examples:
   harness doctor

@@ -19,7 +19,6 @@ scope_option = click.option(
 
 
 @click.group(
-    short_help="Register the hooks with an agent client.",
     epilog="""\b
 Examples:
   harness hooks install --client claude-code             for all of your projects
@@ -98,9 +97,7 @@ def print_(client: str, as_json: bool) -> int:
     return 0
 
 
-@click.command(
-    short_help="Answer one hook event from an agent client.", epilog="Example:  harness hook stop < payload.json"
-)
+@click.command(epilog="Example:  harness hook stop < payload.json")
 @click.argument("event")
 def hook(event: str) -> int:
     """Answer one hook event (stop, session-start, subagent-stop, teammate-idle); its JSON payload is read from stdin.

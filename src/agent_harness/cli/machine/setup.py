@@ -26,7 +26,6 @@ KINDS = ("tasks", "features", "none")
 
 
 @click.command(
-    short_help="Set up an agent, a project and hooks.",
     epilog="""\b
 Examples:
   harness setup                                     asks before each step
@@ -246,7 +245,6 @@ _REFS = "refs/harness/"
 
 
 @click.command(
-    short_help="Remove the harness from a project.",
     epilog="""\b
 Examples:
   harness uninstall --dry-run           lists the changes
