@@ -215,11 +215,6 @@ def recovery_tables() -> str:
     )
 
 
-def subject_of(wording: wip.Wording) -> str:
-    """The first words of a WIP commit's subject."""
-    return f"`{wording.subject.strip()}`" if wording.subject else "set in the settings"
-
-
 def slice_rows() -> Iterator[tuple[str, ...]]:
     """The table by which a long task goes on after an interruption."""
     words = {True: "yes", False: "no", None: "any"}

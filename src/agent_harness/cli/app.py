@@ -135,10 +135,7 @@ def _flush() -> None:
 
 def _as_ours(error: Exception) -> Exception:
     if isinstance(error, click.ClickException):
-        return UsageError(" ".join(error.format_message().split()), hint=_help_for(error))
+        context = getattr(error, "ctx", None)
+        hint = f"{context.command_path} --help" if context else "harness --help"
+        return UsageError(" ".join(error.format_message().split()), hint=hint)
     return Interrupted("Interrupted") if isinstance(error, click.Abort) else error
-
-
-def _help_for(error: click.ClickException) -> str:
-    context = getattr(error, "ctx", None)
-    return f"{context.command_path} --help" if context else "harness --help"

@@ -277,8 +277,6 @@ def main() -> int:
             sys.stdout.flush()
         return code
     except OSError as error:  # the reader has gone away, or its disk is full
-        import os
-
         try:
             if not isinstance(error, BrokenPipeError):
                 _complain(f"Cannot write the answer: {error.strerror}")
@@ -452,8 +450,6 @@ def _failed(error: HarnessError) -> int:
 
 
 def _fault(error: Exception) -> int:
-    import os
-
     from agent_harness.kernel import files
     from agent_harness.kernel.terminal import one_line
 

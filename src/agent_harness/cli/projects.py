@@ -15,6 +15,7 @@ from agent_harness.cli.terminal import (
     json_option,
     now_option,
     patience,
+    root_option,
     say_to,
     screen,
     show,
@@ -41,7 +42,7 @@ Examples:
   harness pause "I am reviewing" """,
 )
 @click.argument("why", default="")
-@click.option("--root", metavar="DIR", help="Folder of the task list. [default: the nearest one, from here upwards]")
+@root_option
 @json_option
 def pause(why: str, root: str | None, as_json: bool) -> int:
     """Pause a project or a task list until `harness resume`.

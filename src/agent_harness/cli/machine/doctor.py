@@ -140,13 +140,19 @@ def _guarded(look: Callable[[str], Iterator[CheckResult]], folder: str) -> Itera
         yield CheckResult("state", "wrong", error.message, error.hint)
 
 
+def _ran(words: list[str], *, cwd: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, cwd=cwd, capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL
+    )
+
+
 def _git() -> CheckResult:
     from agent_harness.kernel.git import INSTALL_GIT, OLDEST_GIT
 
     path = shutil.which("git")
     if path is None:
         return CheckResult("git", "wrong", "git is not on PATH", INSTALL_GIT)
-    text = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout.strip()
+    text = _ran([path, "--version"]).stdout.strip()
     numbers = text.removeprefix("git version ").split(".")
     version = tuple(int(each) for each in numbers[:2] if each.isdecimal())
     if version and version < OLDEST_GIT:
@@ -161,14 +167,7 @@ def _command() -> CheckResult:
         return CheckResult(
             "command", "ok" if shutil.which("harness") else "warning", f"harness: {shutil.which('harness')}"
         )
-    done = subprocess.run(
-        [bash, "-lc", "command -v harness"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    done = _ran([bash, "-lc", "command -v harness"])
     if done.returncode == 0:
         return CheckResult("command", "ok", f"harness is {done.stdout.strip()} in a login shell")
     folder = os.path.dirname(os.path.abspath(sys.argv[0]))
@@ -389,9 +388,7 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
 def _plain_git(path: str, top: str) -> str | None:
     """Return git's error with the repository's own settings, or None. No program that they name is run."""
     for words in _PLAIN:
-        done = subprocess.run(
-            words, cwd=path, capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL, text=True
-        )
+        done = _ran(words, cwd=path)
         if done.returncode:
             return done.stderr.strip().partition("\n")[0]
         if words == _PLAIN[0] and os.path.realpath(done.stdout.strip()) != top:
@@ -409,10 +406,7 @@ _PLAIN = (
 
 def identity(path: str) -> Iterator[CheckResult]:
     """Check that git knows the user's email address, which git needs for commits."""
-    words = ["git", "config", "user.email"]
-    done = subprocess.run(
-        words, cwd=path, capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL, text=True
-    )
+    done = _ran(["git", "config", "user.email"], cwd=path)
     if not done.stdout.strip() and not os.environ.get("GIT_AUTHOR_EMAIL"):
         fix = "git config --global user.email YOU@EXAMPLE.ORG && git config --global user.name YOU"
         yield CheckResult("identity", "warning", "git cannot commit without an identity: user.email is not set", fix)

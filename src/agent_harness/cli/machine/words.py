@@ -34,10 +34,8 @@ _WORDS = {("export", "--to"): WRITTEN}
 
 _PLACED = dict.fromkeys(("why", "diff", "undo", "cancel"), ITEMS)
 _TAKES_TASK = (
-    "claim",
     "checkpoint",
     "renew",
-    "run",
     "validate",
     "complete",
     "accept",
