@@ -2,6 +2,22 @@
 
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.kernel.root import Root
+
+
+def project_here() -> "Root":
+    """Return the nearest project of any kind. The error names the commands that create one."""
+    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
+    from agent_harness.errors import NotAProject
+    from agent_harness.kernel import root
+
+    found = root.find()
+    if found is None:
+        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    return found
+
 
 def leave(code: int) -> int:
     """End the process immediately with this status. If other threads may still run, return the status instead.

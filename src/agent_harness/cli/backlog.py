@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent_harness.cli import project_here
 from agent_harness.cli.machine.options import Several
 from agent_harness.cli.tasks import show as show_json
 from agent_harness.cli.terminal import ask, json_option, show
@@ -348,13 +349,9 @@ def _own_list() -> tuple[Path, Backlog]:
     from dataclasses import replace
 
     from agent_harness.backlog.reading import read
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.kernel import root
     from agent_harness.views.reading import reader_of
 
-    found = root.find()
-    if found is None:
-        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    found = project_here()
     state = {"features": "features.json", "tasklist": "harness-tasks.json", "longtask": "task.json"}[found.kind]
     backlog = read(Path(found.path, state), wanted=found.kind, with_done=True)
     states = {each.id: each.state for each in reader_of(found.kind, found.path).load().items}
@@ -363,17 +360,14 @@ def _own_list() -> tuple[Path, Backlog]:
 
 
 def _export_spans(to: str | None, session: int | None, since: str | None, *, force: bool, as_json: bool) -> int:
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.kernel import clock, root
+    from agent_harness.kernel import clock
     from agent_harness.kernel.redact import redact
     from agent_harness.session.log_rows import moment
     from agent_harness.views import otel
     from agent_harness.views.otel import spans
     from agent_harness.views.reading import reader_of
 
-    found = root.find()
-    if found is None:
-        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    found = project_here()
     at = moment(since, clock.now()) if since else None
     reader = reader_of(found.kind, found.path)
     made = spans.spans(reader.load(), reader.recordings(), session=session, since=at)

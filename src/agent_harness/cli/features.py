@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent_harness.cli import project_here
 from agent_harness.cli.machine.options import Several
-from agent_harness.cli.terminal import footer_of, forget_typed, json_option, patience, say_to, screen, show, summed_up
-from agent_harness.errors import NotAProject, UsageError
+from agent_harness.cli.terminal import (
+    footer_of,
+    forget_typed,
+    json_option,
+    patience,
+    say_to,
+    screen,
+    show,
+    show_answer,
+    summed_up,
+)
+from agent_harness.errors import UsageError
 from agent_harness.kernel.json import JsonObject
 
 if TYPE_CHECKING:
@@ -75,9 +86,9 @@ def run(
         found = project.preview(
             feature_id, workers=workers, branch=branch, max_sessions=sessions, engine_factory=engine_factory
         )
-        for line in () if as_json else found.pop("lines", ()):
+        lines = found.pop("lines", ())
+        for line in () if as_json else lines:
             show(line)
-        found.pop("lines", None)
         answer(as_json, True, found)
         return 0
     limit = sessions or (None if until_done or workers else 1)
@@ -210,15 +221,11 @@ def follow(item: str | None, as_json: bool) -> int:
     """
     from itertools import chain
 
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.kernel import root
     from agent_harness.views import follow as faces_follow
     from agent_harness.views import why
     from agent_harness.views.reading import followed_of, reader_of
 
-    found = root.find()
-    if found is None:
-        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    found = project_here()
     items = reader_of(found.kind, found.path).load() if item else None
     chosen = why.item_of(items, item) if items else None
     lines = faces_follow.FollowedLines(followed_of(found.kind, found.path), items.items if items else (), chosen)
@@ -295,7 +302,7 @@ def query(
 
         found = api.log_query(_project(), text, since=since, until=until, sources=sources, limit=limit, **fields)
         lines = api.log_lines(found, utc=utc)
-    _show(found, lines or ["No log row matches."], as_json=as_json)
+    show_answer(found, lines or ["No log row matches."], as_json=as_json)
     if found["more"] and not as_json:
         show(f"There are older rows; see them with --limit {limit * 4}.", err=True)
     return 0
@@ -336,7 +343,7 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
     lines = [str(each.pop("line")) for each in found] if other else api.log_summary_lines(found)
     if is_more:
         lines.append(f"These are the last {last}. More: harness log sessions --last {4 * last}")
-    _show({"sessions": found}, lines or ["No session has ended yet."], as_json=as_json)
+    show_answer({"sessions": found}, lines or ["No session has ended yet."], as_json=as_json)
     return 0
 
 
@@ -348,10 +355,3 @@ def _sessions_of(here: "Root", last: int, session: int | None) -> "list[JsonObje
     found = [each for each in known if session in (None, each.number)]
     chosen = found[-last:] if session is None else found
     return [each.as_json() | {"line": each.line} for each in chosen]
-
-
-def _show(found: dict[str, Any], lines: list[str], *, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps({"ok": True, **found}, ensure_ascii=False, default=str))
-    else:
-        show("\n".join(lines))

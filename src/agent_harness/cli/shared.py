@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from agent_harness.cli import project_here
 from agent_harness.cli.machine.options import Several
 from agent_harness.cli.terminal import Positive, agent_option, json_option, now_option, show, wait_option
 from agent_harness.errors import Busy, HarnessError, NotAProject, Refused, UsageError
@@ -23,14 +24,9 @@ if TYPE_CHECKING:
 
 def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
     """Return the kind and folder of the nearest project. Refuse a long task unless ``long_tasks`` is set."""
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.kernel import root
-
-    found = root.find()
-    if found is not None and found.kind == "longtask" and not long_tasks:
+    found = project_here()
+    if found.kind == "longtask" and not long_tasks:
         raise NotAProject(f"A long task is here, at {found.path}", hint="lth status .")
-    if found is None:
-        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
     return found.kind, found.path
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from agent_harness.cli.verbs import STYLE, Argument, HelpAsked, Number, OneOf, Option, Program, Subcommand, parts
-from agent_harness.errors import Interrupted, NotAProject
+from agent_harness.cli import project_here
+from agent_harness.cli.verbs import JSON, STYLE, Argument, Number, OneOf, Option, Program, Subcommand, guarded, parts
+from agent_harness.errors import NotAProject
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,53 +18,28 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.root import Kind
-    from agent_harness.session.project_view import ProjectReader, ProjectView
+    from agent_harness.session.project_view import ProjectReader
 
 __all__ = ["main"]
-
-_JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 def main(words: list[str]) -> int:
     """Run a command line of this module and return its exit code. Never print a traceback."""
-    as_json = "--json" in words
-    try:
-        return _run(words)
-    except BrokenPipeError:
-        raise  # the reader of the answer has gone
-    except (Exception, KeyboardInterrupt) as error:  # a person never meets a traceback
-        from agent_harness.cli import failure
-
-        shown = error if isinstance(error, Exception) else Interrupted("Interrupted")
-        return failure.show_any(shown, as_json=as_json)
+    return guarded(STORY, _run, words)
 
 
 def _run(words: list[str]) -> int:
     verb = words[0]
-    try:
-        given: dict[str, Any] = STORY.parse(verb, words[1:])
-    except HelpAsked as asked:
-        from agent_harness.cli.verbs import usage
-
-        print(usage(STORY, asked.verb), end="")
-        return 0
+    given: dict[str, Any] = STORY.parse(verb, words[1:])
     act = STORY.verbs[verb].act
     assert act is not None
     return int(act(**{key.replace("-", "_"): value for key, value in given.items()}))
 
 
-def _look() -> ProjectView:
-    return _reader().load()
-
-
 def _reader() -> ProjectReader:
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.kernel import root
     from agent_harness.views.reading import reader_of
 
-    found = root.find()
-    if found is None:
-        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    found = project_here()
     return reader_of(found.kind, found.path)
 
 
@@ -116,7 +92,7 @@ def _diff(
     from agent_harness.kernel.terminal import one_line
     from agent_harness.views import diff
 
-    found = diff.chosen(_look(), what)
+    found = diff.chosen(_reader().load(), what)
     paths = diff.paths_of(found, tests=tests)
     if json:
         _say_json("diff", found.as_json(paths))
@@ -135,7 +111,7 @@ def _diff(
 def _costs(*, by: str = "item", json: bool = False, csv: bool = False) -> int:
     from agent_harness.views import costs
 
-    found = costs.read(_look(), by)
+    found = costs.read(_reader().load(), by)
     if json:
         _say_json("costs", found)
     elif csv:
@@ -338,7 +314,7 @@ STORY = Program(
             Argument("item", "ITEM", str, required=False),
             Option("--full", None, "Print everything, instead of at most 30 lines."),
             Option("--output", "N", "Print the output of the steps of verdict N.", Number(1)),
-            _JSON,
+            JSON,
             example="harness why 5",
             act=_why,
         ),
@@ -352,7 +328,7 @@ STORY = Program(
             Option("--stat", None, "Print the number of changed lines of each file."),
             Option("--tests", None, "Show only tests, and the files that they depend on."),
             Option("--name-only", None, "Print only the paths."),
-            _JSON,
+            JSON,
             example="harness diff S7 --stat",
             act=_diff,
         ),
@@ -365,7 +341,7 @@ STORY = Program(
                 "Group the rows by item, agent, model or day. [default: item]",
                 OneOf("item", "agent", "model", "day"),
             ),
-            _JSON,
+            JSON,
             Option("--csv", None, "Print the rows as CSV."),
             example="harness costs --by day",
             act=_costs,
@@ -381,7 +357,7 @@ STORY = Program(
             Option("--no-costs", None, "Leave out the costs."),
             Option("--full", None, "Include all sessions, however many."),
             Option("--markdown", None, "Print one screen of Markdown, for example for a pull request."),
-            _JSON,
+            JSON,
             example="harness report --open",
             act=_report,
         ),
@@ -393,7 +369,7 @@ STORY = Program(
             Option("--all", None, "Show all your projects, one line each; those that need you first."),
             Option("--plain", None, "Print the log as it grows, and the state once a minute."),
             Option("--once", None, "Print the view once and exit."),
-            _JSON,
+            JSON,
             example="harness watch --all",
             act=_watch,
         ),
@@ -414,7 +390,7 @@ STORY = Program(
                 "Accept these host names of a proxy with its own login; separated by commas.",
                 many=True,
             ),
-            _JSON,
+            JSON,
             example="harness serve --all --open",
             act=_serve,
         ),

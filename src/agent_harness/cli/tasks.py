@@ -7,6 +7,7 @@ is one JSON object on stdout, or text at a terminal or with ``--text``. The modu
 
 from __future__ import annotations
 
+from agent_harness.cli import project_here
 from agent_harness.cli.verbs import STYLE, Argument, HelpAsked, Number, OneOf, Option, Program, Subcommand
 from agent_harness.errors import HarnessError, Interrupted, NotAProject, TimedOut, UsageError, VerificationFailed
 from agent_harness.kernel.terminal import is_terminal, printable
@@ -78,11 +79,7 @@ def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
 
     if given.get("root"):
         return None
-    found = root.find()
-    if found is None:
-        from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-
-        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    found = project_here()
     if found.kind == "longtask" and root.find(kind="tasklist") is None:
         raise NotAProject(f"A long task is here, at {found.path}", hint="lth rescue .")
     if found.kind != "features":

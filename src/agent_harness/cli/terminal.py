@@ -3,6 +3,7 @@
 Without a terminal, every question is answered "no" (features.md UAH-076, C12).
 """
 
+import json
 import os
 import re
 import select
@@ -266,6 +267,14 @@ def screen(*, as_json: bool) -> Screen:
 
 def show(text: str, *, err: bool = False) -> None:
     screen(as_json=False).show(text, err=err)
+
+
+def show_answer(found: Mapping[str, Any], lines: Sequence[str], *, as_json: bool) -> None:
+    """Print the answer as one JSON object, or else the lines."""
+    if as_json:
+        click.echo(json.dumps({"ok": True, **found}, ensure_ascii=False, default=str))
+    else:
+        show("\n".join(lines))
 
 
 def say_to(*, as_json: bool) -> Callable[[str], None]:

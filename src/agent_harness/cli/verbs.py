@@ -7,7 +7,7 @@ the help of the click commands. Source: ``longtask.md`` 2, ``tasklist.md`` 13.3.
 
 from __future__ import annotations
 
-from agent_harness.errors import UsageError
+from agent_harness.errors import Interrupted, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "JSON",
     "STYLE",
     "Argument",
     "HelpAsked",
@@ -24,6 +25,7 @@ __all__ = [
     "Program",
     "Style",
     "Subcommand",
+    "guarded",
     "option_row",
     "parts",
     "usage",
@@ -137,6 +139,9 @@ class Option:
         self.sets = sets
         self.required = required
         self.hidden = hidden
+
+
+JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 class Subcommand:
@@ -332,6 +337,22 @@ class Program:
         parts |= {"program": self.name, "verb": verb, "word": word}
         text = wordings[wording].format(meant=wordings["meant"].format(near=near) if near else "", **parts)
         return UsageError(text, hint=" ".join(wordings["hint"].format(**parts).split()) or None)
+
+
+def guarded(program: Program, run: Callable[[list[str]], int], words: list[str]) -> int:
+    """Return the exit code of a command. Print its help if that is asked for, and an error as one line."""
+    try:
+        return run(words)
+    except HelpAsked as asked:
+        print(usage(program, asked.verb), end="")
+        return 0
+    except BrokenPipeError:
+        raise  # the reader has gone away
+    except (Exception, KeyboardInterrupt) as error:  # a person never meets a traceback
+        from agent_harness.cli import failure
+
+        shown = error if isinstance(error, Exception) else Interrupted("Interrupted")
+        return failure.show_any(shown, as_json="--json" in words)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

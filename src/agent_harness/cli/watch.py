@@ -12,9 +12,10 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+from agent_harness.cli import project_here
 from agent_harness.cli.watching import TICK_SECONDS, OneProject
-from agent_harness.errors import NotAProject, UsageError
-from agent_harness.kernel import clock, root, trusted_state
+from agent_harness.errors import UsageError
+from agent_harness.kernel import clock, trusted_state
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.terminal import columns_of_terminal, fitted, is_plain, printable
 from agent_harness.views import follow, watch
@@ -35,11 +36,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
         if item is not None:
             raise UsageError("--all and an item cannot be used together", hint="harness watch --help")
         return _all(once=once or as_json, plain=plain, as_json=as_json)
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-
-    found = root.find()
-    if found is None:
-        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    found = project_here()
     view = WatchReader(found.kind, found.path)
     chosen = _named(view.load(), item) if item else None
     if as_json:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agent_harness.cli.terminal import json_option, show
+from agent_harness.cli.terminal import json_option, show, show_answer
 from agent_harness.errors import HarnessError, UsageError
 from agent_harness.kernel.json import JsonObject
 
@@ -52,7 +52,7 @@ def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
     if client == "codex":
         answer["trusted"], answer["note"] = _trust(answer["file"], trust, as_json)
     answer["next"] = "harness doctor" if answer.get("trusted", True) else _trusting(user)
-    _show(as_json, answer, [*_installed_lines(answer), f"next: {answer['next']}"])
+    show_answer(answer, [*_installed_lines(answer), f"next: {answer['next']}"], as_json=as_json)
     return 0
 
 
@@ -78,7 +78,7 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
         answer["note"] = "Other hooks in that file have moved: Codex asks to trust them again (/hooks)."
         lines.append(answer["note"])
     answer["next"] = f"harness hooks install --client {client}{'' if user else ' --project'}"
-    _show(as_json, answer, [*lines, f"to install them again: {answer['next']}"])
+    show_answer(answer, [*lines, f"to install them again: {answer['next']}"], as_json=as_json)
     return 0
 
 
@@ -93,7 +93,8 @@ def print_(client: str, as_json: bool) -> int:
 
     text = installing.snippet(client)
     following = f"harness hooks install --client {client}"
-    _show(as_json, {"client": client, "settings": json.loads(text), "next": following}, [text.rstrip("\n")])
+    found = {"client": client, "settings": json.loads(text), "next": following}
+    show_answer(found, [text.rstrip("\n")], as_json=as_json)
     return 0
 
 
@@ -164,10 +165,3 @@ def _installed_lines(answer: JsonObject) -> list[str]:
     if answer.get("trusted"):
         lines.append("trusted by Codex")
     return [*lines, answer["note"]] if answer.get("note") else lines
-
-
-def _show(as_json: bool, answer: JsonObject, lines: list[str]) -> None:
-    if as_json:
-        click.echo(json.dumps({"ok": True, **answer}, ensure_ascii=False))
-    else:
-        show("\n".join(lines))
