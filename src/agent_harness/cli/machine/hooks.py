@@ -51,7 +51,8 @@ def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
     answer = installing.install(client, _scope(user), _project(), os.environ)
     if client == "codex":
         answer["trusted"], answer["note"] = _trust(answer["file"], trust, as_json)
-    answer["next"] = "harness doctor" if answer.get("trusted", True) else _trusting(user)
+    trusting = f"harness hooks install --client codex{'' if user else ' --project'} --trust"
+    answer["next"] = "harness doctor" if answer.get("trusted", True) else trusting
     show_answer(answer, [*_installed_lines(answer), f"next: {answer['next']}"], as_json=as_json)
     return 0
 
@@ -145,10 +146,6 @@ def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | No
         return None, skipped
     trusted = codex_trust.trust(file, _project(), os.environ)
     return trusted, None if trusted else f"Codex does not read {file} yet: trust the project in Codex, then repeat this"
-
-
-def _trusting(user: bool) -> str:
-    return f"harness hooks install --client codex{'' if user else ' --project'} --trust"
 
 
 def _wants_trust() -> bool:
