@@ -17,7 +17,7 @@ import pointers
 import proven
 
 from agent_harness import errors
-from agent_harness.cli.app import COMMANDS
+from agent_harness.cli.commands import COMMANDS
 from agent_harness.cli.lth import LTH
 from agent_harness.cli.machine import words
 from agent_harness.protocols.features import config, recovery
@@ -213,11 +213,6 @@ def recovery_tables() -> str:
         "and the checkpoint from before the run is restored. `lth status` shows the row that applies.",
         table(("lease", "the checkpoint says", "a worker that never ended", "step", "because"), slice_rows()),
     )
-
-
-def subject_of(wording: wip.Wording) -> str:
-    """The first words of a WIP commit's subject."""
-    return f"`{wording.subject.strip()}`" if wording.subject else "set in the settings"
 
 
 def slice_rows() -> Iterator[tuple[str, ...]]:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from agent_harness import __version__, errors
 from agent_harness.cli import lth
-from agent_harness.cli.app import COMMANDS, EXAMPLES
+from agent_harness.cli.app import EXAMPLES
+from agent_harness.cli.commands import COMMANDS
 from agent_harness.cli.machine import words
 from agent_harness.cli.machine.words import CommandWords
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from agent_harness.cli.app import COMMANDS
 from agent_harness.cli.backlog import WRITTEN
+from agent_harness.cli.commands import COMMANDS
 from agent_harness.cli.machine import completion, words
 from agent_harness.testing import HARNESS, run_process
 from agent_harness.testing.task_list_project import TaskListProject, task

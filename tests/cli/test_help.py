@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.cli import lth, main
-from agent_harness.cli.app import COMMANDS, FORMER
+from agent_harness.cli.commands import COMMANDS, FORMER
 from agent_harness.cli.machine import words
 from agent_harness.cli.machine.topics import TOPICS
 from agent_harness.testing import run_in_process

@@ -1,17 +1,29 @@
-"""Command lines of ``harness`` and ``lth``. Each command parses its arguments, calls one API method and prints the
-answer.
-"""
+"""Command lines of ``harness`` and ``lth``. Each command parses its arguments, calls one API method and prints."""
 
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.kernel.root import Root
+
+
+def project_here() -> "Root":
+    """Return the nearest project of any kind. The error names the commands that create one."""
+    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
+    from agent_harness.errors import NotAProject
+    from agent_harness.kernel import root
+
+    found = root.find()
+    if found is None:
+        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    return found
 
 
 def leave(code: int) -> int:
     """End the process immediately with this status. If other threads may still run, return the status instead.
 
-    A normal exit would cost a short command an eighth of its time. Nothing is lost: output is flushed, files are
-    already closed, and without ``threading`` there are no exit handlers. A process that uses Temporal's SDK also ends
-    here, since its threads can crash or block an interpreter that exits.
-    """
+    A normal exit would cost a short command an eighth of its time. Output is flushed, and exit handlers
+    exist only with ``threading``. Threads of Temporal's SDK can crash or block an interpreter that exits."""
     if "threading" not in sys.modules or "temporalio.bridge" in sys.modules:
         try:
             for stream in (sys.stdout, sys.stderr):

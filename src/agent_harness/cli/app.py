@@ -13,147 +13,9 @@ import click
 
 from agent_harness import __version__
 from agent_harness.cli import failure
+from agent_harness.cli.commands import COMMANDS, FORMER, MEANT, is_fast, loaded
 from agent_harness.cli.machine.options import once, strict
 from agent_harness.errors import Interrupted, UsageError
-
-COMMANDS: dict[str, tuple[str, str, str]] = {
-    # name: (panel of at most nine, module:attribute, help line)
-    "init": (
-        "Everyday",
-        "agent_harness.cli.shared:init",
-        "Create a task list, or plan a project from a specification.",
-    ),
-    "add": ("Everyday", "agent_harness.cli.tasklist:add", "Add a task to the list."),
-    "run": ("Everyday", "agent_harness.cli.shared:run", "Run agents on the next tasks or features."),
-    "status": ("Everyday", "agent_harness.cli.shared:status", "Show progress and the next step."),
-    "watch": ("Everyday", "agent_harness.cli.story:main", "Follow one project, or all of them, live."),
-    "why": ("Everyday", "agent_harness.cli.story:main", "Explain why an item is proven, or is not."),
-    "resume": ("Everyday", "agent_harness.cli.shared:resume", "Answer a pending question, or end a pause or halt."),
-    "undo": ("Everyday", "agent_harness.cli.projects:undo", "Revert accepted work with a new commit."),
-    "setup": ("Plan", "agent_harness.cli.machine.setup:setup", "Set up an agent, a project and hooks."),
-    "import": ("Plan", "agent_harness.cli.backlog:import_", "Import tasks from another tool or a Markdown file."),
-    "export": ("Plan", "agent_harness.cli.backlog:export", "Export tasks for another tool."),
-    "add-feature": ("Plan", "agent_harness.cli.projects:add_feature", "Add a feature with its test stub."),
-    "plan-features": ("Plan", "agent_harness.cli.projects:add_features", "Plan more features from a text."),
-    "demo": ("Plan", "agent_harness.demo:demo", "Watch a scripted agent build a small project."),
-    "help": (
-        "Plan",
-        "agent_harness.cli.machine.topics:help_",
-        "Show help on a topic, such as start, night or undo.",
-    ),
-    "verify": ("Run", "agent_harness.cli.features:verify", "Run a feature's tests, or all, on a clean checkout."),
-    "health": ("Run", "agent_harness.cli.projects:health", "Measure features, tests, lint and file sizes."),
-    "cleanup": ("Run", "agent_harness.cli.projects:cleanup", "Run one cleanup session now."),
-    "drive": ("Run", "agent_harness.cli.tasklist:drive", "Restart a client until its task list is done."),
-    "scale": ("Run", "agent_harness.cli.parallel:main", "Change the number of workers of a parallel run."),
-    "cancel": ("Run", "agent_harness.cli.parallel:main", "Cancel one attempt of a parallel run; keep its work."),
-    "queue": ("Run", "agent_harness.cli.parallel:main", "Show and arrange the merge queue of a parallel run."),
-    "workspace": ("Run", "agent_harness.cli.parallel:main", "Show and remove the working copies of parallel runs."),
-    "worker": (
-        "Fleets and machines",
-        "agent_harness.cli.machine.engines:worker",
-        "Run jobs for a coordinator on another machine.",
-    ),
-    "engine": (
-        "Fleets and machines",
-        "agent_harness.cli.machine.engines:engine",
-        "Check the connection to remote workers.",
-    ),
-    "fleet": (
-        "Fleets and machines",
-        "agent_harness.cli.machine.fleet:fleet",
-        "Run many projects with one shared limit on agents.",
-    ),
-    "projects": (
-        "Fleets and machines",
-        "agent_harness.cli.shared:projects",
-        "List your projects, and forget deleted ones.",
-    ),
-    "serve": ("See", "agent_harness.cli.story:main", "Show projects in a browser; answer questions there."),
-    "diff": ("See", "agent_harness.cli.story:main", "Show what a session or an item changed."),
-    "costs": ("See", "agent_harness.cli.story:main", "Show what was spent, and on what."),
-    "report": ("See", "agent_harness.cli.story:main", "Write a report as one HTML or Markdown page."),
-    "log": ("See", "agent_harness.cli.features:log", "Show and search what happened."),
-    "say": ("Decide", "agent_harness.cli.shared:say", "Send a message to the running agent."),
-    "pause": ("Decide", "agent_harness.cli.projects:pause", "Pause a project."),
-    "skip": ("Decide", "agent_harness.cli.projects:skip", "Skip a feature, or include it again."),
-    "override": (
-        "Decide",
-        "agent_harness.cli.projects:override",
-        "Mark a feature as passing or open, without a check.",
-    ),
-    "manual-verify": (
-        "Decide",
-        "agent_harness.cli.projects:manual_verify",
-        "Record that you verified a feature yourself.",
-    ),
-    "take-over": (
-        "Decide",
-        "agent_harness.cli.projects:handoff",
-        "Take over the project; no session starts meanwhile.",
-    ),
-    "hand-back": (
-        "Decide",
-        "agent_harness.cli.projects:takeback",
-        "Return the project to the harness; your work is verified.",
-    ),
-    "rescue": ("Stop and restore", "agent_harness.cli.tasks:main", "List or restore rolled-back work."),
-    "end-maintenance": (
-        "Stop and restore",
-        "agent_harness.cli.projects:stop",
-        "Leave maintenance mode. (To stop a run: harness pause.)",
-    ),
-    "abort": (
-        "Stop and restore",
-        "agent_harness.cli.projects:abort",
-        "End the work here; keep commits, logs and costs.",
-    ),
-    "uninstall": (
-        "Stop and restore",
-        "agent_harness.cli.machine.setup:uninstall",
-        "Remove the harness from a project.",
-    ),
-    "config": ("Settings", "agent_harness.cli.projects:config", "Show the settings, and where each value comes from."),
-    "agents": ("Settings", "agent_harness.cli.machine.agents:agents", "Show the agents that are installed here."),
-    "limits": ("Settings", "agent_harness.cli.machine.agents:limits", "Show which accounts are rate limited."),
-    "notify": ("Settings", "agent_harness.cli.machine.notify:notify", "Set who is notified, and of which events."),
-    "doctor": ("Settings", "agent_harness.cli.machine.doctor:doctor", "Find problems and show how to fix them."),
-    "completion": (
-        "Settings",
-        "agent_harness.cli.machine.completion:completion",
-        "Print a completion script for a shell.",
-    ),
-    "migrate": ("Settings", "agent_harness.cli.projects:migrate", "Convert state files of an older version."),
-    "version": ("Settings", "agent_harness.cli.projects:version", "Show the versions of the harness and of the state."),
-    "selftest": ("Settings", "agent_harness.selftest:selftest", "Test the harness against lying agents (offline)."),
-    "task": ("For agents and clients", "agent_harness.cli.tasks:main", "Claim, checkpoint, verify and complete tasks."),
-    "session": ("For agents and clients", "agent_harness.cli.tasks:main", "Start and end a session on a task list."),
-    "hooks": (
-        "For agents and clients",
-        "agent_harness.cli.machine.hooks:hooks",
-        "Register the hooks with Claude Code or Codex.",
-    ),
-    "hook": (
-        "For agents and clients",
-        "agent_harness.cli.machine.hooks:hook",
-        "Answer one hook event of an agent client.",
-    ),
-    "mcp": (
-        "For agents and clients",
-        "agent_harness.cli.tasks:serve_mcp",
-        "Serve the task commands to a client over MCP.",
-    ),
-    "activate": (
-        "For agents and clients",
-        "agent_harness.cli.tasklist:activate",
-        "Turn the hooks on for this task list.",
-    ),
-    "deactivate": (
-        "For agents and clients",
-        "agent_harness.cli.tasklist:deactivate",
-        "Turn the hooks off for this task list.",
-    ),
-}
 
 EXAMPLES = """\
 Examples:
@@ -169,36 +31,14 @@ Examples:
 """
 
 
-FORMER = {
-    "add-features": "plan-features",
-    "handoff": "take-over",
-    "place": "workspace",
-    "recall": "cancel",
-    "stop": "end-maintenance",
-    "takeback": "hand-back",
-}
-"""Map from the former names of commands to their current names. Former names still work, but help and completion omit
-them.
-"""
-
-MEANT = {"logs": "log", "ls": "status", "list": "status", "cost": "costs", "stop-now": "pause"}
-"""Map from names that users type by mistake to the commands that they probably mean."""
-
-
 class LazyGroup(click.Group):
-    """Click group that imports each command when the command is first used."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        import importlib
-
-        module, _, attribute = COMMANDS[cmd_name][1].partition(":")
-        found = getattr(importlib.import_module(module), attribute)
-        return strict(found) if isinstance(found, click.Command) else _handed_on(cmd_name, found)
+        return _handed_on(cmd_name, loaded(cmd_name)) if is_fast(cmd_name) else strict(loaded(cmd_name))
 
     def make_parser(self, ctx: click.Context) -> Any:
         return once(super().make_parser(ctx), ctx)
@@ -206,10 +46,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command name as click does, and also accept former names.
-
-        The error for an unknown name suggests the most similar command.
-        """
+        """Also accept former names. The error for an unknown name suggests the most similar command."""
         args = [FORMER.get(each, each) for each in args[:1]] + args[1:]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from agent_harness.cli.verbs import nearest
@@ -222,10 +59,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one help line for each everyday command, then only the names of all other commands.
-
-        So the help fits on one screen.
-        """
+        """Describe only the everyday commands, and name the others, so that the help fits on one screen."""
         first, *others = in_panels()
         with formatter.section(first[0]):
             formatter.write_dl(first[1])
@@ -247,7 +81,7 @@ def in_panels() -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:
-    """Return a click command that passes its arguments unparsed to ``main``. The function ``main`` then parses them."""
+    """Return a click command that passes its arguments unparsed to ``main``."""
     words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
     settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}
     return click.Command(name, settings, lambda words: main([name, *words]), [words], add_help_option=False)
@@ -275,9 +109,7 @@ def cli(plain: bool, color: str | None) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Run one ``harness`` command line and return its exit code (see ``docs/exit-codes.md``). Never raise an
-    exception.
-    """
+    """Run one command line and return its exit code (``docs/exit-codes.md``). Never raise an exception."""
     as_json = "--json" in words
     try:
         code = cli.main(args=words, prog_name="harness", standalone_mode=False)
@@ -302,12 +134,8 @@ def _flush() -> None:
 
 
 def _as_ours(error: Exception) -> Exception:
-    """Return a click error as the corresponding ``HarnessError``, and any other error unchanged."""
     if isinstance(error, click.ClickException):
-        return UsageError(" ".join(error.format_message().split()), hint=_help_for(error))
+        context = getattr(error, "ctx", None)
+        hint = f"{context.command_path} --help" if context else "harness --help"
+        return UsageError(" ".join(error.format_message().split()), hint=hint)
     return Interrupted("Interrupted") if isinstance(error, click.Abort) else error
-
-
-def _help_for(error: click.ClickException) -> str:
-    context = getattr(error, "ctx", None)
-    return f"{context.command_path} --help" if context else "harness --help"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent_harness.cli import project_here
 from agent_harness.cli.machine.options import Several
 from agent_harness.cli.tasks import show as show_json
 from agent_harness.cli.terminal import ask, json_option, show
@@ -24,9 +25,7 @@ WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit", "tasklist", "fea
 
 
 class _FormOrPlace(click.ParamType[str, str]):
-    """Parameter type of ``--to``. The value is an export format, which the shell completes, or a target for
-    OpenTelemetry spans.
-    """
+    """Value of ``--to``: an export format, which the shell completes, or a target for OpenTelemetry spans."""
 
     name, words = "FORM", WRITTEN
 
@@ -36,7 +35,6 @@ SHOWN = 12  # items, and things left out, of a preview
 
 @click.command(
     "import",
-    short_help="Import tasks from another tool or a Markdown file.",
     epilog="""\b
 Examples:
   harness import .taskmaster/tasks/tasks.json          shows the new items, and asks
@@ -151,9 +149,7 @@ class _Target:
 
     @classmethod
     def here(cls) -> _Target:
-        """Return the project at or above the working directory as the import target; without a project, a new task
-        list.
-        """
+        """Return the nearest project as the target; without a project, a new task list."""
         from agent_harness.kernel import root
 
         found = root.find()
@@ -167,7 +163,6 @@ class _Target:
 
     @property
     def name(self) -> str:
-        """Name of the import target for messages."""
         kind = {"features": "the feature project", "tasklist": "the task list"}[self.kind]
         return f"a new task list in {self.root}" if self.new else f"{kind} in {self.root}"
 
@@ -187,7 +182,7 @@ class _Target:
         return open_list()
 
     def add(self, backlog: Backlog, items: list[BacklogItem], validate: str | None) -> int:
-        """Add the imported items to the project. Return the number of items added."""
+        """Return the number of items added."""
         from agent_harness.backlog.items import proof_for
 
         rows: list[JsonObject] = []
@@ -215,7 +210,7 @@ class _Target:
         return len(project.add(rows)["task_ids"])
 
     def following(self, new: list[JsonObject]) -> str:
-        """Return the command that the user should type after the import."""
+        """Return the next command for the user."""
         if self.kind == "tasklist" and any(not each["proof"] for each in new):
             return "harness task set ID validation.command='...'"
         return "harness run"
@@ -257,7 +252,6 @@ def _tell_left_out(found: list[JsonObject], *, err: bool = False) -> None:
 
 
 @click.command(
-    short_help="Export tasks for another tool.",
     epilog="""\b
 Examples:
   harness export                              a Markdown checklist
@@ -337,9 +331,7 @@ def export(
 
 
 def _refuse_state(out: Path, state: Path, form: str) -> None:
-    """Raise ``Refused`` if the output path is this project's state file, or a new file that the harness would take for
-    a project.
-    """
+    """Raise ``Refused`` for this project's state file, and for a new file that looks like a project's state."""
     from agent_harness.backlog.reading import OWN
     from agent_harness.kernel import root
 
@@ -353,19 +345,13 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
 
 
 def _own_list() -> tuple[Path, Backlog]:
-    """Return the state file of the current project, and its items. Only items that are proven or checked are marked as
-    done.
-    """
+    """Return the state file here, and its items. Only proven or checked items are marked as done."""
     from dataclasses import replace
 
     from agent_harness.backlog.reading import read
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.kernel import root
     from agent_harness.views.reading import reader_of
 
-    found = root.find()
-    if found is None:
-        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    found = project_here()
     state = {"features": "features.json", "tasklist": "harness-tasks.json", "longtask": "task.json"}[found.kind]
     backlog = read(Path(found.path, state), wanted=found.kind, with_done=True)
     states = {each.id: each.state for each in reader_of(found.kind, found.path).load().items}
@@ -374,17 +360,14 @@ def _own_list() -> tuple[Path, Backlog]:
 
 
 def _export_spans(to: str | None, session: int | None, since: str | None, *, force: bool, as_json: bool) -> int:
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.kernel import clock, root
+    from agent_harness.kernel import clock
     from agent_harness.kernel.redact import redact
     from agent_harness.session.log_rows import moment
     from agent_harness.views import otel
     from agent_harness.views.otel import spans
     from agent_harness.views.reading import reader_of
 
-    found = root.find()
-    if found is None:
-        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    found = project_here()
     at = moment(since, clock.now()) if since else None
     reader = reader_of(found.kind, found.path)
     made = spans.spans(reader.load(), reader.recordings(), session=session, since=at)

@@ -51,10 +51,7 @@ def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int
 
 
 def for_people(error: Exception) -> HarnessError:
-    """Return an error that can be shown to the user.
-
-    An operating-system error becomes a refusal, and any other unexpected error an internal fault.
-    """
+    """Return the error for the user: an operating-system error as a refusal, others as an internal fault."""
     if isinstance(error, HarnessError):
         return error
     if isinstance(error, OSError) and (refused := _refusal(error)):
@@ -66,9 +63,7 @@ def for_people(error: Exception) -> HarnessError:
 
 
 def _refusal(error: OSError) -> Refused | None:
-    """Return an operating-system error as a ``Refused`` error; None if the harness cannot explain the error to the
-    user.
-    """
+    """Return None if the harness cannot explain the error to the user."""
     from agent_harness.kernel import files
 
     if refused := files.disk_refusal(error):
@@ -83,7 +78,6 @@ def _refusal(error: OSError) -> Refused | None:
 
 
 def _trace(error: BaseException | None) -> None:
-    """Print the traceback of an internal error if ``HARNESS_DEBUG`` is set."""
     if error is not None and os.environ.get("HARNESS_DEBUG"):
         import traceback
 

@@ -1,6 +1,4 @@
-"""Commands that plan, run, verify and resume a feature project, and the ``harness log`` commands for every kind of
-project.
-"""
+"""Commands that plan, run, verify and resume a feature project, and ``harness log`` for every kind of project."""
 
 import json
 import sys
@@ -9,9 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent_harness.cli import project_here
 from agent_harness.cli.machine.options import Several
-from agent_harness.cli.terminal import footer_of, forget_typed, json_option, patience, say_to, screen, show, summed_up
-from agent_harness.errors import NotAProject, UsageError
+from agent_harness.cli.terminal import (
+    footer_of,
+    forget_typed,
+    json_option,
+    patience,
+    say_to,
+    screen,
+    show,
+    show_answer,
+    summed_up,
+)
+from agent_harness.errors import UsageError
 from agent_harness.kernel.json import JsonObject
 
 if TYPE_CHECKING:
@@ -23,20 +32,18 @@ if TYPE_CHECKING:
 
 
 def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
-    """Print the command's answer as one JSON object on stdout if ``as_json`` is set; otherwise print nothing."""
+    """Print one JSON object if ``as_json`` is set; otherwise print nothing."""
     if as_json:
         click.echo(json.dumps({"ok": ok, **fields}, ensure_ascii=False, default=str))
 
 
 def opened(as_json: bool) -> "FeatureProject":
-    """Return the feature project at or above the working directory."""
     from agent_harness.protocols.features import api
 
     return api.FeatureProject.open(Path(api.find().root), say=say_to(as_json=as_json))
 
 
 def init(folder: Path, spec: Path, *, agents: tuple[str, ...], as_json: bool) -> int:
-    """Create a feature project from a specification: an agent plans the features."""
     from agent_harness.protocols.features.api import FeatureProject
 
     with screen(as_json=as_json).watching(list):
@@ -46,7 +53,6 @@ def init(folder: Path, spec: Path, *, agents: tuple[str, ...], as_json: bool) ->
 
 
 def adopt(folder: Path, *, allow_failing: bool, as_json: bool) -> int:
-    """Create a feature project in a repository that already contains code and tests."""
     from agent_harness.protocols.features.api import FeatureProject
 
     with screen(as_json=as_json).watching(list):
@@ -69,9 +75,6 @@ def run(
     branch: str | None = None,
     engine_factory: "EngineFactory | None" = None,
 ) -> int:
-    """Run agents on the feature project: one session, all sessions until the work is done, one feature, or parallel
-    workers.
-    """
     project = opened(as_json)
     if workers is None and feature_id is None:
         workers = project.workers
@@ -83,9 +86,9 @@ def run(
         found = project.preview(
             feature_id, workers=workers, branch=branch, max_sessions=sessions, engine_factory=engine_factory
         )
-        for line in () if as_json else found.pop("lines", ()):
+        lines = found.pop("lines", ())
+        for line in () if as_json else lines:
             show(line)
-        found.pop("lines", None)
         answer(as_json, True, found)
         return 0
     limit = sessions or (None if until_done or workers else 1)
@@ -113,15 +116,11 @@ def run(
 
 
 def _somebody_is_there() -> bool:
-    """Return True if stdin and stdout are terminals, so that a user can answer questions."""
     return all(stream is not None and not stream.closed and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 def _project() -> "FeatureLayout":
-    """Return the feature project of the current folder.
-
-    If there is no project, the error lists the commands that create a project of any kind.
-    """
+    """Return the nearest feature project. The error names commands that create a project of any kind."""
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.protocols.features import api
 
@@ -129,10 +128,7 @@ def _project() -> "FeatureLayout":
 
 
 def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> int:
-    """Let the user at the terminal answer the pending question, and return the exit code.
-
-    If the user only presses Enter, the question stays stored (C12).
-    """
+    """Ask the user for the answer. If the user only presses Enter, the question stays stored (C12)."""
     forget_typed()
     chosen = click.prompt("Choose (a word, its letter or number; Enter: later)", default="", show_default=False)
     if not chosen.strip():
@@ -142,7 +138,7 @@ def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> in
 
 
 def _what_now(project: "FeatureProject") -> None:
-    """Ask the user at the terminal what to do next with a project that is completed (UAH-484)."""
+    """Ask what to do next with a project that is completed (UAH-484)."""
     forget_typed()
     chosen = click.prompt("Choose", default="e", type=click.Choice(["m", "a", "e"], case_sensitive=False))
     if chosen == "m":
@@ -152,7 +148,6 @@ def _what_now(project: "FeatureProject") -> None:
 
 
 @click.command(
-    short_help="Run one feature's tests, or all tests.",
     epilog="""\b
 Examples:
   harness verify --feature 3
@@ -173,7 +168,6 @@ def verify(feature_id: int | None, everything: bool, as_json: bool) -> int:
 
 
 def resume(choose: str | None, *, budget: float | None, feature_id: int | None, as_json: bool) -> int:
-    """End a pause, or answer the question that stopped the runs. Return the exit code."""
     with screen(as_json=as_json).watching(list):
         found = opened(as_json).resume(choose, budget_usd=budget, feature_id=feature_id)
     code = int(found.get("exit_code") or 0)
@@ -191,7 +185,7 @@ SOURCES = ("events", "decisions", "actions", "usage")
 
 
 class LogGroup(click.Group):
-    """Click group of ``harness log``, which also accepts ``--follow [ITEM]`` instead of a subcommand."""
+    """Also accepts ``--follow [ITEM]`` instead of a subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--follow" in args:
@@ -201,7 +195,6 @@ class LogGroup(click.Group):
 
 @click.group(
     cls=LogGroup,
-    short_help="Show and search what happened.",
     epilog="""\b
 Examples:
   harness log --follow
@@ -228,15 +221,11 @@ def follow(item: str | None, as_json: bool) -> int:
     """
     from itertools import chain
 
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.kernel import root
     from agent_harness.views import follow as faces_follow
     from agent_harness.views import why
     from agent_harness.views.reading import followed_of, reader_of
 
-    found = root.find()
-    if found is None:
-        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    found = project_here()
     items = reader_of(found.kind, found.path).load() if item else None
     chosen = why.item_of(items, item) if items else None
     lines = faces_follow.FollowedLines(followed_of(found.kind, found.path), items.items if items else (), chosen)
@@ -313,7 +302,7 @@ def query(
 
         found = api.log_query(_project(), text, since=since, until=until, sources=sources, limit=limit, **fields)
         lines = api.log_lines(found, utc=utc)
-    _show(found, lines or ["No log row matches."], as_json=as_json)
+    show_answer(found, lines or ["No log row matches."], as_json=as_json)
     if found["more"] and not as_json:
         show(f"There are older rows; see them with --limit {limit * 4}.", err=True)
     return 0
@@ -354,25 +343,15 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
     lines = [str(each.pop("line")) for each in found] if other else api.log_summary_lines(found)
     if is_more:
         lines.append(f"These are the last {last}. More: harness log sessions --last {4 * last}")
-    _show({"sessions": found}, lines or ["No session has ended yet."], as_json=as_json)
+    show_answer({"sessions": found}, lines or ["No session has ended yet."], as_json=as_json)
     return 0
 
 
 def _sessions_of(here: "Root", last: int, session: int | None) -> "list[JsonObject]":
-    """Return the last attempts at tasks of a task list, or the last slices of a long task, each with its output line.
-
-    If a session number is given, return only that session.
-    """
+    """Return the last sessions of a task list or long task, or only one, each with its output line."""
     from agent_harness.views.reading import reader_of
 
     known = reader_of(here.kind, here.path).load().sessions
     found = [each for each in known if session in (None, each.number)]
     chosen = found[-last:] if session is None else found
     return [each.as_json() | {"line": each.line} for each in chosen]
-
-
-def _show(found: dict[str, Any], lines: list[str], *, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps({"ok": True, **found}, ensure_ascii=False, default=str))
-    else:
-        show("\n".join(lines))

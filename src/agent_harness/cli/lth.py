@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 def _overridden(word: str) -> None:
-    """Print a warning on stderr: an option was given several times, and only its last value counts."""
     print(f"lth: warning: {word} takes one value and was given more than once; the last one counts", file=sys.stderr)
 
 
@@ -271,15 +270,13 @@ LTH = Program(
 
 
 def main() -> int:
-    """Run the ``lth`` command line in ``sys.argv`` and return its exit status. Never print a traceback."""
+    """Run the command line in ``sys.argv`` and return its exit status. Never print a traceback."""
     try:
         code = _run(sys.argv[1:])
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
     except OSError as error:  # the reader has gone away, or its disk is full
-        import os
-
         try:
             if not isinstance(error, BrokenPipeError):
                 _complain(f"Cannot write the answer: {error.strerror}")
@@ -346,7 +343,7 @@ def _call(words: list[str]) -> int:
 
 
 def _for_a_person(command: str, answer: object, folder: str) -> object:
-    """Return the answer as readable text if stdout is a terminal; else return it unchanged, for JSON output."""
+    """Return the answer as text if stdout is a terminal; else unchanged, for JSON output."""
     from agent_harness.kernel.terminal import is_terminal
 
     if not isinstance(answer, dict) or not is_terminal():
@@ -357,10 +354,7 @@ def _for_a_person(command: str, answer: object, folder: str) -> object:
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
-    """Run a long task and store the run's output in the task's folder.
-
-    If stderr is a terminal, show a live footer and a summary. F-RUN-1, F-RUN-2, F-REC-6.
-    """
+    """Run a slice and store its output in the task's folder. F-RUN-1, F-RUN-2, F-REC-6."""
     from agent_harness.kernel import terminal
 
     if options.get("dry-run"):
@@ -380,7 +374,6 @@ def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str)
 
 
 def _told(task: LongTask, line: str) -> None:
-    """Print one output line of a run on stderr, and append the line to the log of the task."""
     try:
         if sys.stderr is not None:
             sys.stderr.write(f"{line}\n")
@@ -390,7 +383,6 @@ def _told(task: LongTask, line: str) -> None:
 
 
 def _by_server(task: LongTask, words: dict[str, Any]) -> str:
-    """Change the schedule of a task on a Temporal server, and return the result as text."""
     from agent_harness.engines.address import address_of
     from agent_harness.engines.temporal import require_extra
     from agent_harness.errors import UsageError
@@ -408,7 +400,7 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
 
 def _with_what_was_missed(answer: str, folder: str) -> str:
-    """Return the answer with the failed notifications and telemetry exports of this task added."""
+    """Add the failed notifications and telemetry exports of this task to the answer."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 
@@ -427,7 +419,7 @@ def _with_what_was_missed(answer: str, folder: str) -> str:
 
 
 def _show(answer: object) -> int:
-    """Print the answer and return 0. A string is printed as lines, any other answer as JSON."""
+    """Print a string as lines, any other answer as JSON. Return 0."""
     if answer is None or sys.stdout is None:
         return 0
     if isinstance(answer, str):
@@ -442,10 +434,7 @@ def _show(answer: object) -> int:
 
 
 def _failed(error: HarnessError) -> int:
-    """Print an error on stderr and return the exit status.
-
-    For an invalid task, print one line per problem. If the error has a report, print the report after the error line.
-    """
+    """Print the error, or one line per problem of an invalid task, and then the error's report."""
     from agent_harness.kernel.terminal import one_line
 
     problems: Any = getattr(error, "errors", None)
@@ -461,8 +450,6 @@ def _failed(error: HarnessError) -> int:
 
 
 def _fault(error: Exception) -> int:
-    import os
-
     from agent_harness.kernel import files
     from agent_harness.kernel.terminal import one_line
 
@@ -488,7 +475,6 @@ def _complain(*lines: str) -> int:
 
 
 def process() -> int:
-    """Run the ``lth`` command line as the whole process, and end the process."""
     return leave(main())
 
 

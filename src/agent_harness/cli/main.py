@@ -1,7 +1,6 @@
-"""Entry point of ``harness``. Everyday commands start in milliseconds, because only the other commands import click.
+"""Entry point of ``harness``. Fast commands start in milliseconds, because only the other commands import click.
 
-This module imports only modules that Python has already loaded. A command that is not in ``FAST`` goes to the full
-command line.
+This module imports only modules that Python has already loaded. ``commands`` tells which commands are fast.
 """
 
 import codecs
@@ -9,19 +8,9 @@ import sys
 
 from agent_harness.cli import leave
 
-FAST = {
-    **dict.fromkeys(("task", "session", "rescue"), "tasks"),  # agents call them on every step
-    **dict.fromkeys(("why", "diff", "costs", "report", "serve"), "story"),
-    "__complete": "complete",  # a shell waits for it
-}
-"""Map from each command that does not use click to the module that runs it."""
-
 
 def main() -> int:
-    """Run the ``harness`` command line in ``sys.argv`` and return its exit code (``docs/exit-codes.md``).
-
-    Never print a traceback.
-    """
+    """Run the command line in ``sys.argv`` and return its exit code (``docs/exit-codes.md``)."""
     show_every_letter()
     try:
         code = run(sys.argv[1:])
@@ -37,10 +26,7 @@ def main() -> int:
 
 
 def show_every_letter() -> None:
-    """Let stdout and stderr replace characters that their encoding lacks by a similar character or an escape.
-
-    JSON output stays valid.
-    """
+    """Let the streams replace characters that their encoding lacks. JSON output stays valid."""
     codecs.register_error("agent-harness", _stand_in)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -60,23 +46,25 @@ def run(words: list[str]) -> int:
 
         print(f"harness {__version__}")
         return 0
-    if words[:1] == ["status"] and set(words[1:]) <= {"--json", "--line", "--all"}:
+    first = words[0] if words else ""
+    if first == "status" and set(words[1:]) <= {"--json", "--line", "--all"}:
         from agent_harness.cli import status
 
         return status.main("--json" in words, glance="--line" in words, everything="--all" in words)
-    if words and (room := FAST.get(words[0])):
-        return int(__import__(f"agent_harness.cli.{room}", fromlist=["main"]).main(words))
-    if words[:1] == ["mcp"]:
-        from agent_harness.cli import tasks
+    if first == "__complete":  # a shell waits for it
+        from agent_harness.cli import complete
 
-        return tasks.serve_mcp(words)
+        return complete.main(words)
+    from agent_harness.cli.commands import is_fast, loaded
+
+    if is_fast(first):
+        return int(loaded(first)(words))
     from agent_harness.cli import app
 
     return app.main(words)
 
 
 def process() -> int:
-    """Run the ``harness`` command line as the whole process, and end the process."""
     return leave(main())
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from agent_harness.cli.verbs import STYLE, Argument, HelpAsked, Option, Program, Subcommand
-from agent_harness.errors import Interrupted
+from agent_harness.cli.verbs import JSON, STYLE, Argument, Program, Subcommand, guarded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,24 +14,10 @@ if TYPE_CHECKING:
 
 __all__ = ["PROGRAMS", "main"]
 
-_JSON = Option("--json", None, "Print one JSON object on stdout.")
-
 
 def main(words: list[str]) -> int:
-    """Run a ``harness workspace``, ``queue``, ``scale`` or ``cancel`` command line and return its exit code.
-
-    Never print a traceback.
-    """
-    as_json = "--json" in words
-    try:
-        return _run(words)
-    except BrokenPipeError:
-        raise  # the reader has gone away
-    except (Exception, KeyboardInterrupt) as error:  # a person never meets a traceback
-        from agent_harness.cli import failure
-
-        shown = error if isinstance(error, Exception) else Interrupted("Interrupted")
-        return failure.show_any(shown, as_json=as_json)
+    """Run a command line of this module and return its exit code. Never print a traceback."""
+    return guarded(PROGRAMS.get(words[0], REQUESTS), _run, words)
 
 
 def _run(words: list[str]) -> int:
@@ -40,14 +25,8 @@ def _run(words: list[str]) -> int:
     rest = words if program is REQUESTS else words[1:]
     if not rest or rest[0] == "--json":
         rest = ["list", *rest]
-    try:
-        verb = program.verb(rest[0])
-        given: dict[str, Any] = program.parse(verb, rest[1:])
-    except HelpAsked as asked:
-        from agent_harness.cli.verbs import usage
-
-        print(usage(program, asked.verb), end="")
-        return 0
+    verb = program.verb(rest[0])
+    given: dict[str, Any] = program.parse(verb, rest[1:])
     as_json = given.pop("json", False)
     act = program.verbs[verb].act
     assert act is not None
@@ -57,7 +36,6 @@ def _run(words: list[str]) -> int:
 
 
 def _here() -> ParallelRuns:
-    """Return the parallel runs of the project at or above the working directory."""
     from agent_harness.cli.shared import kind_here
 
     kind, folder = kind_here()
@@ -137,7 +115,7 @@ def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
 
 
 def _local(at: object) -> str:
-    """Return a timestamp as local time in the usual output format; ``?`` if the timestamp is invalid."""
+    """Return a timestamp as local time; ``?`` if the timestamp is invalid."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)
@@ -173,23 +151,21 @@ REQUESTS = Program(
     "Change a running parallel run.",
     {
         "scale": Subcommand(
-            "Change the number of concurrent agents.",
-            Argument("workers", "N", _number),
-            _JSON,
-            purpose="Change the number of agents of this project's parallel run. With more agents, slots open "
+            "Change the number of agents of this project's parallel run. With more agents, slots open "
             "immediately; with fewer, a slot closes when its attempt ends.\n\n"
             "Exit 7: there is no run. 5: the run does not answer.",
+            Argument("workers", "N", _number),
+            JSON,
             example="harness scale 6",
             act=_asked("scale"),
         ),
         "cancel": Subcommand(
-            "Cancel one attempt; its work is kept.",
-            Argument("item", "SLOT|ITEM", str),
-            _JSON,
-            purpose="End one attempt after its current operation. Its work is kept, the attempt is not counted, "
+            "End one attempt after its current operation. Its work is kept, the attempt is not counted, "
             "and the item is open again: a free slot may start it again.\n\n"
             "Exit 7: there is no run. 5: the run does not answer. 2: no attempt with that name is "
             "running.",
+            Argument("item", "SLOT|ITEM", str),
+            JSON,
             example="harness cancel w3",
             act=_asked("recall"),
         ),
@@ -204,7 +180,7 @@ PROGRAMS = {
         {
             "list": Subcommand(
                 "List the workspaces.",
-                _JSON,
+                JSON,
                 purpose="Show each workspace: its state, its size, how long ago an agent started there, and the "
                 "agent's item. `in use`: an agent works there. `left`: a run was killed; its work is "
                 "rescued before the workspace is reused. `free`: everything in it is already in the "
@@ -215,14 +191,14 @@ PROGRAMS = {
             "path": Subcommand(
                 "Print the folder of a workspace.",
                 Argument("workspace", "WORKSPACE", str),
-                _JSON,
+                JSON,
                 purpose="Print only the folder of a workspace.",
                 example='cd "$(harness workspace path w3)"',
                 act=_workspace_path,
             ),
             "prune": Subcommand(
                 "Remove unused workspaces.",
-                _JSON,
+                JSON,
                 purpose="Remove unused workspaces. Work that the project does not contain is first kept in a "
                 "rescue (`harness rescue list`). Files that git ignores, such as installed packages, are "
                 "deleted. Refused while a run exists.",
@@ -239,7 +215,7 @@ PROGRAMS = {
         {
             "list": Subcommand(
                 "List the merge queue.",
-                _JSON,
+                JSON,
                 purpose="Show the proven items that wait to be merged, in order, each with its attempt and time; "
                 "also those of a run that was killed.",
                 example="harness queue list --json",
@@ -248,7 +224,7 @@ PROGRAMS = {
             "hold": Subcommand(
                 "Hold an item: do not merge it.",
                 _ITEM,
-                _JSON,
+                JSON,
                 purpose="Hold an item, proven or in progress: it is not merged until it is released. Other items "
                 "are merged as usual.",
                 example="harness queue hold task-003",
@@ -257,7 +233,7 @@ PROGRAMS = {
             "release": Subcommand(
                 "Release a held item, so that it can be merged.",
                 _ITEM,
-                _JSON,
+                JSON,
                 purpose="Release a held item: it is merged when its turn comes.",
                 example="harness queue release task-003",
                 act=_asked("release"),
@@ -265,7 +241,7 @@ PROGRAMS = {
             "drop": Subcommand(
                 "Remove a candidate; it is kept in a rescue.",
                 _ITEM,
-                _JSON,
+                JSON,
                 purpose="Remove the candidate of an item from the queue. It is kept in a rescue "
                 "(`harness rescue list`), and the item is open again.",
                 example="harness queue drop task-003",
@@ -274,14 +250,14 @@ PROGRAMS = {
             "first": Subcommand(
                 "Move an item to the front of the queue.",
                 _ITEM,
-                _JSON,
+                JSON,
                 purpose="Move a proven item to the front of the merge queue.",
                 example="harness queue first task-003",
                 act=_asked("first"),
             ),
             "rebuild": Subcommand(
                 "Rebuild a journal that cannot be read.",
-                _JSON,
+                JSON,
                 purpose="Rebuild the journal of a parallel run from refs, results and the project's own files, if "
                 "the journal is damaged, missing, or belongs to another project. Unknown facts are "
                 "listed, and the old journal is kept.",

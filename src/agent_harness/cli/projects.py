@@ -1,6 +1,4 @@
-"""Commands that manage a project without running it: pause, skip, override, undo, take-over, hand-back, abort and
-others.
-"""
+"""Commands that manage a project without running it: pause, skip, override, undo, take-over, hand-back and others."""
 
 import json
 import sys
@@ -17,6 +15,7 @@ from agent_harness.cli.terminal import (
     json_option,
     now_option,
     patience,
+    root_option,
     say_to,
     screen,
     show,
@@ -32,20 +31,18 @@ feature_option = click.option(
 
 
 def answered(as_json: bool, fields: JsonObject, code: int = 0) -> int:
-    """Print the answer as JSON if ``as_json`` is set. Return the exit code ``code``."""
     features.answer(as_json, code == 0, fields)
     return code
 
 
 @click.command(
-    short_help="Pause a project.",
     epilog="""\b
 Examples:
   harness pause
   harness pause "I am reviewing" """,
 )
 @click.argument("why", default="")
-@click.option("--root", metavar="DIR", help="Folder of the task list. [default: the nearest one, from here upwards]")
+@root_option
 @json_option
 def pause(why: str, root: str | None, as_json: bool) -> int:
     """Pause a project or a task list until `harness resume`.
@@ -60,7 +57,6 @@ def pause(why: str, root: str | None, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Skip a feature, or include it again.",
     epilog="""\b
 Examples:
   harness skip --feature 3 --reason "waits for the new API"
@@ -79,7 +75,6 @@ def skip(feature_id: int, reason: str | None, undo: bool, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Mark a feature as passing or open, without a check.",
     epilog="Example:  harness override --feature 3 --passes true",
 )
 @feature_option
@@ -97,7 +92,6 @@ def override(feature_id: int, passes: str, yes: bool, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Revert accepted work with a new commit.",
     epilog="""\b
 Examples:
   harness undo 3 --dry-run
@@ -133,9 +127,7 @@ def undo(what: str, dry_run: bool, yes: bool, as_json: bool) -> int:
     return answered(as_json, project.undo(what, dry_run=dry_run))
 
 
-@click.command(
-    "manual-verify", short_help="Record your own verification.", epilog="Example:  harness manual-verify --feature 3"
-)
+@click.command("manual-verify", epilog="Example:  harness manual-verify --feature 3")
 @feature_option
 @yes_option
 @json_option
@@ -145,14 +137,14 @@ def manual_verify(feature_id: int, yes: bool, as_json: bool) -> int:
     return answered(as_json, found, 0 if found["recorded"] else 1)
 
 
-@click.command(short_help="Take over the project; no session starts meanwhile.", epilog="Example:  harness take-over")
+@click.command(epilog="Example:  harness take-over")
 @json_option
 def handoff(as_json: bool) -> int:
     """Take over the project yourself: no session starts until `harness hand-back`."""
     return answered(as_json, features.opened(as_json).handoff())
 
 
-@click.command(short_help="Return the project to the harness.", epilog="Example:  harness hand-back")
+@click.command(epilog="Example:  harness hand-back")
 @yes_option
 @json_option
 def takeback(yes: bool, as_json: bool) -> int:
@@ -164,7 +156,7 @@ def takeback(yes: bool, as_json: bool) -> int:
     return answered(as_json, features.opened(as_json).takeback(ask(yes=yes)))
 
 
-@click.command(short_help="End the work here; keep all commits.", epilog="Example:  harness abort --yes")
+@click.command(epilog="Example:  harness abort --yes")
 @yes_option
 @json_option
 def abort(yes: bool, as_json: bool) -> int:
@@ -182,7 +174,6 @@ def abort(yes: bool, as_json: bool) -> int:
 
 
 def declined(as_json: bool) -> int:
-    """Report that nothing was changed because the user did not confirm. Return 1."""
     if as_json:
         features.answer(True, False, {"confirmed": False, "changed": False})
     else:
@@ -194,7 +185,7 @@ def declined(as_json: bool) -> int:
     return 1
 
 
-@click.command(short_help="Measure features, tests, lint and file sizes.", epilog="Example:  harness health")
+@click.command(epilog="Example:  harness health")
 @json_option
 def health(as_json: bool) -> int:
     """Measure features, tests, lint and file sizes on a clean checkout of the work tree's content. Changes nothing."""
@@ -205,7 +196,6 @@ def health(as_json: bool) -> int:
 
 @click.command(
     "add-feature",
-    short_help="Add a feature with its test stub.",
     epilog="""\b
 Examples:
   harness add-feature "User can take the remainder"
@@ -314,7 +304,6 @@ def add_feature(
 
 
 @click.command(
-    short_help="Show the settings.",
     epilog="""\b
 Examples:
   harness config
@@ -344,7 +333,7 @@ def config(key: str | None, show_origin: bool, as_json: bool) -> int:
     return 0
 
 
-@click.command(short_help="Show versions.", epilog="Example:  harness version")
+@click.command(epilog="Example:  harness version")
 @json_option
 def version(as_json: bool) -> int:
     """Show the versions of the harness, of its state format, and of this project's state. Changes nothing."""
@@ -364,7 +353,6 @@ def version(as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Convert state files of an older version.",
     epilog="""\b
 Examples:
   harness migrate
@@ -377,7 +365,7 @@ def migrate(no_backup: bool, as_json: bool) -> int:
     return answered(as_json, features.opened(as_json).migrate(backup=not no_backup))
 
 
-@click.command(short_help="Run one cleanup session now.", epilog="Example:  harness cleanup --agent 'command:my-agent'")
+@click.command(epilog="Example:  harness cleanup --agent 'command:my-agent'")
 @agent_option
 @wait_option
 @now_option
@@ -394,7 +382,7 @@ def cleanup(agents: tuple[str, ...], wait: bool | None, now: bool, as_json: bool
     return answered(as_json, found, int(found["exit_code"]))
 
 
-@click.command(short_help="Leave maintenance mode.", epilog="Example:  harness end-maintenance")
+@click.command(epilog="Example:  harness end-maintenance")
 @json_option
 def stop(as_json: bool) -> int:
     """End the maintenance mode of a completed project. To end a session, use `harness pause`."""
@@ -403,7 +391,6 @@ def stop(as_json: bool) -> int:
 
 @click.command(
     "plan-features",
-    short_help="Plan more features from a text.",
     epilog="Example:  harness plan-features --spec MORE.md --agent 'command:my-agent'",
 )
 @click.option(

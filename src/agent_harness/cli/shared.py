@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from agent_harness.cli import project_here
 from agent_harness.cli.machine.options import Several
 from agent_harness.cli.terminal import Positive, agent_option, json_option, now_option, show, wait_option
 from agent_harness.errors import Busy, HarnessError, NotAProject, Refused, UsageError
@@ -22,26 +23,15 @@ if TYPE_CHECKING:
 
 
 def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
-    """Return the kind and folder of the project at or above the working directory.
-
-    Refuse a long task unless ``long_tasks`` is set.
-    """
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.kernel import root
-
-    found = root.find()
-    if found is not None and found.kind == "longtask" and not long_tasks:
+    """Return the kind and folder of the nearest project. Refuse a long task unless ``long_tasks`` is set."""
+    found = project_here()
+    if found.kind == "longtask" and not long_tasks:
         raise NotAProject(f"A long task is here, at {found.path}", hint="lth status .")
-    if found is None:
-        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
     return found.kind, found.path
 
 
 def _refuse_another(folder: Path, wanted: str) -> None:
-    """Raise ``Refused`` if the folder belongs to a project of another kind.
-
-    The new project would otherwise hide the existing project from ``status`` and ``run``.
-    """
+    """A new project would hide a project of another kind from ``status`` and ``run``."""
     from agent_harness.kernel import root
 
     found = root.find(str(folder), pin=False)
@@ -53,7 +43,6 @@ def _refuse_another(folder: Path, wanted: str) -> None:
 
 
 @click.command(
-    short_help="Create a task list, or plan a project.",
     epilog="""\b
 Examples:
   harness init .                                                 a task list in this folder
@@ -141,7 +130,6 @@ def init(
 
 
 @click.command(
-    short_help="Run agents on the next tasks or features.",
     epilog="""\b
 Examples:
   harness run --dry-run
@@ -262,9 +250,7 @@ def _was_typed(name: str) -> bool:
 
 
 def _engine(url: str, exchange: str | None) -> "EngineFactory | None":
-    """Return the factory of the engine that a URL names; None for ``local:``. Raise ``UsageError`` if the URL is
-    invalid.
-    """
+    """Return None for ``local:``. Raise ``UsageError`` if the URL is invalid."""
     from functools import partial
 
     from agent_harness.engines import engine_for
@@ -282,7 +268,6 @@ def _refuse(given: dict[str, object], kind: str) -> None:
 
 
 @click.command(
-    short_help="Show progress and the next step.",
     epilog="""\b
 Examples:
   harness status
@@ -308,7 +293,6 @@ def status(tail: int, glance: bool, everything: bool, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Answer a question, or end a pause or halt.",
     epilog="""\b
 Examples:
   harness resume
@@ -346,7 +330,6 @@ def resume(choose: str | None, budget: float | None, feature_id: int | None, as_
 
 
 @click.command(
-    short_help="Send a message to the running agent.",
     epilog="""\b
 Examples:
   harness say "Use SQLite, not a file."
@@ -383,7 +366,6 @@ def say(text: str, to: str | None, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="List your projects.",
     epilog="""\b
 Examples:
   harness projects
@@ -416,7 +398,7 @@ def projects(forget: tuple[str, ...], as_json: bool) -> int:
 
 
 def _of_fleet(known: "set[str | None]") -> "tuple[list[Place], list[str]]":
-    """Return the projects in fleet.yaml that are not in ``known``, and one line for each invalid row of fleet.yaml."""
+    """Return the projects in fleet.yaml that are not in ``known``, and a line for each invalid row."""
     from agent_harness.fleet import roster
     from agent_harness.kernel.trusted_state import Place
 
@@ -433,7 +415,7 @@ def _of_fleet(known: "set[str | None]") -> "tuple[list[Place], list[str]]":
 
 
 def _forget(path: str, places: "Sequence[Place]") -> list[str]:
-    """Delete the state that the harness stores about the project that was at ``path``. Return the deleted folders."""
+    """Delete the state that is stored about the project that was at ``path``. Return the deleted folders."""
     from agent_harness.kernel import owner, trusted_state
     from agent_harness.session import now
 
@@ -472,7 +454,7 @@ def _row(place: "Place") -> "JsonObject":
 
 
 def _project_lines(rows: "list[JsonObject]") -> list[str]:
-    """Return one output line per project, the most recently used first, followed by the lines of missing projects."""
+    """Return a line per project, the most recently used first, then the lines of missing projects."""
     from agent_harness.kernel import root
 
     there = [row for row in rows if row["path"] and not row["gone"]]

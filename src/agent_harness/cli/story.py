@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from agent_harness.cli.verbs import STYLE, Argument, HelpAsked, Number, OneOf, Option, Program, Subcommand, parts
-from agent_harness.errors import Interrupted, NotAProject
+from agent_harness.cli import project_here
+from agent_harness.cli.verbs import JSON, STYLE, Argument, Number, OneOf, Option, Program, Subcommand, guarded, parts
+from agent_harness.errors import NotAProject
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,57 +18,28 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.root import Kind
-    from agent_harness.session.project_view import ProjectReader, ProjectView
+    from agent_harness.session.project_view import ProjectReader
 
 __all__ = ["main"]
 
-_JSON = Option("--json", None, "Print one JSON object on stdout.")
-
 
 def main(words: list[str]) -> int:
-    """Run a ``why``, ``diff``, ``costs``, ``report``, ``watch`` or ``serve`` command line and return its exit code.
-
-    Never print a traceback.
-    """
-    as_json = "--json" in words
-    try:
-        return _run(words)
-    except BrokenPipeError:
-        raise  # the reader of the answer has gone
-    except (Exception, KeyboardInterrupt) as error:  # a person never meets a traceback
-        from agent_harness.cli import failure
-
-        shown = error if isinstance(error, Exception) else Interrupted("Interrupted")
-        return failure.show_any(shown, as_json=as_json)
+    """Run a command line of this module and return its exit code. Never print a traceback."""
+    return guarded(STORY, _run, words)
 
 
 def _run(words: list[str]) -> int:
     verb = words[0]
-    try:
-        given: dict[str, Any] = STORY.parse(verb, words[1:])
-    except HelpAsked as asked:
-        from agent_harness.cli.verbs import usage
-
-        print(usage(STORY, asked.verb), end="")
-        return 0
+    given: dict[str, Any] = STORY.parse(verb, words[1:])
     act = STORY.verbs[verb].act
     assert act is not None
     return int(act(**{key.replace("-", "_"): value for key, value in given.items()}))
 
 
-def _look() -> ProjectView:
-    """Return the view of the nearest project of any kind, at or above the working directory."""
-    return _reader().load()
-
-
 def _reader() -> ProjectReader:
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.kernel import root
     from agent_harness.views.reading import reader_of
 
-    found = root.find()
-    if found is None:
-        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    found = project_here()
     return reader_of(found.kind, found.path)
 
 
@@ -78,7 +50,7 @@ def _say_json(verb: str, found: JsonObject) -> None:
 
 
 def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
-    """Print lines wrapped to the terminal's width. Lines that start with a word in ``whole`` are not wrapped."""
+    """Print lines wrapped to the terminal's width, but those that start with a word in ``whole`` as they are."""
     from agent_harness.kernel import terminal
 
     print("\n".join(terminal.laid_out(lines, whole=whole)))
@@ -120,7 +92,7 @@ def _diff(
     from agent_harness.kernel.terminal import one_line
     from agent_harness.views import diff
 
-    found = diff.chosen(_look(), what)
+    found = diff.chosen(_reader().load(), what)
     paths = diff.paths_of(found, tests=tests)
     if json:
         _say_json("diff", found.as_json(paths))
@@ -139,7 +111,7 @@ def _diff(
 def _costs(*, by: str = "item", json: bool = False, csv: bool = False) -> int:
     from agent_harness.views import costs
 
-    found = costs.read(_look(), by)
+    found = costs.read(_reader().load(), by)
     if json:
         _say_json("costs", found)
     elif csv:
@@ -196,10 +168,7 @@ def write_report(
     costs: bool = True,
     full: bool = False,
 ) -> str:
-    """Write the HTML report of a project and return its path. The default path is one that git ignores.
-
-    Raise ``Refused`` if writing fails.
-    """
+    """Write the HTML report and return its path. Git ignores the default path. Raise ``Refused`` if writing fails."""
     import os
 
     from agent_harness.errors import Refused
@@ -316,7 +285,7 @@ def _serve(
 
 
 def _projects_at(paths: tuple[str, ...]) -> tuple[tuple[Kind, str], ...]:
-    """Return the projects at or above these folders; without folders, the project at or above the working directory."""
+    """Return the projects at or above these folders; without folders, the nearest project."""
     from agent_harness.kernel import root
 
     found = [(each, root.find(each, pin=False)) for each in paths] or [(".", root.find())]
@@ -338,50 +307,49 @@ STORY = Program(
     "Show the records of a project.",
     {
         "why": Subcommand(
-            "Explain why an item is proven, or is not.",
-            Argument("item", "ITEM", str, required=False),
-            Option("--full", None, "Print everything, instead of at most 30 lines."),
-            Option("--output", "N", "Print the output of the steps of verdict N.", Number(1)),
-            _JSON,
-            purpose="Explain why a feature, a task or a long task is proven, or is not. Show its state, how to check "
+            "Explain why a feature, a task or a long task is proven, or is not. Show its state, how to check "
             "it without the harness, each claim with its verdict and reason, decisions of people, what it waits for "
             "and its cost.\n\nTo check it, run the printed lines in order in one shell, in the project's folder. "
             "ITEM is an id: 5 or '#5', task-001; a long task needs none.",
+            Argument("item", "ITEM", str, required=False),
+            Option("--full", None, "Print everything, instead of at most 30 lines."),
+            Option("--output", "N", "Print the output of the steps of verdict N.", Number(1)),
+            JSON,
             example="harness why 5",
             act=_why,
         ),
         "diff": Subcommand(
-            "Show what a session or an item changed.",
-            Argument("what", "SESSION|ITEM", str, required=False),
-            Option("--stat", None, "Print the number of changed lines of each file."),
-            Option("--tests", None, "Show only tests, and the files that they depend on."),
-            Option("--name-only", None, "Print only the paths."),
-            _JSON,
-            purpose="Show what a session or an item changed, with git's diff and pager. A line on stderr says whether "
+            "Show what a session or an item changed, with git's diff and pager. A line on stderr says whether "
             "the change was accepted, was rolled back or is in progress.\n\nA number is a session of `harness log "
             "sessions`, or an item if there is no such session. S7 is always a session, #7 always an item. A rescue "
             "(`harness rescue list`) means the session whose work it keeps. For a proven item, all of its work is "
             "shown.",
+            Argument("what", "SESSION|ITEM", str, required=False),
+            Option("--stat", None, "Print the number of changed lines of each file."),
+            Option("--tests", None, "Show only tests, and the files that they depend on."),
+            Option("--name-only", None, "Print only the paths."),
+            JSON,
             example="harness diff S7 --stat",
             act=_diff,
         ),
         "costs": Subcommand(
-            "Show what was spent, and on what.",
+            "Show the total cost, the cost for each proven item, and the cost of sessions whose claims were "
+            "rejected. Cost that an agent did not report is listed separately, never as $0.00.",
             Option(
                 "--by",
                 "WAY",
                 "Group the rows by item, agent, model or day. [default: item]",
                 OneOf("item", "agent", "model", "day"),
             ),
-            _JSON,
+            JSON,
             Option("--csv", None, "Print the rows as CSV."),
-            purpose="Show the total cost, the cost for each proven item, and the cost of sessions whose claims were "
-            "rejected. Cost that an agent did not report is listed separately, never as $0.00.",
             example="harness costs --by day",
             act=_costs,
         ),
         "report": Subcommand(
-            "Write a report as one HTML or Markdown page.",
+            "Write one self-contained page. It shows what waits for you, what is proven and how to check it "
+            "without the harness, which claims were false and who made them, the costs, and the kept work. The same "
+            "records always give the same page.",
             Option("--out", "FILE", "Write the page to FILE. [default: .harness/report.html]"),
             Option("--open", None, "Open the page in the browser."),
             Option("--since", "WHEN", "Include claims and sessions since WHEN: 2h, 3d ago, or a date."),
@@ -389,28 +357,27 @@ STORY = Program(
             Option("--no-costs", None, "Leave out the costs."),
             Option("--full", None, "Include all sessions, however many."),
             Option("--markdown", None, "Print one screen of Markdown, for example for a pull request."),
-            _JSON,
-            purpose="Write one self-contained page. It shows what waits for you, what is proven and how to check it "
-            "without the harness, which claims were false and who made them, the costs, and the kept work. The same "
-            "records always give the same page.",
+            JSON,
             example="harness report --open",
             act=_report,
         ),
         "watch": Subcommand(
-            "Follow one project, or all of them, live.",
+            "Show a project while agents work on it: the proven items, each agent with its action, time and "
+            "cost, all items, and the messages of agents and the harness. The view is read-only: leaving it, or "
+            "losing the connection, does not affect a run. Press ? for the keys. Without a terminal, --plain is used.",
             Argument("item", "ITEM|SLOT", str, required=False),
             Option("--all", None, "Show all your projects, one line each; those that need you first."),
             Option("--plain", None, "Print the log as it grows, and the state once a minute."),
             Option("--once", None, "Print the view once and exit."),
-            _JSON,
-            purpose="Show a project while agents work on it: the proven items, each agent with its action, time and "
-            "cost, all items, and the messages of agents and the harness. The view is read-only: leaving it, or "
-            "losing the connection, does not affect a run. Press ? for the keys. Without a terminal, --plain is used.",
+            JSON,
             example="harness watch --all",
             act=_watch,
         ),
         "serve": Subcommand(
-            "Show projects in a browser.",
+            "Show projects in a browser on this machine, live, and accept decisions there: answers to "
+            "questions, pause and resume, a message to the agent, hand off and take back. Each is the command of that "
+            "name. The server listens only on loopback, and the printed link opens the page. From another machine: "
+            "ssh -L 8770:127.0.0.1:8770 HOST. Needs the extra `serve`.",
             Argument("path", "[PATH]...", str, required=False, many=True),
             Option("--all", None, "Show all your projects; those that need you first."),
             Option("--port", "N", "Listen on port N; 0: any free one. [default: 8770, or the next free one]", _port),
@@ -423,11 +390,7 @@ STORY = Program(
                 "Accept these host names of a proxy with its own login; separated by commas.",
                 many=True,
             ),
-            _JSON,
-            purpose="Show projects in a browser on this machine, live, and accept decisions there: answers to "
-            "questions, pause and resume, a message to the agent, hand off and take back. Each is the command of that "
-            "name. The server listens only on loopback, and the printed link opens the page. From another machine: "
-            "ssh -L 8770:127.0.0.1:8770 HOST. Needs the extra `serve`.",
+            JSON,
             example="harness serve --all --open",
             act=_serve,
         ),

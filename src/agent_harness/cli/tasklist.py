@@ -1,6 +1,4 @@
-"""Commands for task lists: add, drive, activate and deactivate. The module also has the task-list part of init, run and
-resume.
-"""
+"""Commands for task lists: add, drive, activate, deactivate, and the task-list part of init, run and resume."""
 
 import sys
 from collections.abc import Sequence
@@ -22,7 +20,7 @@ from agent_harness.protocols.tasklist.api import ADD, TaskList, read_lines
 
 
 def answer(verb: str, found: JsonObject, *, as_json: bool, said: str) -> int:
-    """Print the answer as one JSON object, or else as a text line followed by the next command. Return 0."""
+    """Print one JSON object, or a text line and the next command. Return 0."""
     if as_json:
         show(verb, found, as_text=False)
     else:
@@ -32,7 +30,6 @@ def answer(verb: str, found: JsonObject, *, as_json: bool, said: str) -> int:
 
 
 @click.command(
-    short_help="Add a task to the list.",
     epilog="""\b
 Examples:
   harness add "Add rate limiting" --priority P0 --validate "pytest -q tests/test_limit.py"
@@ -115,10 +112,7 @@ def _passes_already(task_id: str) -> str:
 
 
 def _new_list_at() -> Path | None:
-    """Return the top folder of the current git repository if a new task list may be created in that folder.
-
-    Return None if a project exists here or above, or if the top folder is the home directory.
-    """
+    """Return the repository's top folder; None if a project is here or above, or if it is the home directory."""
     from agent_harness.kernel import root
     from agent_harness.kernel.git import Git
 
@@ -172,7 +166,7 @@ def _task(
     return found
 
 
-@click.command(short_help="Turn the hooks on for this task list.", epilog="Example:  harness activate")
+@click.command(epilog="Example:  harness activate")
 @root_option
 @json_option
 def activate(root: str | None, as_json: bool) -> int:
@@ -180,7 +174,7 @@ def activate(root: str | None, as_json: bool) -> int:
     return answer("activate", open_list(root=root).activate(), as_json=as_json, said="Hooks are on in this project.")
 
 
-@click.command(short_help="Turn the hooks off for this task list.", epilog="Example:  harness deactivate")
+@click.command(epilog="Example:  harness deactivate")
 @root_option
 @json_option
 def deactivate(root: str | None, as_json: bool) -> int:
@@ -193,7 +187,6 @@ def deactivate(root: str | None, as_json: bool) -> int:
 
 
 def init(folder: Path, *, as_json: bool, **options: Any) -> int:
-    """Create a task list and print which files were created or kept. Return the exit code."""
     found = TaskList.init(str(folder), **options)
     said = f"Made {', '.join(found['created']) or 'nothing new'} in {found['root']}."
     if "set_aside" in found:
@@ -206,7 +199,6 @@ def init(folder: Path, *, as_json: bool, **options: Any) -> int:
 
 
 def resume(*, as_json: bool) -> int:
-    """End the pause and the halt of the task list. Return the exit code."""
     found = open_list().resume()
     was = [word for word, there in (("the pause", found["was_paused"]), ("the halt", found["halt"])) if there]
     said = f"Ended {' and '.join(was)}." if was else "Nothing to resume."
@@ -214,12 +206,11 @@ def resume(*, as_json: bool) -> int:
 
 
 def workers_set() -> int | None:
-    """Return the number of workers that the task list's settings specify; None for a single agent."""
+    """Return the number of workers in the settings; None for a single agent."""
     return open_list().workers
 
 
 def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool, as_json: bool, **limits: Any) -> int:
-    """Run agents on the tasks of the list. Return the exit code."""
     task_list = open_list()
     if dry_run:
         found = task_list.preview(**limits)
@@ -244,7 +235,6 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
 
 
 @click.command(
-    short_help="Restart a client until its task list is done.",
     epilog="Example:  harness drive -- claude 'Work on the harness task list: /harness run'",
     context_settings={"ignore_unknown_options": True},
 )

@@ -7,6 +7,7 @@ is one JSON object on stdout, or text at a terminal or with ``--text``. The modu
 
 from __future__ import annotations
 
+from agent_harness.cli import project_here
 from agent_harness.cli.verbs import STYLE, Argument, HelpAsked, Number, OneOf, Option, Program, Subcommand
 from agent_harness.errors import HarnessError, Interrupted, NotAProject, TimedOut, UsageError, VerificationFailed
 from agent_harness.kernel.terminal import is_terminal, printable
@@ -28,10 +29,10 @@ _LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "t
 
 
 def main(words: list[str]) -> int:
-    """Run a ``harness task``, ``session`` or ``rescue`` command line and return its exit code. Never print a
-    traceback.
-    """
+    """Run a command line of this module and return its exit code. Never print a traceback."""
     group, *rest = words
+    if group == "mcp":
+        return serve_mcp(words)
     as_json = "--json" in rest or not ("--text" in rest or is_terminal())
     verb = " ".join(rest[:1] if group == "task" else words[:2]) or None
     try:
@@ -73,19 +74,12 @@ def _run(group: str, words: list[str]) -> int:
 
 
 def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
-    """Return the feature project here; None if ``--root`` is given or the nearest project is a task list.
-
-    Raise ``NotAProject`` if there is no project.
-    """
+    """Return None for a task list, or with ``--root``. Raise ``NotAProject`` if there is no project."""
     from agent_harness.kernel import root
 
     if given.get("root"):
         return None
-    found = root.find()
-    if found is None:
-        from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-
-        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    found = project_here()
     if found.kind == "longtask" and root.find(kind="tasklist") is None:
         raise NotAProject(f"A long task is here, at {found.path}", hint="lth rescue .")
     if found.kind != "features":
@@ -103,9 +97,7 @@ def _help(program: Program, verb: str, *, code: int) -> int:
 
 
 def open_list(*, now: str | None = None, **named: Any) -> TaskList:
-    """Open the task list that the options select: ``root``, ``worker``, ``session``, ``token``, ``lock_timeout`` and
-    ``now``.
-    """
+    """Open the task list that the options in ``LIST_NAMES`` select."""
     root = named.pop("root", None)
     if not now:
         return TaskList.open(root, **named)
@@ -118,7 +110,6 @@ def open_list(*, now: str | None = None, **named: Any) -> TaskList:
 
 
 def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
-    """Print an answer as text if ``as_text`` is set, and otherwise as one JSON object."""
     if not as_text:
         from agent_harness.kernel.json import jsontext
 
@@ -137,9 +128,7 @@ def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
 
 
 def _told(key: str, value: object) -> Iterator[str]:
-    """Yield the lines of text for one member of an answer: one line, or a heading and its entries. Empty entries are
-    left out.
-    """
+    """Yield one line for a member of an answer, or a heading and its entries without the empty ones."""
     if key == "task" and isinstance(value, dict):
         value = {name: value.get(name) for name in _OF_A_TASK}
     if not isinstance(value, (dict, list)) or key not in _LONG:
@@ -205,7 +194,7 @@ _PUSHED = Option("--allow-pushed", None, "Also roll back commits that were pushe
 
 
 def _verb(short: str, *takes: Argument | Option, **more: Any) -> Subcommand:
-    """Return a subcommand that opens a task list. The subcommand therefore also takes the options in ``_LIST``."""
+    """Return a subcommand that also takes the options in ``_LIST``."""
     return Subcommand(short, *takes, *_LIST, **more)
 
 
@@ -454,13 +443,12 @@ MCP = Program(
     "",
     {
         "mcp": Subcommand(
-            "Serve the task commands to a client over MCP.",
-            Option("--root", "DIR", "Folder of the project. [default: searched from the working directory upwards]"),
-            purpose="Serve status, next, claim, checkpoint, validate, complete, fail, release and log_query on stdin"
+            "Serve status, next, claim, checkpoint, validate, complete, fail, release and log_query on stdin"
             " and stdout. A client starts this command; it exits after the running calls when the client closes its "
             "input.\n\n"
             "For unattended clients, allow the tools beforehand: `claude -p` with --allowedTools mcp__harness, "
             '`codex exec` with default_tools_approval_mode = "approve" in the server\'s section of config.toml.',
+            Option("--root", "DIR", "Folder of the project. [default: searched from the working directory upwards]"),
             example="claude mcp add harness -- harness mcp",
         )
     },
@@ -469,7 +457,7 @@ MCP = Program(
 
 
 def serve_mcp(words: list[str]) -> int:
-    """Run a ``harness mcp`` command line and return its exit code (``docs/exit-codes.md``). Never print a traceback."""
+    """Run ``harness mcp`` and return its exit code (``docs/exit-codes.md``). Never print a traceback."""
     try:
         root = MCP.parse("mcp", words[1:]).get("root")
     except HelpAsked:

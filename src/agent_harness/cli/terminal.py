@@ -3,6 +3,7 @@
 Without a terminal, every question is answered "no" (features.md UAH-076, C12).
 """
 
+import json
 import os
 import re
 import select
@@ -64,7 +65,7 @@ Footer = Callable[[int, str], Sequence[str]]
 
 
 class Positive(click.FloatRange):
-    """Click parameter type for a finite number that is above 0 or, if ``least`` is given, at least ``least``."""
+    """Finite number above 0 or, if ``least`` is given, at least ``least``."""
 
     def __init__(self, least: float | None = None) -> None:
         super().__init__(min=least or 0, min_open=least is None)
@@ -77,11 +78,9 @@ class Positive(click.FloatRange):
 
 
 def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = False) -> "RefusalPolicy":
-    """Return the policy for rate limits that the options select.
+    """Return the policy for rate limits. By default, a run waits if it is watched or ``unattended``.
 
-    By default, a run waits if it is watched at a terminal or ``unattended``. For a free agent slot on this machine, a
-    run always waits unless ``wait`` is False.
-    """
+    For a free agent slot on this machine, a run always waits unless ``wait`` is False."""
     from agent_harness.supervision.dispatch import RefusalPolicy
 
     watched = sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
@@ -91,11 +90,10 @@ def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = 
 
 
 class Screen:
-    """Output of a long command: printed lines and, on a terminal, a footer that changes below the lines.
+    """Output of a long command: printed lines and, on a terminal, a footer that changes below the lines. Thread-safe.
 
-    Lines go to stdout, or to stderr if stdout carries the JSON answer. Control characters from agents are escaped. If
-    the output is closed, the work continues. Thread-safe.
-    """
+    Lines go to stderr if stdout carries the JSON answer. Control characters from agents are escaped. If the output is
+    closed, the work continues."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -110,13 +108,12 @@ class Screen:
         self._journal: Callable[[str], None] | None = None
 
     def say(self, text: str) -> None:
-        """Print one or more progress lines. If plain output was requested, each line starts with the time."""
+        """Print progress lines, each with the time if plain output was requested."""
         if self._journal is not None:
             self._journal(text)
         self._put(text, time.strftime("%H:%M:%S ") if terminal.wants_times() else "")
 
     def show(self, text: str, *, err: bool = False) -> None:
-        """Print an answer of one or more lines. If ``err`` is set, print it on stderr."""
         self._put(text, "", err=err)
 
     def _put(self, text: str, at: str, *, err: bool = False) -> None:
@@ -137,10 +134,7 @@ class Screen:
                 self._draw(below)
 
     def countdown(self, line: str) -> None:
-        """Show a countdown line. On a terminal, it is part of the footer; otherwise it is printed now and then.
-
-        An empty line ends the countdown.
-        """
+        """Show a line in the footer, or print it now and then without a terminal. An empty line ends it."""
         self._waiting = line
         if not terminal.is_plain(self._stream):
             if self._footer is None:  # which else says it
@@ -155,12 +149,9 @@ class Screen:
         journal: Callable[[str], None] | None = None,
         footer: Callable[[], Footer] | None = None,
     ) -> Iterator[None]:
-        """Within the context, redraw a footer once a second from ``footer``, or else from the lines that ``look``
-        returns.
+        """Within the context, redraw the footer (or the lines of ``look``) once a second.
 
-        Without a terminal, print the lines of ``look`` whenever a minute has passed without output. All output within
-        the context is also passed to ``journal``.
-        """
+        Without a terminal, print the lines of ``look`` after a minute without output. ``journal`` gets all output."""
         self._journal, self._footer = journal, footer
         over = threading.Event()
         thread = threading.Thread(target=self._watch, args=(look, over), daemon=True)
@@ -177,9 +168,7 @@ class Screen:
                 self._clear()
 
     def _take_terminal(self, after: ExitStack) -> None:
-        """Prepare the terminal for a footer. When the context ends, in whatever way, clear the footer and restore the
-        terminal.
-        """
+        """Prepare the terminal for a footer. However the context ends, clear the footer and restore the terminal."""
         from agent_harness.supervision import interruption
         from agent_harness.views.screen import without_echo
 
@@ -189,9 +178,7 @@ class Screen:
             after.enter_context(without_echo())
 
     def _make_room(self) -> None:
-        """Clear the footer before a signal handler prints an urgent line. The signal may have interrupted the printing
-        of a line.
-        """
+        """Clear the footer before a signal handler prints. The signal may have interrupted a printed line."""
         if self._lock.acquire(timeout=TICK_SECONDS):
             with suppress(OSError, ValueError, AttributeError):
                 if self._below and (gone := self._below.gone()):
@@ -222,14 +209,13 @@ class Screen:
                 self._last = last
 
     def _one(self, line: str) -> str:
-        """Return the line, shortened to the terminal's width by removing its last comma-separated parts."""
+        """Shorten the line to the terminal's width by removing its last comma-separated parts."""
         shown = terminal.printable(line)
         while len(shown) >= self._columns and ", " in shown:
             shown = shown.rpartition(", ")[0]
         return shown
 
     def _draw(self, lines: Sequence[str]) -> None:
-        """Show these lines as the footer below all other output."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             from agent_harness.views.screen import LinesBelow, is_in_front
 
@@ -244,7 +230,7 @@ class Screen:
                 click.echo(change, nl=False, file=stream, color=True)
 
     def _clear(self) -> Sequence[str]:
-        """Remove the footer from the terminal. Return the footer's lines."""
+        """Remove the footer, and return its lines."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             shown, self._shown = self._shown, ()
             if self._below and (gone := self._below.gone()):
@@ -262,7 +248,6 @@ class Screen:
 
 
 def _coloured(line: str) -> str:
-    """Return the line, in which the words that name a verdict are coloured."""
     return _VERDICTS.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]], bold=True), line)
 
 
@@ -276,24 +261,28 @@ _VERDICTS = re.compile("|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in _
 
 @cache
 def screen(*, as_json: bool) -> Screen:
-    """Return the screen of this process. Everything that writes to the terminal shares this screen."""
+    """Return the screen of this process, which everything that writes to the terminal shares."""
     return Screen(as_json=as_json)
 
 
 def show(text: str, *, err: bool = False) -> None:
-    """Print an answer as text in the same way as ``Screen.show``."""
     screen(as_json=False).show(text, err=err)
 
 
+def show_answer(found: Mapping[str, Any], lines: Sequence[str], *, as_json: bool) -> None:
+    """Print the answer as one JSON object, or else the lines."""
+    if as_json:
+        click.echo(json.dumps({"ok": True, **found}, ensure_ascii=False, default=str))
+    else:
+        show("\n".join(lines))
+
+
 def say_to(*, as_json: bool) -> Callable[[str], None]:
-    """Return a function that prints progress lines in the same way as ``Screen.say``."""
     return screen(as_json=as_json).say
 
 
 def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
-    """Return a factory that makes the footer for a run on this project. Nothing is loaded before the factory is
-    called.
-    """
+    """Return a factory of a run's footer. Nothing is loaded before the factory is called."""
 
     def make() -> Footer:
         from agent_harness.views import watch
@@ -305,11 +294,9 @@ def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
 
 
 class EndOfRun:
-    """Result of a run, for the summary of the run.
+    """Result of a run, for its summary. ``following`` is the next command; None if the run did not end normally.
 
-    ``following`` is the next command, or None if the run did not end normally. ``done`` is the run's answer, with its
-    exit code, its reason, and sometimes a hint.
-    """
+    ``done`` is the run's answer, with its exit code, its reason, and sometimes a hint."""
 
     following: str | None = None
     done: Mapping[str, Any] = {}
@@ -317,11 +304,9 @@ class EndOfRun:
 
 @contextmanager
 def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[str], None]) -> Iterator[EndOfRun]:
-    """Print a summary after the run within the context has ended, even if an error ended the run.
+    """Print a summary after the run, even if an error ended it; then the error names the next command.
 
-    After an error, the error message names the next command. If the settings ask for a report, the page of `harness
-    report` is written before the summary. F-RUN-2, F-REP-10.
-    """
+    If the settings ask for a report, its page is written first. F-RUN-2, F-REP-10."""
     from agent_harness.cli import failure
     from agent_harness.session import needs
     from agent_harness.session.run_summary import RunSummary
@@ -351,7 +336,7 @@ def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[st
 
 
 def _written(reader: "ProjectReader") -> str:
-    """Write the report page and return its path. If writing fails, return the reason, and do not let the run fail."""
+    """Write the report page and return its path, or the reason why writing failed."""
     from agent_harness.cli.story import write_report
 
     try:
@@ -361,11 +346,9 @@ def _written(reader: "ProjectReader") -> str:
 
 
 def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:
-    """Return a function that asks a yes/no question on stderr and returns the answer. With ``yes``, every answer is
-    True.
+    """Return a function that asks a yes/no question on stderr. With ``yes``, every answer is True.
 
-    Without a terminal, an answer that already waits on stdin is used; otherwise the answer is False.
-    """
+    Without a terminal, an answer that already waits on stdin is used; otherwise the answer is False."""
 
     def answer(question: str) -> bool:
         if yes:

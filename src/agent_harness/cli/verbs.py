@@ -7,7 +7,7 @@ the help of the click commands. Source: ``longtask.md`` 2, ``tasklist.md`` 13.3.
 
 from __future__ import annotations
 
-from agent_harness.errors import UsageError
+from agent_harness.errors import Interrupted, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "JSON",
     "STYLE",
     "Argument",
     "HelpAsked",
@@ -24,6 +25,7 @@ __all__ = [
     "Program",
     "Style",
     "Subcommand",
+    "guarded",
     "option_row",
     "parts",
     "usage",
@@ -35,9 +37,7 @@ HELP = ("-h", "--help")
 
 
 class HelpAsked(Exception):
-    """Exception: the user asked for help on a verb. If ``verb`` is empty, the user asked for help on the whole
-    program.
-    """
+    """The user asked for help on a verb or, if ``verb`` is empty, on the whole program."""
 
     def __init__(self, verb: str) -> None:
         super().__init__(verb)
@@ -48,7 +48,7 @@ class HelpAsked(Exception):
 
 
 def utf8_text(word: str) -> str:
-    """Return the word unchanged. Raise ``ValueError`` if it cannot be encoded as UTF-8."""
+    """Raise ``ValueError`` if the word cannot be encoded as UTF-8."""
     try:
         word.encode()
     except UnicodeEncodeError:
@@ -57,15 +57,11 @@ def utf8_text(word: str) -> str:
 
 
 def parts(text: str) -> list[str]:
-    """Return the entries of a comma-separated list. Spaces around entries are removed, and empty entries are left
-    out.
-    """
+    """Return the entries of a comma-separated list, stripped and without empty ones."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 class OneOf:
-    """Type of a value that is one word of a fixed set."""
-
     def __init__(self, *words: str) -> None:
         self.words = words
 
@@ -76,7 +72,7 @@ class OneOf:
 
 
 class Number:
-    """Type of a value that is a finite number above 0 or, if ``least`` is given, at least ``least``."""
+    """Finite number above 0 or, if ``least`` is given, at least ``least``."""
 
     def __init__(self, least: float | None = None) -> None:
         self.least = least
@@ -98,7 +94,7 @@ class Number:
 
 
 class Argument:
-    """Positional argument of a verb. With ``many``, the argument takes all remaining words."""
+    """Positional argument of a verb. With ``many``, it takes all remaining words."""
 
     def __init__(
         self,
@@ -117,11 +113,9 @@ class Argument:
 
 
 class Option:
-    """Option of a verb. An option without a value is a flag, which sets its key to ``sets``, True or False.
+    """Option of a verb. Without a value it is a flag, which sets its key to ``sets``.
 
-    ``name`` is the key of the value, if it differs from the option's word. An option with ``many`` takes a
-    comma-separated list and may be repeated.
-    """
+    ``name`` is the key, if it is not the word. With ``many``, it takes a comma-separated list and may be repeated."""
 
     def __init__(
         self,
@@ -147,12 +141,14 @@ class Option:
         self.hidden = hidden
 
 
+JSON = Option("--json", None, "Print one JSON object on stdout.")
+
+
 class Subcommand:
-    """One verb of a program: its help texts, arguments and options.
+    """One verb of a program. ``short`` is its line in lists and, without ``purpose``, its whole help text.
 
     With ``forwards``, unknown options are passed to a command that the verb runs. ``act`` is the function to call if it
-    is not the method with the verb's name.
-    """
+    is not the method with the verb's name."""
 
     def __init__(
         self,
@@ -239,10 +235,7 @@ class Program:
         self.examples = list(examples)
 
     def verb(self, word: str) -> str:
-        """Return the verb that a word names; the word may be an alias.
-
-        Raise ``UsageError``, with the most similar verb, for an unknown word. Raise ``HelpAsked`` for a help option.
-        """
+        """Return the verb of a word or alias. Raise ``HelpAsked`` for a help option, else ``UsageError``."""
         if word in HELP:
             raise HelpAsked("")
         name = self.aliases.get(word, word)
@@ -253,10 +246,7 @@ class Program:
         return name
 
     def parse(self, name: str, words: list[str]) -> dict[str, object]:
-        """Parse the words after a verb and return the given values by name.
-
-        Raise ``UsageError`` for an invalid word, and ``HelpAsked`` for a help option.
-        """
+        """Return the given values by name. Raise ``HelpAsked`` for a help option, else ``UsageError``."""
         verb, style = self.verbs[name], self.style
         given: dict[str, object] = {}
         rest = words[::-1]
@@ -283,9 +273,7 @@ class Program:
         return given
 
     def _leading(self, name: str, verb: Subcommand, rest: list[str]) -> str:
-        """Remove and return the first word after the verb. The default of an optional argument is the current
-        folder.
-        """
+        """Remove and return the first word after the verb; the current folder if it is optional and missing."""
         if rest and rest[-1] in HELP:
             raise HelpAsked(name)
         if rest and not rest[-1].startswith("--"):
@@ -310,9 +298,7 @@ class Program:
         return self._read(name, option.word, option.kind, value)
 
     def _again(self, name: str, option: Option, before: object, value: object) -> object:
-        """Return the value of an option that is given again. Raise ``UsageError`` if the option must not be
-        repeated.
-        """
+        """Return the value of an option that is given again, or raise ``UsageError``."""
         if option.many:
             return f"{before},{value}"
         if option.value is not None:
@@ -328,9 +314,7 @@ class Program:
             raise self._no("bad", name, word=word, why=str(error)) from None
 
     def _place(self, name: str, verb: Subcommand, places: list[str], given: dict[str, object]) -> None:
-        """Assign the positional words to the arguments. Raise ``UsageError`` if an argument is missing or there are too
-        many words.
-        """
+        """Raise ``UsageError`` if an argument is missing or there are too many words."""
         for argument in verb.arguments:
             end = len(places) if argument.many else 1
             mine, places = places[:end], places[end:]
@@ -348,15 +332,31 @@ class Program:
                 raise self._no("required", name, word=option.word, of=of)
 
     def _no(self, wording: str, verb: str, *, word: str, known: Iterable[str] = (), **parts: str) -> UsageError:
-        """Return the ``UsageError`` for an invalid word. Its hint shows the correct form of the command."""
+        """Return the error for an invalid word. Its hint shows the correct form of the command."""
         wordings, near = self.style.wordings, nearest(word, known)
         parts |= {"program": self.name, "verb": verb, "word": word}
         text = wordings[wording].format(meant=wordings["meant"].format(near=near) if near else "", **parts)
         return UsageError(text, hint=" ".join(wordings["hint"].format(**parts).split()) or None)
 
 
+def guarded(program: Program, run: Callable[[list[str]], int], words: list[str]) -> int:
+    """Return the exit code of a command. Print its help if that is asked for, and an error as one line."""
+    try:
+        return run(words)
+    except HelpAsked as asked:
+        print(usage(program, asked.verb), end="")
+        return 0
+    except BrokenPipeError:
+        raise  # the reader has gone away
+    except (Exception, KeyboardInterrupt) as error:  # a person never meets a traceback
+        from agent_harness.cli import failure
+
+        shown = error if isinstance(error, Exception) else Interrupted("Interrupted")
+        return failure.show_any(shown, as_json="--json" in words)
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the known word that is most similar to ``word``; an empty string if no word is similar."""
+    """Return an empty string if no word is similar."""
     squeezed = {each.replace("-", ""): each for each in known}
     if not squeezed:
         return ""
@@ -374,7 +374,7 @@ _HELP = (", ".join(HELP), "Show this message and exit.")
 
 
 def usage(program: Program, verb: str = "") -> str:
-    """Return the ``--help`` text of one verb; if no verb is given, return that of the whole program."""
+    """Return the ``--help`` text of a verb or, without a verb, of the program."""
     return _of_verb(program, verb) if verb else _of_program(program)
 
 
@@ -404,7 +404,7 @@ def _head(program: Program, verb: str, places: str) -> str:
 
 
 def option_row(option: Option) -> tuple[str, str]:
-    """Return two texts about an option: the option as the user types it, and its description."""
+    """Return the option as the user types it, and its description."""
     kind = option.kind
     value = f"[{'|'.join(kind.words)}]" if isinstance(kind, OneOf) else option.value
     notes = [kind.range] if isinstance(kind, Number) else []
@@ -415,7 +415,6 @@ def option_row(option: Option) -> tuple[str, str]:
 
 
 def _wrapped(text: str) -> str:
-    """Return the paragraphs of a text, each wrapped and indented."""
     from textwrap import fill
 
     indent = "  "
@@ -424,10 +423,7 @@ def _wrapped(text: str) -> str:
 
 
 def _rows(rows: list[tuple[str, str]]) -> str:
-    """Return the rows as two columns, in which the second column is wrapped.
-
-    An entry that is too wide for the first column gets a line of its own.
-    """
+    """Return two columns. An entry that is too wide for the first one gets a line of its own."""
     from textwrap import wrap
 
     width = max(len(first) for first, _ in rows if len(first) <= _WIDEST) + 2

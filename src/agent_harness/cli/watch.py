@@ -12,9 +12,10 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+from agent_harness.cli import project_here
 from agent_harness.cli.watching import TICK_SECONDS, OneProject
-from agent_harness.errors import NotAProject, UsageError
-from agent_harness.kernel import clock, root, trusted_state
+from agent_harness.errors import UsageError
+from agent_harness.kernel import clock, trusted_state
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.terminal import columns_of_terminal, fitted, is_plain, printable
 from agent_harness.views import follow, watch
@@ -30,19 +31,12 @@ PLAIN_WIDTH = 100
 
 
 def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json: bool) -> int:
-    """Watch the project in the current folder until the user quits, or all projects if ``everything`` is set.
-
-    Return the exit code.
-    """
+    """Watch until the user quits. Return the exit code."""
     if everything:
         if item is not None:
             raise UsageError("--all and an item cannot be used together", hint="harness watch --help")
         return _all(once=once or as_json, plain=plain, as_json=as_json)
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-
-    found = root.find()
-    if found is None:
-        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    found = project_here()
     view = WatchReader(found.kind, found.path)
     chosen = _named(view.load(), item) if item else None
     if as_json:
@@ -62,7 +56,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
 
 
 def _named(seen: WatchView, word: str) -> str:
-    """Return the item id that a word means. The word is an item id, or the number of a slot that works on the item."""
+    """Return the item id that a word means: an item id, or the number of a slot that works on the item."""
     from agent_harness.views import why
 
     workers = (seen.parallel or {}).get("workers")
@@ -103,7 +97,7 @@ def _plain(view: WatchReader) -> int:
 
 
 def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
-    """Return the number of earlier rows that the new list still contains. The oldest rows are removed first."""
+    """Return the number of earlier rows that the new list still contains; the oldest are removed first."""
     first = after[0] if after else None
     gone = next((n for n, row in enumerate(before) if row is first), len(before))
     return len(before) - gone

@@ -44,8 +44,6 @@ q                 quit; the run continues
 
 
 class OneProject:
-    """Live view of one project, and the actions of its keys."""
-
     def __init__(self, screen: AlternateScreen, view: WatchReader, chosen: str | None = None) -> None:
         self._screen, self._view = screen, view
         self._chosen = chosen
@@ -59,7 +57,6 @@ class OneProject:
         self._seen = view.load()
 
     def loop(self) -> None:
-        """Update the view and handle keys until the user quits."""
         while True:
             self._look()
             self._paint()
@@ -74,12 +71,12 @@ class OneProject:
 
     @property
     def _item(self) -> str | None:
-        """Id of the selected item; if none is selected, id of the current item, the next item, or the only item."""
+        """Id of the selected item, else of the current item, the next item, or the only item."""
         items = self._seen.view.items
         return self._chosen or watch.current(self._seen.view) or (items[0].id if len(items) == 1 else None)
 
     def _look(self) -> None:
-        """Reload the project. If the project cannot be read, keep the last view and show its age."""
+        """Reload the project. If it cannot be read, keep the last view and show its age."""
         try:
             seen = self._view.load()
             if seen.view.is_unreadable and not self._seen.view.is_unreadable:
@@ -106,7 +103,7 @@ class OneProject:
         return self._said_by_agent(item)
 
     def _said_by_agent(self, item: str | None) -> Sequence[str]:
-        """Return the last lines in the transcript of the item's running session, or else of its last session."""
+        """Return the end of the transcript of the item's running session, or else of its last session."""
         if item is None:
             return [NOTHING_CHOSEN]
         kept = self._view.transcript(self._seen, item)
@@ -254,7 +251,7 @@ class OneProject:
             _run(["say", *to, "--", text])
 
     def _aside(self, act: Callable[[], object], *, wait: bool = True) -> None:
-        """Hide the view and run a dialog on the plain terminal. Then show the view again."""
+        """Run a dialog on the plain terminal, then show the view again."""
         with self._screen.aside():
             try:
                 act()
@@ -284,7 +281,7 @@ def _undone(item: str) -> None:
 
 
 def _run(words: list[str]) -> int:
-    """Run a harness command whose output goes to this terminal, and return its exit code."""
+    """Run a harness command whose output goes to this terminal."""
     from agent_harness.cli.app import main as command
 
     return command(words)
@@ -299,14 +296,13 @@ def _said(words: list[str]) -> list[str]:
 
 
 def _page(title: str, lines: Sequence[str]) -> ScrolledText:
-    """Return a scrollable page that shows a fixed text from its beginning."""
     page = ScrolledText(title, lambda: lines, from_end=False)
     page.look()
     return page
 
 
 def _keys_that_fit(footer: str, columns: int) -> str:
-    """Return the key hints that fit into the width. The last hint, which explains how to quit, is always kept."""
+    """Return the key hints that fit into the width. The last one, how to quit, is always kept."""
     parts = shown(footer).split("  ")
     while len("  ".join(parts)) > columns and len(parts) > 2:
         parts.pop(-2)

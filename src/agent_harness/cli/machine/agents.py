@@ -1,6 +1,4 @@
-"""Commands ``harness agents``, which lists the agents on this machine, and ``harness limits``, which lists rate
-limits.
-"""
+"""``harness agents``, which lists the agents on this machine, and ``harness limits``, which lists rate limits."""
 
 import json
 import os
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from agent_harness.kernel.host import AccountTerms
 
 
-@click.command(short_help="Show the agents that are installed here.", epilog="Example:  harness agents --json")
+@click.command(epilog="Example:  harness agents --json")
 @json_option
 def agents(as_json: bool) -> int:
     """Show the agents on this machine: version, oldest supported version, sign-in state and abilities.
@@ -61,9 +59,7 @@ def agents(as_json: bool) -> int:
 
 
 def _versions(agent: "FoundAgent") -> str | None:
-    """Return the agent's version and the oldest supported version as text. Both are None for an agent that is not a
-    program.
-    """
+    """Return the version and the oldest supported one; None for an agent that is not a program."""
     if agent.program is None:
         return None
     if agent.too_old:
@@ -72,9 +68,7 @@ def _versions(agent: "FoundAgent") -> str | None:
 
 
 def settings_here() -> tuple[Any, Path | None]:
-    """Return the agent setting and the folder of the current feature project; (None, None) if there is no feature
-    project.
-    """
+    """Return the agent setting and folder of the current feature project; else (None, None)."""
     from agent_harness.errors import HarnessError
     from agent_harness.kernel import root
 
@@ -94,7 +88,6 @@ def settings_here() -> tuple[Any, Path | None]:
 
 @click.group(
     invoke_without_command=True,
-    short_help="Show which accounts are rate limited.",
     epilog="""\b
 Examples:
   harness limits
@@ -142,7 +135,7 @@ def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
 
 
 def _throttles() -> list[dict[str, Any]]:
-    """Return the accounts whose number of agents is still reduced after a refusal by the provider."""
+    """Return the accounts whose number of agents is still reduced after a refusal."""
     from agent_harness.kernel import clock, host
     from agent_harness.kernel.host.throttles import QUIET
     from agent_harness.kernel.rate_limits import LimitClock
@@ -183,9 +176,7 @@ def _limits_of_host(as_json: bool) -> int:
 
 
 def _input(account: str, terms: "AccountTerms") -> dict[str, int]:
-    """Return the input tokens per minute that an account's agents use, together with the limit; empty if there is no
-    limit.
-    """
+    """Return the used and allowed input tokens per minute; empty if there is no limit."""
     from agent_harness.kernel import clock, host
     from agent_harness.kernel.host import throttles
 
@@ -236,9 +227,7 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
 
 
 def _account(named: str) -> str:
-    """Return the account that a name means: a known account, else the account of the client with this name, else the
-    name itself.
-    """
+    """Return the known account with this name, else that of the client with this name, else the name."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if named in LimitClock().throttled() or any(each.account == named for each in LimitClock().all()):

@@ -95,9 +95,7 @@ complete -c lth -f -a '(__harness_complete)'
 
 
 def script(shell: str) -> str:
-    """Return the completion script for a shell. It has at most 400 lines, and is always the same for one harness
-    version.
-    """
+    """Return the completion script: at most 400 lines, always the same for one harness version."""
     rows = [row for path, found in walk().items() for row in _rows(path, found)]
     if shell == "fish":
         cases = [f"        case {shlex.quote(key)}\n            echo {shlex.quote(words)}" for key, words in rows]
@@ -138,7 +136,6 @@ def _place_of(shell: str) -> Path:
 
 
 @click.command(
-    short_help="Print a completion script for a shell.",
     epilog="""\b
 Examples:
   harness completion bash --install

@@ -1,6 +1,4 @@
-"""``harness doctor``: checks whether the machine meets the harness's requirements. For each problem, it prints a
-command that fixes the problem.
-"""
+"""``harness doctor``: checks the requirements of the harness, and prints a command that fixes each problem."""
 
 import json
 import os
@@ -51,13 +49,11 @@ class CheckResult:
     repair: Callable[[], object] | None = field(default=None, compare=False)
 
     def as_json(self) -> JsonObject:
-        """Return the check result as a JSON object."""
         told = {"name": self.name, "state": self.state, "message": self.message, "mend": self.fix}
         return {**told, "safe": self.repair is not None}
 
 
 @click.command(
-    short_help="Find problems and show how to fix them.",
     epilog="""\b
 Examples:
   harness doctor
@@ -109,7 +105,7 @@ def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
 
 
 def everything() -> Iterator[CheckResult]:
-    """Yield the results of all checks: first those of the machine's requirements, then those of the project."""
+    """Yield the results of the machine's requirements, then those of the project."""
     yield CheckResult("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _git()
     yield _command()
@@ -144,13 +140,19 @@ def _guarded(look: Callable[[str], Iterator[CheckResult]], folder: str) -> Itera
         yield CheckResult("state", "wrong", error.message, error.hint)
 
 
+def _ran(words: list[str], *, cwd: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, cwd=cwd, capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL
+    )
+
+
 def _git() -> CheckResult:
     from agent_harness.kernel.git import INSTALL_GIT, OLDEST_GIT
 
     path = shutil.which("git")
     if path is None:
         return CheckResult("git", "wrong", "git is not on PATH", INSTALL_GIT)
-    text = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout.strip()
+    text = _ran([path, "--version"]).stdout.strip()
     numbers = text.removeprefix("git version ").split(".")
     version = tuple(int(each) for each in numbers[:2] if each.isdecimal())
     if version and version < OLDEST_GIT:
@@ -159,20 +161,13 @@ def _git() -> CheckResult:
 
 
 def _command() -> CheckResult:
-    """Check that an agent client that runs commands in a login shell can find ``harness`` on PATH."""
+    """Check that ``harness`` is on the PATH of a login shell, in which agent clients run commands."""
     bash = shutil.which("bash")
     if bash is None:
         return CheckResult(
             "command", "ok" if shutil.which("harness") else "warning", f"harness: {shutil.which('harness')}"
         )
-    done = subprocess.run(
-        [bash, "-lc", "command -v harness"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    done = _ran([bash, "-lc", "command -v harness"])
     if done.returncode == 0:
         return CheckResult("command", "ok", f"harness is {done.stdout.strip()} in a login shell")
     folder = os.path.dirname(os.path.abspath(sys.argv[0]))
@@ -269,10 +264,7 @@ def _hooks(folder: str) -> Iterator[CheckResult]:
 
 
 def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
-    """Return a warning about hooks that start another installation, or an older one, of the harness.
-
-    There is no automatic repair for Codex, because Codex must trust changed hooks again.
-    """
+    """Warn about hooks of another or older installation. Codex gets no repair: it must trust changed hooks again."""
     from agent_harness.hooks import install
 
     words = "" if scope == "user" else " --project"
@@ -282,7 +274,7 @@ def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
 
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
-    """Check the agents, the extra that the selected agent needs, current rate limits, and the user's state folder."""
+    """Check the agents, the extra of the selected agent, current rate limits, and the user's state folder."""
     from agent_harness.agents import discovery, registry
     from agent_harness.kernel import trusted_state
     from agent_harness.kernel.rate_limits import LimitClock
@@ -315,9 +307,7 @@ def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _install(problem: str) -> str | None:
-    """Return the command that installs the extra that a problem text reports as missing; None if no extra is
-    missing.
-    """
+    """Return the command that installs the extra that a problem names; None if no extra is missing."""
     from agent_harness.agents.discovery import extras
 
     return next((each["install"] for each in extras() if each["install"] in problem), None)
@@ -354,7 +344,6 @@ def limits() -> CheckResult:
 
 
 def folder(path: str) -> Iterator[CheckResult]:
-    """Check that the project's folder is writable."""
     if not os.access(path, os.W_OK | os.X_OK):
         yield CheckResult("folder", "wrong", f"{path} cannot be written", f"ls -ld {shlex.quote(path)}")
 
@@ -397,14 +386,9 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
 
 
 def _plain_git(path: str, top: str) -> str | None:
-    """Return the error if git does not find the work tree when it uses the repository's own settings; else None.
-
-    The git commands run no program that these settings name.
-    """
+    """Return git's error with the repository's own settings, or None. No program that they name is run."""
     for words in _PLAIN:
-        done = subprocess.run(
-            words, cwd=path, capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL, text=True
-        )
+        done = _ran(words, cwd=path)
         if done.returncode:
             return done.stderr.strip().partition("\n")[0]
         if words == _PLAIN[0] and os.path.realpath(done.stdout.strip()) != top:
@@ -421,11 +405,8 @@ _PLAIN = (
 
 
 def identity(path: str) -> Iterator[CheckResult]:
-    """Check that git knows the user's email address, which git needs for commits in this repository."""
-    words = ["git", "config", "user.email"]
-    done = subprocess.run(
-        words, cwd=path, capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL, text=True
-    )
+    """Check that git knows the user's email address, which git needs for commits."""
+    done = _ran(["git", "config", "user.email"], cwd=path)
     if not done.stdout.strip() and not os.environ.get("GIT_AUTHOR_EMAIL"):
         fix = "git config --global user.email YOU@EXAMPLE.ORG && git config --global user.name YOU"
         yield CheckResult("identity", "warning", "git cannot commit without an identity: user.email is not set", fix)
@@ -439,7 +420,7 @@ def _age(path: str) -> float:
 
 
 def feature_project(path: str) -> Iterator[CheckResult]:
-    """Check a feature project: its settings, its state, its features, and anything that would prevent a session."""
+    """Check the settings, the state, the features, and anything that would prevent a session."""
     from agent_harness.protocols.features import api
 
     for each in api.problems(Path(path)):
@@ -447,7 +428,6 @@ def feature_project(path: str) -> Iterator[CheckResult]:
 
 
 def long_task(path: str) -> Iterator[CheckResult]:
-    """Check a long task in the same way as ``lth health``."""
     from agent_harness.protocols.longtask.api import LongTask
 
     for each in LongTask(path).health()[0]["checks"]:
@@ -506,9 +486,7 @@ def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _run_by_codex(shell_command: str) -> str | None:
-    """Run a shell command through a turn of Codex, and return its last output line; None if Codex did not run the
-    command.
-    """
+    """Return the last output line of a shell command in a turn of Codex; None if Codex did not run it."""
     from agent_harness.agents.base import Brief
     from agent_harness.agents.codex import command
     from agent_harness.agents.usage import printed_objects
@@ -548,10 +526,7 @@ def _run_by_codex(shell_command: str) -> str | None:
 
 @contextmanager
 def _scripted_model(folder: str, shell_command: str) -> Iterator[str]:
-    """Start a scripted model server on loopback that requests one shell command, and yield its URL.
-
-    The server is stopped at the end of the context.
-    """
+    """Yield the URL of a model server on loopback that requests one shell command."""
     scripts = Path(folder, "scripts.json")
     scripts.write_text(json.dumps({"look": [{"run": shell_command}, "Done."]}), encoding="utf-8")
     words = [sys.executable, "-m", "agent_harness.testing.model_server", "--scripts", str(scripts)]

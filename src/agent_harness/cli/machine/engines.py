@@ -28,7 +28,6 @@ def _usual_min_free_mb() -> int:
 
 
 @click.command(
-    short_help="Run jobs for a coordinator on another machine.",
     epilog="""\b
 Examples:
   harness worker --engine temporal://10.0.0.5:7233 --remote 'git@example.org:shop/*'
@@ -118,7 +117,6 @@ def worker(
 
 
 @click.group(
-    short_help="Check the connection to remote workers.",
     epilog="Example:  harness engine check temporal://127.0.0.1:7233",
 )
 def engine() -> None:

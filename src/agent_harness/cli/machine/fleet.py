@@ -16,7 +16,6 @@ _file = click.option("--file", metavar="FILE", help="Path of fleet.yaml. [defaul
 
 
 @click.group(
-    short_help="Run many projects with one shared limit on agents.",
     epilog="""\b
 Examples:
   harness fleet add ~/src/shop

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agent_harness.cli.terminal import json_option, show
+from agent_harness.cli.terminal import json_option, show, show_answer
 from agent_harness.errors import HarnessError, UsageError
 from agent_harness.kernel.json import JsonObject
 
@@ -19,7 +19,6 @@ scope_option = click.option(
 
 
 @click.group(
-    short_help="Register the hooks with an agent client.",
     epilog="""\b
 Examples:
   harness hooks install --client claude-code             for all of your projects
@@ -52,8 +51,9 @@ def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
     answer = installing.install(client, _scope(user), _project(), os.environ)
     if client == "codex":
         answer["trusted"], answer["note"] = _trust(answer["file"], trust, as_json)
-    answer["next"] = "harness doctor" if answer.get("trusted", True) else _trusting(user)
-    _show(as_json, answer, [*_installed_lines(answer), f"next: {answer['next']}"])
+    trusting = f"harness hooks install --client codex{'' if user else ' --project'} --trust"
+    answer["next"] = "harness doctor" if answer.get("trusted", True) else trusting
+    show_answer(answer, [*_installed_lines(answer), f"next: {answer['next']}"], as_json=as_json)
     return 0
 
 
@@ -79,7 +79,7 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
         answer["note"] = "Other hooks in that file have moved: Codex asks to trust them again (/hooks)."
         lines.append(answer["note"])
     answer["next"] = f"harness hooks install --client {client}{'' if user else ' --project'}"
-    _show(as_json, answer, [*lines, f"to install them again: {answer['next']}"])
+    show_answer(answer, [*lines, f"to install them again: {answer['next']}"], as_json=as_json)
     return 0
 
 
@@ -94,13 +94,12 @@ def print_(client: str, as_json: bool) -> int:
 
     text = installing.snippet(client)
     following = f"harness hooks install --client {client}"
-    _show(as_json, {"client": client, "settings": json.loads(text), "next": following}, [text.rstrip("\n")])
+    found = {"client": client, "settings": json.loads(text), "next": following}
+    show_answer(found, [text.rstrip("\n")], as_json=as_json)
     return 0
 
 
-@click.command(
-    short_help="Answer one hook event from an agent client.", epilog="Example:  harness hook stop < payload.json"
-)
+@click.command(epilog="Example:  harness hook stop < payload.json")
 @click.argument("event")
 def hook(event: str) -> int:
     """Answer one hook event (stop, session-start, subagent-stop, teammate-idle); its JSON payload is read from stdin.
@@ -116,10 +115,7 @@ def hook(event: str) -> int:
 
 
 def _unknown(message: str) -> int:
-    """Report an unknown event. A user at a terminal gets an error.
-
-    A client gets exit status 0, because it takes any other status as an instruction to continue.
-    """
+    """Report an unknown event. A client gets 0, because any other status tells it to continue."""
     if sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(message, hint="harness hook stop < payload.json")
     show(message, err=True)
@@ -131,9 +127,7 @@ def _scope(user: bool) -> Any:
 
 
 def _project() -> str:
-    """Return the folder whose client settings apply: the folder of the nearest task list, or else the current
-    folder.
-    """
+    """Return the folder whose client settings apply: that of the nearest task list, or the current one."""
     from agent_harness.kernel import root
 
     try:
@@ -144,10 +138,7 @@ def _project() -> str:
 
 
 def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | None]:
-    """Return whether Codex trusts the hooks, and a note for the user or None.
-
-    The first value is None if Codex was not asked.
-    """
+    """Return whether Codex trusts the hooks (None: not asked), and a note for the user or None."""
     from agent_harness.hooks import codex_trust
 
     skipped = f"Codex silently skips these hooks until you trust them: {codex_trust.HINT}"
@@ -155,10 +146,6 @@ def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | No
         return None, skipped
     trusted = codex_trust.trust(file, _project(), os.environ)
     return trusted, None if trusted else f"Codex does not read {file} yet: trust the project in Codex, then repeat this"
-
-
-def _trusting(user: bool) -> str:
-    return f"harness hooks install --client codex{'' if user else ' --project'} --trust"
 
 
 def _wants_trust() -> bool:
@@ -175,10 +162,3 @@ def _installed_lines(answer: JsonObject) -> list[str]:
     if answer.get("trusted"):
         lines.append("trusted by Codex")
     return [*lines, answer["note"]] if answer.get("note") else lines
-
-
-def _show(as_json: bool, answer: JsonObject, lines: list[str]) -> None:
-    if as_json:
-        click.echo(json.dumps({"ok": True, **answer}, ensure_ascii=False))
-    else:
-        show("\n".join(lines))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 @click.group(
     invoke_without_command=True,
-    short_help="Choose who is notified.",
     epilog="""\b
 Examples:
   harness notify add webhook:https://hooks.example.org/harness

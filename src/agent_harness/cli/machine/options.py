@@ -1,5 +1,4 @@
-"""Rule for repeated options of click commands: only a list option may be repeated. Its values may also be separated by
-commas.
+"""Rule for repeated options of click commands: only a list option may be repeated, or take values with commas.
 
 ``cli.verbs`` implements this rule for the commands that do not use click.
 """
@@ -13,10 +12,7 @@ from agent_harness.cli.verbs import parts
 
 
 class Several(click.Option):
-    """Click option that takes several values: it is repeated, or its values are separated by commas.
-
-    If the value is the path of an existing file, it is not split.
-    """
+    """Option that is repeated, or has values separated by commas. The path of an existing file is not split."""
 
     def __init__(self, *words: Any, **settings: Any) -> None:
         super().__init__(*words, **settings)
@@ -30,7 +26,7 @@ class Several(click.Option):
 
 
 def once(parser: Any, ctx: click.Context) -> Any:
-    """Return the command's parser, changed so that it refuses a single-value option that is given twice."""
+    """Change the parser so that it refuses a single-value option that is given twice."""
     parse = parser.parse_args
 
     def parse_args(args: list[str]) -> Any:
@@ -47,9 +43,7 @@ def once(parser: Any, ctx: click.Context) -> Any:
 
 
 def strict(command: click.Command) -> click.Command:
-    """Change a command, and all subcommands of a group, so that they refuse repeated single-value options. Return the
-    command.
-    """
+    """Let a command and its subcommands refuse repeated single-value options."""
     if "make_parser" not in vars(command):
         made = command.make_parser
         vars(command)["make_parser"] = lambda ctx: once(made(ctx), ctx)

@@ -26,7 +26,6 @@ KINDS = ("tasks", "features", "none")
 
 
 @click.command(
-    short_help="Set up an agent, a project and hooks.",
     epilog="""\b
 Examples:
   harness setup                                     asks before each step
@@ -79,9 +78,7 @@ class _Walk:
         self.say(f"{step}: {message}")
 
     def wants(self, question: str) -> bool:
-        """Return True if a step must be done. On a terminal, the user's answer decides; otherwise ``--yes`` is
-        required.
-        """
+        """Without a terminal, a step is done only with ``--yes``."""
         return click.confirm(question, default=True) if self.asks else self.yes
 
     # -- agent ---------------------------------------------------------------------------------------------------------
@@ -104,7 +101,7 @@ class _Walk:
     # -- project -------------------------------------------------------------------------------------------------------
 
     def project(self, kind: str | None, spec: Path | None, agent: str | None) -> None:
-        """Create a task list, or plan a feature project, in this folder. If a project already exists, do nothing."""
+        """Create a task list, or plan a feature project. If a project already exists, do nothing."""
         from agent_harness.kernel import root
 
         there = root.find()
@@ -141,9 +138,7 @@ class _Walk:
         self.note("project", "done", f"a task list in {made['root']}")
 
     def _repository(self) -> None:
-        """If there is no repository, offer to run `git init`, and say which features do not work without a
-        repository.
-        """
+        """Without a repository, offer `git init`, and say which features do not work without one."""
         if _in_repository():
             return
         lost = "without a git repository no attempt can be rolled back, rescued or committed"
@@ -245,14 +240,11 @@ def _in_repository() -> bool:
 
 
 BOOKKEEPING = ("base", "candidates", "checkpoints", "verify", "before-pull", "incoming")
-"""Folders below ``refs/harness`` that contain no work. If the plain name was taken, a folder's name may end with a
-number.
-"""
+"""Folders below ``refs/harness`` without work. If the plain name was taken, a folder's name may end with a number."""
 _REFS = "refs/harness/"
 
 
 @click.command(
-    short_help="Remove the harness from a project.",
     epilog="""\b
 Examples:
   harness uninstall --dry-run           lists the changes
@@ -305,10 +297,7 @@ class _Removal:
 
     @classmethod
     def at(cls, folder: Path, *, rescues: bool) -> "_Removal":
-        """Return the removal for the project at or above a folder.
-
-        If a task list and a feature project are in the same folder, the removal covers both.
-        """
+        """If a task list and a feature project are in the same folder, the removal covers both."""
         from agent_harness.kernel import root
         from agent_harness.protocols.features import api as features
         from agent_harness.protocols.tasklist import api as tasklist
@@ -507,7 +496,6 @@ class _Removal:
 
 
 def _is_ours(server: Any) -> bool:
-    """Return True if a client's MCP server entry starts `harness mcp`."""
     if not isinstance(server, dict) or not isinstance(server.get("command"), str):
         return False
     words = [server["command"], *(each for each in server.get("args") or [] if isinstance(each, str))]

@@ -56,16 +56,15 @@ Claude Code or Codex on PATH is used by default. Name others:
 }
 
 
-@click.command(
-    "help", short_help="Show help on a topic.", epilog="\b\nExamples:\n  harness help night\n  harness help exit-codes"
-)
+@click.command("help", epilog="\b\nExamples:\n  harness help night\n  harness help exit-codes")
 @click.argument("topic", required=False)
 def help_(topic: str | None) -> int:
     """Show help on a topic: start, night, questions, undo, agents, commands, exit-codes.
 
     If TOPIC is the name of a command, the command's help is shown.
     """
-    from agent_harness.cli.app import COMMANDS, in_panels
+    from agent_harness.cli.app import in_panels
+    from agent_harness.cli.commands import COMMANDS
 
     if topic is None:
         show("\n".join([f"harness help {name}" for name in (*TOPICS, "commands", "exit-codes")]))

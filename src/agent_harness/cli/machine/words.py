@@ -16,8 +16,9 @@ from typing import Any
 import click
 
 from agent_harness.cli import lth, parallel, story, tasks
-from agent_harness.cli.app import COMMANDS, LazyGroup, cli
+from agent_harness.cli.app import LazyGroup, cli
 from agent_harness.cli.backlog import WRITTEN
+from agent_harness.cli.commands import COMMANDS
 from agent_harness.cli.verbs import OneOf, Program, Subcommand, option_row
 
 ITEMS, AGENTS, OPTIONS, FILES = "items", "agents", "options", "files"
@@ -33,10 +34,8 @@ _WORDS = {("export", "--to"): WRITTEN}
 
 _PLACED = dict.fromkeys(("why", "diff", "undo", "cancel"), ITEMS)
 _TAKES_TASK = (
-    "claim",
     "checkpoint",
     "renew",
-    "run",
     "validate",
     "complete",
     "accept",
@@ -49,8 +48,6 @@ _TAKES_TASK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandWords:
-    """Options, arguments and help text of one command."""
-
     verbs: tuple[str, ...] = ()
     options: dict[str, tuple[str, ...] | str | None] = field(default_factory=dict)  # value: words, a kind, or none
     place: tuple[str, ...] | str = ()  # what its first argument may be
