@@ -245,3 +245,17 @@ def test_a_number_that_a_model_has_quoted_is_a_number(tmp_path: Path) -> None:
     with talking(repo.path) as talk:
         assert talk.call("claim")[0]
         assert talk.call("checkpoint", task_id="task-001", step="1", total="2", text="begun")[0]
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_a_closed_stream_is_one_line(tmp_path: Path, closed: str) -> None:
+    done = subprocess.run(
+        f"exec '{sys.executable}' {' '.join(WORDS)} {closed}",
+        shell=True,
+        cwd=tmp_path,
+        stdin=-3,
+        stderr=-1,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n"), "Traceback" in done.stderr) == (2, 2, False)

@@ -7,9 +7,11 @@ is one JSON object on stdout, or text at a terminal or with ``--text``. The modu
 
 from __future__ import annotations
 
+import sys
+
 from agent_harness.cli import project_here
-from agent_harness.cli.verbs import STYLE, Argument, HelpAsked, Number, OneOf, Option, Program, Subcommand
-from agent_harness.errors import HarnessError, Interrupted, NotAProject, TimedOut, UsageError, VerificationFailed
+from agent_harness.cli.verbs import STYLE, Argument, HelpAsked, Number, OneOf, Option, Program, Subcommand, guarded
+from agent_harness.errors import Interrupted, NotAProject, TimedOut, UsageError, VerificationFailed
 from agent_harness.kernel.terminal import is_terminal, printable
 from agent_harness.protocols.tasklist.api import CATEGORIES, TaskList
 
@@ -458,18 +460,14 @@ MCP = Program(
 
 def serve_mcp(words: list[str]) -> int:
     """Run ``harness mcp`` and return its exit code (``docs/exit-codes.md``). Never print a traceback."""
-    try:
+
+    def run(words: list[str]) -> int:
         root = MCP.parse("mcp", words[1:]).get("root")
-    except HelpAsked:
-        return _help(MCP, "mcp", code=0)
-    except HarnessError as error:
-        from agent_harness.cli import failure
+        if sys.stdin is None or sys.stdout is None:
+            raise UsageError("harness mcp answers on stdout what it reads from stdin, and one of them is closed")
+        from agent_harness import mcp_server
 
-        return failure.show(error, as_json="--json" in words)
-    from agent_harness import mcp_server
-
-    try:
         mcp_server.serve(None if root is None else str(root))
-    except KeyboardInterrupt:
-        return 130
-    return 0
+        return 0
+
+    return guarded(MCP, run, words)
