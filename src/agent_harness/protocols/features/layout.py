@@ -108,10 +108,7 @@ class FeatureLayout:
 
     @property
     def sanity(self) -> str:
-        """Path of the script that runs the tests at the start of a session.
-
-        The harness rewrites the script for each session and never trusts the file on disk.
-        """
+        """Script that runs the tests at a session's start. The harness rewrites it each time and never trusts it."""
         return os.path.join(self.state_dir, "sanity.sh")
 
     @property
@@ -123,19 +120,15 @@ class FeatureLayout:
         return os.path.join(self.state_dir, "logs")
 
     def log(self, name: str) -> str:
-        """Return the path of one log file, such as ``events.jsonl``."""
         return os.path.join(self.logs, name)
 
     @property
     def verdicts(self) -> str:
-        """Folder for the output of verification steps, in files named ``N-STEP.txt``.
-
-        The folder keeps the output of the failed steps of rejected claims, and of passed checks.
-        """
+        """Folder of the output of verification steps, in files named ``N-STEP.txt``."""
         return self.log("verdicts")
 
     def transcript(self, session: int) -> str:
-        """Return the path of the log that contains a session's agent output. Long output is shortened in the middle."""
+        """Log with a session's agent output. Long output is shortened in the middle."""
         return os.path.join(self.logs, f"session-{session}.log")
 
     def cassette(self, session: int) -> str:

@@ -1,9 +1,5 @@
-"""Queries on all logs of a project, filtered and sorted by time, and one summary per session.
-
-Logs are read backwards from their ends, without a lock and without the settings. A query therefore also works during a
-session or if the settings are invalid. Once a day, at the start of a run, expired rows and files are deleted. Critical
-rows are kept forever. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44.
-"""
+"""Queries on the logs, and one summary per session. Logs are read from their ends, without a lock or settings, and
+pruned once a day. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44."""
 
 import os
 from collections import Counter
@@ -34,9 +30,7 @@ TOLD_APART = frozenset({"ts", "type", "level", "session", "feature_id", "message
 
 
 def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> JsonObject:
-    """Return the newest ``limit`` log rows that match, oldest first. ``more`` in the result is true if older rows match
-    too.
-    """
+    """Return the newest ``limit`` log rows that match, oldest first. ``more`` is true if older rows match too."""
     return newest([_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))], limit)
 
 
@@ -122,10 +116,7 @@ class _Members(dict[str, str]):
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """Return the text of a log row: its message, or else the sentence pattern for its type with the values filled in.
-
-    If there is neither, return the members of the row.
-    """
+    """Return a log row's message, or else the sentence for its type, or else its members."""
     if told := str(row.get("message") or row.get("text") or ""):
         return told
     shown = {k: ", ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in row.items() if v is not None}
@@ -135,7 +126,6 @@ def sentence(row: Mapping[str, Any]) -> str:
 
 
 def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
-    """Return a log row as one output line: time (local or UTC), session, level and text."""
     return log_rows.line(row, sentence(row), utc=utc)
 
 
@@ -145,11 +135,7 @@ def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
 def summaries(
     layout: FeatureLayout, sessions: Iterable[PastSession], *, last: int = 5, session: int | None = None
 ) -> list[JsonObject]:
-    """Return summaries of the last ``last`` sessions, or of the session numbered ``session``, oldest first.
-
-    Each summary contains the session's result, cost, decisions, files, commands and problems. The logs are read
-    backwards from their ends.
-    """
+    """Return summaries of the last ``last`` sessions, or of ``session``, oldest first. Read the logs backwards."""
     known = [each for each in sessions if each.number is not None and session in (None, each.number)]
     found = known[-(last if session is None else 1) :]
     numbers = {each.number for each in found if each.number is not None}
@@ -206,9 +192,7 @@ def _problem(row: Mapping[str, Any]) -> str:
 
 
 def _shortened(problem: str) -> str:
-    """Return at most 300 characters of a problem, cut between words, followed by the number of words that were cut
-    off.
-    """
+    """Return at most 300 characters of a problem, cut between words, and the number of words that were cut off."""
     if len(problem) <= 300:
         return problem
     kept = problem[:300].rpartition(" ")[0] or problem
@@ -216,7 +200,6 @@ def _shortened(problem: str) -> str:
 
 
 def summary_lines(found: Mapping[str, Any]) -> list[str]:
-    """Return output lines for a terminal that show a session summary."""
     cost = found["cost_usd"]
     spent = f"${cost:.2f}" if isinstance(cost, int | float) else "cost unknown"
     feature = f"Feature #{found['feature_id']}" if found["feature_id"] is not None else "no feature"
@@ -252,9 +235,7 @@ _DAY = timedelta(days=1)
 
 
 def days_of(level: str, retention_days: int) -> int | None:
-    """Return how many days a row of this level is kept. ``None`` means forever; an unknown level is also kept
-    forever.
-    """
+    """Return how many days a row of this level is kept. ``None`` (also for an unknown level) means forever."""
     return retention_days if level == "important" else KEPT_DAYS.get(level)
 
 
@@ -284,10 +265,7 @@ def prune_daily(project: Project) -> None:
 
 
 def prune(project: Project) -> int:
-    """Delete expired log rows, and transcripts that are older than the retention period of important rows.
-
-    Return the number of deleted rows and transcripts.
-    """
+    """Delete expired log rows, and transcripts older than important rows may be. Return how many were deleted."""
     days, at = project.config.logging.retention_days, clock.now()
     dropped = _prune_log(project.layout.log("events.jsonl"), at, days, None)
     for name, level in LEVEL_OF_LOG.items():
@@ -296,10 +274,7 @@ def prune(project: Project) -> int:
 
 
 def _prune_log(path: str, at: datetime, retention_days: int, level: str | None) -> int:
-    """Rewrite a log atomically without its expired rows, and return the number of deleted rows.
-
-    Lines that are not JSON records stay in the log.
-    """
+    """Rewrite a log atomically without its expired rows, and count these. Lines that are not JSON records stay."""
     if os.path.islink(path) or not os.path.isfile(path):
         return 0
     lines = files.read_bytes(path).splitlines(keepends=True)

@@ -1,16 +1,6 @@
-"""Checks before a session starts and spends tokens. After a failed check, the remaining checks are not made.
-
-    working directory   the project folder exists and is writable
-    harness files       .harness.yaml, features.json and the progress file exist; init.sh and reset.sh are executable
-    git state           HEAD is on a branch, no operation is in progress, the tree is clean or was stashed
-    environment         init.sh (or reset.sh after a failure) and the health check succeed
-    baseline tests      every test known to pass still passes at HEAD, in a separate worktree
-    budget              money is left for the session, the feature and the project
-
-The harness waits only for the exit status of init.sh, because a server started by init.sh keeps its output open (C60).
-The processes started by init.sh end with the session, even if the harness is killed. Source: features.md section M,
-UAH-270..273, C23, C24, C25, C26, C33.
-"""
+"""Checks before a session spends tokens: folder, files, git state, environment, baseline tests, budget. Only the exit
+status of init.sh is awaited (C60); its processes end with the session, even after a kill. Source: features.md section
+M, UAH-270..273, C23, C24, C25, C26, C33."""
 
 import os
 import shlex
@@ -40,16 +30,12 @@ from agent_harness.verification.protected_files import behind
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """Result of a preflight check that passed, with a note."""
-
     name: str
     note: str = ""
 
 
 def working_directory(layout: FeatureLayout) -> Check:
-    """Raise ``PreflightFailed`` if the project folder does not exist or is not writable; otherwise return the passed
-    check.
-    """
+    """Raise ``PreflightFailed`` if the project folder does not exist or is not writable."""
     if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
         raise PreflightFailed(
             f"{layout.root} is not a writable folder",
@@ -60,9 +46,7 @@ def working_directory(layout: FeatureLayout) -> Check:
 
 
 def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
-    """Raise ``PreflightFailed`` if a required file is missing or is a symbolic link, or if a script is not
-    executable.
-    """
+    """Raise ``PreflightFailed`` if a file is missing or a symbolic link, or a script is not executable."""
     wanted = [layout.settings, layout.features, layout.progress]
     if links := [layout.relative(path) for path in wanted if os.path.islink(path)]:
         raise PreflightFailed(
@@ -88,9 +72,7 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
 
 
 def script_files(config: Config) -> list[str]:
-    """Return the scripts in the settings that are files of the project. Command lines such as ``make up`` are
-    omitted.
-    """
+    """Return the scripts in the settings that are files. Command lines such as ``make up`` are omitted."""
     found = [config.environment.init, config.environment.reset]
     return [s for s in found if s and s.startswith("./") and " " not in s]
 
@@ -98,12 +80,9 @@ def script_files(config: Config) -> list[str]:
 def git_state(
     git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str], state: str, say: Callable[[str], None]
 ) -> Check:
-    """Check that HEAD is on a branch, no git operation is in progress, and the tree is clean apart from ``free_paths``.
-
-    The paths in ``free_paths`` are written by the harness itself. The branch must not contain ``state``, the harness's
-    state folder. A dirty tree is refused, or stashed together with untracked files, according to ``git.on_dirty``. The
-    harness never pops the stash; it prints the command with which the user can restore the files.
-    """
+    """Check that HEAD is on a branch, no git operation is in progress, and the tree is clean. Changes outside
+    ``free_paths``, which the harness itself writes, are refused or stashed (``git.on_dirty``). A stash is never
+    popped; the user gets the command. The branch must not contain ``state``."""
     if git.head() is None:
         raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")
     if under_way := git.operation_under_way():
@@ -130,9 +109,7 @@ def git_state(
 
 
 def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str], None]) -> None:
-    """Switch from a detached HEAD to the default branch. If a commit could be lost, raise ``UnsafeTree`` instead
-    (C25).
-    """
+    """Switch to the default branch. If a commit could be lost, raise ``UnsafeTree`` instead (C25)."""
     branch, head = git.default_branch(), git.head()
     if branch is None:
         raise UnsafeTree("HEAD is detached, and there is no branch to switch to", hint="git switch -c main")
@@ -159,7 +136,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
 
 
 def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
-    """Return the error to raise if baseline tests fail before any agent has started (UAH-275)."""
+    """Return the error about baseline tests that fail before any agent has started (UAH-275)."""
     nodes = sorted(failing)
     return PreflightFailed(
         f"Environment is broken. Baseline tests failing. {', '.join(nodes[:5])}",
@@ -170,10 +147,7 @@ def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
 
 
 def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
-    """Raise ``LimitReached`` if no budget is left for a session.
-
-    Otherwise, the note of the returned check states the remaining amounts in dollars.
-    """
+    """Raise ``LimitReached`` if no budget is left. The check's note states the rest in dollars."""
     left = cost_rules.available(costs, budgets, feature_id)
     spent = cost_rules.counted(costs)
     rest = max(0.0, budgets.total - spent)
@@ -188,7 +162,6 @@ def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | Non
 
 
 def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> str:
-    """Return a description of the budget that is used up, with the spent and allowed amounts."""
     spent = cost_rules.counted(costs)
     if spent < budgets.total and feature_id is not None and budgets.per_session > 0:
         spent = cost_rules.of_feature(costs, feature_id)
@@ -197,9 +170,7 @@ def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | N
 
 
 def valid_features(project: Project, document: FeatureList | None = None) -> FeatureList:
-    """Return features.json, or ``document`` if it is given. Raise ``ConfigurationError`` if the features are
-    invalid.
-    """
+    """Return features.json, or ``document`` if it is given. Raise ``ConfigurationError`` if it is invalid."""
     document = document or project.store.features()
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if found:
@@ -219,10 +190,7 @@ HEALTH_SECONDS = 60.0
 
 @contextmanager
 def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
-    """Yield the environment that the project's settings define.
-
-    At the end of the block, every process that the environment started is ended.
-    """
+    """Yield the environment. At the end of the block, every process that it started is ended."""
     settings = project.config.environment
     environment = DevelopmentEnvironment(
         project.root,
@@ -261,7 +229,7 @@ def _unproven_scripts(project: Project) -> list[str]:
 
 
 class DevelopmentEnvironment:
-    """Development environment of one session. ``down`` ends all processes that init.sh left running."""
+    """Environment of one session. ``down`` ends all processes that init.sh left running."""
 
     def __init__(
         self,
@@ -289,10 +257,7 @@ class DevelopmentEnvironment:
         self._over_limit = ""  # the machine limit that the last script exceeded
 
     def up(self, *, auto_reset: bool, max_reset_attempts: int) -> None:
-        """Start the environment with init.sh. If init.sh fails, run reset.sh and try again, as often as allowed.
-
-        Raise ``PreflightFailed`` if the environment cannot be started.
-        """
+        """Run init.sh. If it fails, run reset.sh and try again, as often as allowed; then raise ``PreflightFailed``."""
         code = self._script(self._init)
         resets = 0
         while code != 0 and auto_reset and self._reset and resets < max_reset_attempts:
@@ -311,7 +276,6 @@ class DevelopmentEnvironment:
             )
 
     def healthy(self) -> None:
-        """Run the environment's health check, if there is one. Raise ``PreflightFailed`` if the health check fails."""
         if not self._health_check:
             return
         done = process.run(
@@ -327,7 +291,7 @@ class DevelopmentEnvironment:
             )
 
     def down(self) -> None:
-        """End all processes that the environment's scripts left running. Repeated calls are safe."""
+        """End what the environment's scripts left running. Repeated calls are safe."""
         while self._running:
             running = self._running.pop()
             running.stop(grace_seconds=2.0)

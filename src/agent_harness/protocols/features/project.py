@@ -35,8 +35,6 @@ def _read_yaml(path: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """Paths, settings, state and git client of one opened feature project."""
-
     root: Path
     layout: FeatureLayout
     config: Config
@@ -51,7 +49,6 @@ class Project:
 
     @classmethod
     def open(cls, root: Path, config: Config, say: Say = silent, *, by: str | None = None) -> "Project":
-        """Return the project in the folder ``root``, with the given settings."""
         layout = FeatureLayout(
             root,
             features=config.paths.features,
@@ -67,7 +64,7 @@ class Project:
         return (self.layout.relative(self.layout.state_dir),)
 
     def candidate(self, name: str, message: str, base: Snapshot | None = None) -> str:
-        """Commit the current work tree to a private ref and return the commit. The branch does not move."""
+        """Commit the current work tree to a private ref. The branch does not move."""
         commit, ref = repository.named_ref(
             self.git,
             f"refs/harness/candidates/{name}",
@@ -107,9 +104,7 @@ class Project:
         )
 
     def require_initialised(self) -> None:
-        """Raise ``NotAProject`` if ``harness init`` was not completed, and ``Refused`` if the project folder is not
-        usable.
-        """
+        """Raise ``NotAProject`` if ``harness init`` was not completed, ``Refused`` if the folder is unusable."""
         for folder in (self.layout.state_dir, self.layout.logs):
             if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
                 name = self.layout.relative(folder)

@@ -1,7 +1,4 @@
-"""Steps before an agent may start: preflight checks, then the orientation summary. These steps cost no tokens.
-
-Source: features.md section M, C23, C24, UAH-279, UAH-280.
-"""
+"""Steps before an agent may start, which cost no tokens. Source: features.md section M, C23, C24, UAH-279, UAH-280."""
 
 import time
 from dataclasses import dataclass
@@ -40,11 +37,8 @@ def prepare(
     feature: Feature,
     verified_tree: str | None,
 ) -> Start:
-    """Run every preflight check, start the environment, and return the session that may start.
-
-    Raise the error of the first check that fails. The suite is not run again if HEAD has the tree ``verified_tree``,
-    whose tests have just passed.
-    """
+    """Run every preflight check and start the environment, or raise the error of the first check that fails. The suite
+    is not run again if HEAD has the tree ``verified_tree``, whose tests have just passed."""
     state = project.store.state()
     number = project.store.next_session()
     project.say(f"Session {number} starting...")
@@ -70,7 +64,6 @@ def prepare(
 
 
 def _note(project: Project, kind: str, number: int, began: float, **facts: object) -> None:
-    """Write an event with the result and duration of the preflight checks (UAH-278)."""
     seconds = round(time.monotonic() - began, 1)
     project.store.event(kind, "important", session=number, duration_seconds=seconds, **facts)
 
@@ -126,12 +119,8 @@ def _checks(
 def _baseline(
     project: Project, judge: Judge, state: SessionState, verified_tree: str | None
 ) -> tuple[frozenset[str] | None, Baseline]:
-    """Raise an error unless every baseline test passes at HEAD. Tests known to be broken by unfinished work may fail
-    (C15, C23).
-
-    Return the newly failing tests of an interrupted session, or None, and the baseline. All tests that pass now are
-    added to the baseline, so that tests that a person wrote count too.
-    """
+    """Raise an error unless every baseline test passes at HEAD, apart from tests broken by unfinished work (C15, C23).
+    Return the newly failing tests of an interrupted session, or None, and the baseline with all tests that pass now."""
     baseline = project.store.baseline()
     known = baseline.passing
     head = project.git.head() or "HEAD"
@@ -159,15 +148,13 @@ def _baseline(
 
 
 def _has_tests(project: Project, commit: str) -> bool:
-    """Return True if the commit contains test files that belong to no open feature."""
+    """Return True if the commit contains test files of no open feature."""
     names = project.git.text("ls-tree", "-r", "--name-only", "-z", commit).split("\0")
     return bool(proven.not_open(project.store.features(), filter(is_test_file, names)))
 
 
 def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
-    """Take the checkpoint and record the session as running. After this step, the session can be recovered from a
-    crash.
-    """
+    """Take the checkpoint and record the session as running. From here on, a crash can be recovered."""
     state = start.state
     checkpoint = checkpoints.create(project, start.number, start.feature.feature_id)
     kept = state.feature_checkpoint if start.prompt_type == "continuation" else None
