@@ -315,11 +315,7 @@ class FeatureProject:
         else:
             files.unlink(self._project.layout.parallel)  # of such a run that is dead, and has left nothing
         return Runs(self._project).run(
-            agents=agents,
-            policy=policy,
-            max_sessions=max_sessions,
-            until_done=until_done,
-            feature_id=feature_id,
+            agents=agents, policy=policy, max_sessions=max_sessions, until_done=until_done, feature_id=feature_id
         )
 
     @property

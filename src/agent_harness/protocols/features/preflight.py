@@ -38,9 +38,7 @@ def working_directory(layout: FeatureLayout) -> Check:
     """Raise ``PreflightFailed`` if the project folder does not exist or is not writable."""
     if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
         raise PreflightFailed(
-            f"{layout.root} is not a writable folder",
-            hint=f"ls -ld {layout.root}",
-            check="working_directory",
+            f"{layout.root} is not a writable folder", hint=f"ls -ld {layout.root}", check="working_directory"
         )
     return Check(name="working_directory")
 
@@ -279,11 +277,7 @@ class DevelopmentEnvironment:
         if not self._health_check:
             return
         done = process.run(
-            self._health_check,
-            cwd=self._root,
-            env=self._env,
-            timeout_seconds=HEALTH_SECONDS,
-            sandbox=self.sandbox,
+            self._health_check, cwd=self._root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox
         )
         if done.exit_code != 0:
             raise PreflightFailed(

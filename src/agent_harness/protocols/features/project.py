@@ -50,10 +50,7 @@ class Project:
     @classmethod
     def open(cls, root: Path, config: Config, say: Say = silent, *, by: str | None = None) -> "Project":
         layout = FeatureLayout(
-            root,
-            features=config.paths.features,
-            progress=config.paths.progress,
-            state_dir=config.paths.state_dir,
+            root, features=config.paths.features, progress=config.paths.progress, state_dir=config.paths.state_dir
         )
         store = FeatureStore(layout, log_level=config.logging.level, read_yaml=_read_yaml, by=by)
         return cls(root=root, layout=layout, config=config, store=store, git=Git(root), say=say)

@@ -4,12 +4,7 @@ no git, agents or verification. Source: features.md sections F-H, C31."""
 import os
 
 from agent_harness.errors import StateDamaged
-from agent_harness.kernel import (
-    clock,
-    files,
-    journal,
-    trusted_state,
-)
+from agent_harness.kernel import clock, files, journal, trusted_state
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.layout import FeatureLayout
 

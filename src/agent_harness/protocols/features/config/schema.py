@@ -396,8 +396,7 @@ class Session(Section):
         50.0, description="Time after which the agent is warned about the session limit."
     )
     response_seconds: Count | None = Field(
-        None,
-        description="Seconds without output after which a turn ends and is retried once. Default: no limit.",
+        None, description="Seconds without output after which a turn ends and is retried once. Default: no limit."
     )
     on_timeout: OnTimeout = Field(default_factory=OnTimeout)
 

@@ -69,14 +69,7 @@ def _planned(project: Project, text: str, agent: Agent, stop: interruption.Stop)
             plan.spent(project, record)
             return _problems(project, before, checkpoint)
 
-        work = PlanWork(
-            project,
-            agent,
-            stop,
-            prompt=_prompt(project, before, text),
-            problems=problems,
-            what="The plan",
-        )
+        work = PlanWork(project, agent, stop, prompt=_prompt(project, before, text), problems=problems, what="The plan")
         record |= plan.begin(project, checkpoint, work.run_id)
         found = walk(work, work.turns)
         if found:

@@ -9,14 +9,7 @@ from pathlib import Path
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent, ToolRules
 from agent_harness.agents.guardrails import check_command
-from agent_harness.errors import (
-    HarnessError,
-    Refused,
-    StateDamaged,
-    UnsafeTree,
-    UsageError,
-    VerificationFailed,
-)
+from agent_harness.errors import HarnessError, Refused, StateDamaged, UnsafeTree, UsageError, VerificationFailed
 from agent_harness.kernel import clock, files, snapshot, trusted_state
 from agent_harness.kernel import root as roots
 from agent_harness.kernel.files import own_place

@@ -92,8 +92,7 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
     completed = f"{feature.name} ({feature.description})"
     commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
     state = under_way.state_after(
-        "complete",
-        summary={"completed": completed, "commits": commits, "status": "complete"},
+        "complete", summary={"completed": completed, "commits": commits, "status": "complete"}
     )
     event = {
         "event_type": "feature_completed",
@@ -189,9 +188,7 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
     committed since the first, only the last session is rolled back."""
     feature = under_way.feature
     state = under_way.state_after(
-        "failed",
-        failure=failure,
-        summary={"completed": "nothing", "commits": [], "status": "failed, rolled back"},
+        "failed", failure=failure, summary={"completed": "nothing", "commits": [], "status": "failed, rolled back"}
     )
     entry = progress.entry(
         under_way.session,

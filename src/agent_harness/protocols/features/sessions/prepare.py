@@ -31,11 +31,7 @@ class Start:
 
 
 def prepare(
-    project: Project,
-    judge: Judge,
-    environment: DevelopmentEnvironment,
-    feature: Feature,
-    verified_tree: str | None,
+    project: Project, judge: Judge, environment: DevelopmentEnvironment, feature: Feature, verified_tree: str | None
 ) -> Start:
     """Run every preflight check and start the environment, or raise the error of the first check that fails. The suite
     is not run again if HEAD has the tree ``verified_tree``, whose tests have just passed."""

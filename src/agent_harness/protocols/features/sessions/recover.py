@@ -13,9 +13,7 @@ from agent_harness.protocols.features import recovery, repository
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.sessions import accept, actions, wip
-from agent_harness.protocols.features.sessions import (
-    finalization as engine_finalization,
-)
+from agent_harness.protocols.features.sessions import finalization as engine_finalization
 from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.sessions.finalization import Result
 from agent_harness.protocols.features.sessions.open_session import OpenSession, totals_of

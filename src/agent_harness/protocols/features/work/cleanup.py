@@ -33,8 +33,7 @@ def ask_for(project: Project) -> None:
     state = project.store.state()
     if state.next_prompt == "continuation":
         raise Refused(
-            f"Feature #{state.current_feature} is unfinished; its unproven commits would be pushed",
-            hint="harness run",
+            f"Feature #{state.current_feature} is unfinished; its unproven commits would be pushed", hint="harness run"
         )
     if not project.store.features().counts()[0]:
         raise NothingEligible("There is nothing to clean up: no feature is complete.", hint="harness run")

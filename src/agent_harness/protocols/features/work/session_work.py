@@ -15,19 +15,13 @@ from agent_harness.errors import PersonNeeded, StateDamaged
 from agent_harness.kernel import files
 from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.features import (
-    costs,
-    progress,
-    questions,
-)
+from agent_harness.protocols.features import costs, progress, questions
 from agent_harness.protocols.features.config.mcp_servers import switched_on
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.sessions import accept, actions
-from agent_harness.protocols.features.sessions import (
-    finalization as engine_finalization,
-)
+from agent_harness.protocols.features.sessions import finalization as engine_finalization
 from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.sessions.finalization import Finalization, Finalized, Result
 from agent_harness.protocols.features.sessions.open_session import OpenSession
@@ -117,10 +111,7 @@ def _limits(project: Project, feature_id: int | None, model: str) -> SessionLimi
     money = [
         BudgetLimit(name="Session", limit_usd=budgets.per_session),
         BudgetLimit(
-            name="Project",
-            limit_usd=budgets.total,
-            spent_usd=costs.counted(spent),
-            elsewhere=project.elsewhere,
+            name="Project", limit_usd=budgets.total, spent_usd=costs.counted(spent), elsewhere=project.elsewhere
         ),
     ]
     if feature_id is not None:
