@@ -165,8 +165,6 @@ CLEANUP = Feature({"id": None, "description": "Cleanup session", "test_file": ""
 class FeatureList:
     """Content of features.json. Entries that are not objects are only in ``record``."""
 
-    __slots__ = ("features", "record")
-
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
         found = record.get("features")
@@ -285,31 +283,6 @@ def too_large(feature: Feature, max_steps: int) -> str:
 class SessionState:
     """Content of session_state.json. Missing members have the defaults of a new project (UAH-115..125)."""
 
-    __slots__ = (
-        "cleaned_up_at",
-        "current_feature",
-        "failures",
-        "feature_checkpoint",
-        "fix_first",
-        "handoff",
-        "kept_candidates",
-        "last_failure",
-        "last_session",
-        "next_prompt",
-        "partial",
-        "paused",
-        "question",
-        "record",
-        "red_tests",
-        "sizes_accepted",
-        "status",
-        "stuck_count",
-        "summary",
-        "termination_reason",
-        "timeout_count",
-        "wip_commit",
-    )
-
     def __init__(self, record: "JsonObject") -> None:
         self.record = found = {**NEW_STATE, **record}
         current, commit, red = found["current_feature"], found["wip_commit"], found["wip_red_tests"]
@@ -385,11 +358,6 @@ NOTHING_UNFINISHED: "JsonObject" = {
 class Question:
     """Question for a person, in the form in which it is stored. ``questions.py`` has the kinds and wording."""
 
-    __slots__ = (
-        *("commit", "details", "failing", "feature_id", "features", "kind", "limit", "message", "options", "paths"),
-        *("record", "ref", "rescue_ref", "session", "title"),
-    )
-
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
         feature = record.get("feature_id")
@@ -448,8 +416,6 @@ def _asked(value: object, unreadable: "JsonObject") -> "JsonObject | None":
 class Baseline:
     """Content of test_baseline.json: the tests known to pass (UAH-129, UAH-131) and the data files that they read."""
 
-    __slots__ = ("files_read", "known_failures", "passing", "record")
-
     def __init__(self, record: "JsonObject") -> None:
         self.record = {**NEW_BASELINE, **record}
         self.passing = frozenset(texts(self.record["passing_tests"]))
@@ -487,17 +453,6 @@ def tells_nothing(tokens: object, cost_usd: object) -> bool:
 
 class CostRecord:
     """Content of costs.yaml: the costs of all sessions so far. ``silent`` is true if no session reported any cost."""
-
-    __slots__ = (
-        "assumed_usd",
-        "by_feature",
-        "cumulative",
-        "last_session_usd",
-        "record",
-        "silent",
-        "total_usd",
-        "unpriced_sessions",
-    )
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
