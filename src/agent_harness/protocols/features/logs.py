@@ -187,10 +187,6 @@ def _summary(session: PastSession, rows: Mapping[str, list[JsonObject]]) -> Json
 _COMMITTED = ("feature_completed", "cleanup_completed")
 
 
-def _problem(row: Mapping[str, Any]) -> str:
-    return f"{row.get('type')}: {row.get('message')}" if row.get("message") else str(row.get("type"))
-
-
 def _shortened(problem: str) -> str:
     """Return at most 300 characters of a problem, cut between words, and the number of words that were cut off."""
     if len(problem) <= 300:
@@ -218,11 +214,8 @@ def summary_lines(found: Mapping[str, Any]) -> list[str]:
 # -- retention of rows -------------------------------------------------------------------------------------------------
 
 
-KEPT_DAYS: Mapping[str, int | None] = {"critical": None, "important": 90, "routine": 30, "debug": 7}
-"""Number of days for which rows are kept, by log level; None means forever.
-
-``logging.retention_days`` replaces the value for "important" (C44).
-"""
+KEPT_DAYS = {"routine": 30, "debug": 7}
+"""Days for which rows are kept, by level; for "important", ``logging.retention_days`` (C44), for others forever."""
 
 LEVEL_OF_LOG: Mapping[str, str] = {"agent_actions.jsonl": "routine", "usage.jsonl": "routine"}
 """Levels of the logs whose rows contain no level.
@@ -232,18 +225,6 @@ decisions.jsonl and sessions.jsonl are not listed, because their rows are never 
 
 PRUNED = ".pruned"
 _DAY = timedelta(days=1)
-
-
-def days_of(level: str, retention_days: int) -> int | None:
-    """Return how many days a row of this level is kept. ``None`` (also for an unknown level) means forever."""
-    return retention_days if level == "important" else KEPT_DAYS.get(level)
-
-
-def is_expired(row: Mapping[str, Any], at: datetime, retention_days: int, level: str | None = None) -> bool:
-    """Return True if a log row is older than its retention period. A row without a readable time never expires."""
-    days = days_of(level or str(row.get("level")).lower(), retention_days)
-    written = clock.parse(row.get("ts"))
-    return days is not None and written is not None and at - written > _span(days)
 
 
 def prune_daily(project: Project) -> None:
@@ -291,7 +272,11 @@ def _is_expired_line(line: bytes, at: datetime, retention_days: int, level: str 
         row = jsontext.loads(line, exact=False)
     except ValueError:
         return False
-    return isinstance(row, dict) and is_expired(row, at, retention_days, level)
+    if not isinstance(row, dict):
+        return False
+    days = {**KEPT_DAYS, "important": retention_days}.get(level or str(row.get("level")).lower())
+    written = clock.parse(row.get("ts"))  # a row without a readable time never expires
+    return days is not None and written is not None and at - written > _span(days)
 
 
 def _prune_transcripts(folder: str, at: datetime, retention_days: int) -> int:
