@@ -17,31 +17,9 @@ _OPERATORS = re.compile(r"[;&|()<>`]|\$\(")
 _TESTS_FOLDER = re.compile(r"(?:\./)?(?:[\w.-]+/)*tests?(?:/[\w./*:\[\]-]*)?")
 _TAKES_VALUE = frozenset(
     {
-        "-k",
-        "-m",
-        "-c",
-        "-n",
-        "-p",
-        "-o",
-        "-W",
-        "-r",
-        "--rootdir",
-        "--confcutdir",
-        "--config-file",
-        "--basetemp",
-        "--junitxml",
-        "--cov",
-        "--cov-report",
-        "--dist",
-        "--maxfail",
-        "--tb",
-        "--ignore",
-        "--deselect",
-        "--timeout",
-        "--durations",
-        "--log-file",
-        "--override-ini",
-        "--import-mode",
+        *("-k", "-m", "-c", "-n", "-p", "-o", "-W", "-r", "--rootdir", "--confcutdir", "--config-file", "--basetemp"),
+        *("--junitxml", "--cov", "--cov-report", "--dist", "--maxfail", "--tb", "--ignore", "--deselect", "--timeout"),
+        *("--durations", "--log-file", "--override-ini", "--import-mode"),
     }
 )
 

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from agent_harness.protocols.features.config import schema
 
-if TYPE_CHECKING:
-    from agent_harness.protocols.features.config import schema
-
 __all__ = ["Config", "Source", "default_text", "json_schema", "load"]
 
 
