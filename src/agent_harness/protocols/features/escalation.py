@@ -140,8 +140,7 @@ def question(project: Project, result: Result) -> Question:
     count = len(result.regressions)
     words = "tests now fail" if count != 1 else "test now fails"
     message = f"{count} previously-passing {words} after Session {result.session}."
-    more = f" and {count - NAMED} more" if count > NAMED else ""
-    failing = f"Failing: {', '.join(result.regressions[:NAMED])}{more}"
+    failing = f"Failing: {records.listed(result.regressions, NAMED)}"
     return questions.question("regression", message, details=[failing], **facts)
 
 

@@ -13,6 +13,7 @@ from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.terminal import printable
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import listed
 from agent_harness.session import ledger, log_rows
 from agent_harness.session.log_rows import LATE, Filter, newest
 from agent_harness.session.project_view import PastSession, span
@@ -202,8 +203,7 @@ def summary_lines(found: Mapping[str, Any]) -> list[str]:
     rows = [f"Session {found['session']}: {feature}, {found['outcome']}; {span(found['seconds'])}, {spent}"]
     files = found["files_written"]
     if files:
-        more = f" and {len(files) - 8} more" if len(files) > 8 else ""
-        rows.append(f"  wrote {', '.join(files[:8])}{more}")
+        rows.append(f"  wrote {listed(files, 8)}")
     if found["commands"] or found["test_runs"]:
         rows.append(f"  ran {found['commands']} command(s), showed {found['test_runs']} test result(s)")
     rows += [f"  decided: {each}" for each in found["decisions"]]

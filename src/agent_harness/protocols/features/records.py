@@ -5,7 +5,7 @@ from agent_harness.kernel.json import number_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from agent_harness.kernel.json import JsonObject
 
@@ -375,6 +375,12 @@ class Question:
         self.paths = texts(record.get("paths"))  # protected files that it changes
         self.limit = _text(record.get("limit"))  # the budget that it ran over: Session, Feature, Project
         self.title = _text(record.get("title"))
+
+
+def listed(names: "Collection[str]", most: int) -> str:
+    """Return the first ``most`` names on one line, and the number of the others."""
+    shown = ", ".join(list(names)[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def counts(value: object) -> dict[str, int]:

@@ -12,8 +12,8 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish.github import Issue, Tracker
-from agent_harness.protocols.features.records import Feature
+from agent_harness.protocols.features.publish.github import GitHubTracker, Issue
+from agent_harness.protocols.features.records import Feature, listed
 from agent_harness.protocols.features.sessions.finalization import Result
 
 Act = Literal["create", "close", "reopen", "tell"]
@@ -55,8 +55,7 @@ class MirrorReport:
 
 
 def _named(ids: Sequence[int]) -> str:
-    more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
-    return ("the issue of " if len(ids) == 1 else "the issues of ") + ", ".join(f"Feature {i}" for i in ids[:5]) + more
+    return ("the issue of " if len(ids) == 1 else "the issues of ") + listed([f"Feature {i}" for i in ids], 5)
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
@@ -127,7 +126,7 @@ def _cut(text: str, limit: int) -> str:
 class Mirror:
     """Update of one project's issues. Progress is saved to disk after each step."""
 
-    def __init__(self, project: Project, tracker: Tracker, repository: str) -> None:
+    def __init__(self, project: Project, tracker: GitHubTracker, repository: str) -> None:
         self._project = project
         self._tracker = tracker
         self._repository = repository

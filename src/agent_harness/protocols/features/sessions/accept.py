@@ -15,7 +15,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.snapshot.restore import write_changes
 from agent_harness.protocols.features import costs, progress, questions, repository
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question
+from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question, listed
 from agent_harness.protocols.features.sessions.finalization import Finalization
 from agent_harness.protocols.features.sessions.open_session import OpenSession, seconds_since
 from agent_harness.protocols.features.verdict.judge import Ruling
@@ -288,8 +288,7 @@ def tell_of_histories(project: Project, session: object, lost: list[str]) -> Non
 
 
 def tampering(changed: list[str]) -> str:
-    more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
-    return "The agent changed files of the harness: " + ", ".join(changed[:5]) + more
+    return f"The agent changed files of the harness: {listed(changed, 5)}"
 
 
 def report_tampering(project: Project, under_way: OpenSession) -> None:

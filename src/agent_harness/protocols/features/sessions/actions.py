@@ -15,6 +15,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import progress, repository
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import listed
 from agent_harness.protocols.features.sessions.open_session import OpenSession
 
 LOG = "agent_actions.jsonl"
@@ -106,8 +107,7 @@ def _files_of(project: Project, under_way: OpenSession) -> list[str]:
     base, tip = under_way.checkpoint.snapshot.head, project.git.head()
     committed = [path for _, path in project.git.changed_paths(base, tip)] if tip and base != tip else []
     found = sorted({*committed, *repository.dirty_paths(project.git)} - {project.progress_name, project.features_name})
-    more = f" and {len(found) - MOST_TOLD} more" if len(found) > MOST_TOLD else ""
-    return [f"changed {', '.join(found[:MOST_TOLD])}{more}"] if found else []
+    return [f"changed {listed(found, MOST_TOLD)}"] if found else []
 
 
 def _at_most(lines: list[str]) -> list[str]:

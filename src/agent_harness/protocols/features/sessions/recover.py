@@ -12,6 +12,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import recovery, repository
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.records import listed
 from agent_harness.protocols.features.sessions import accept, actions, wip
 from agent_harness.protocols.features.sessions import finalization as engine_finalization
 from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
@@ -189,10 +190,7 @@ def _hand_off(project: Project, under_way: OpenSession, reason: str, message: st
     actions.log_from_git(project, under_way, finalization.commit)
     engine_finalization.finalize(project, under_way.as_record(), finalization)
     if finalization.kind == "hand_off" and found:
-        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-        project.say(
-            f"In the WIP commit, which is not pushed before its feature is proven: {', '.join(found[:NAMED])}{more}"
-        )
+        project.say(f"In the WIP commit, which is not pushed before its feature is proven: {listed(found, NAMED)}")
 
 
 def _restore_state(project: Project, found: JsonObject) -> None:

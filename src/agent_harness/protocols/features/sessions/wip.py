@@ -1,7 +1,6 @@
 """End of a session with unfinished work: a local WIP commit, which the next session continues. Source: features.md C07,
 C15, C16, C66; rows UAH-341..346, UAH-368."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agent_harness.agents import usage
@@ -10,7 +9,7 @@ from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, repository
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Feature
+from agent_harness.protocols.features.records import Feature, listed
 from agent_harness.protocols.features.sessions import accept, actions
 from agent_harness.protocols.features.sessions.finalization import Finalization
 from agent_harness.protocols.features.sessions.open_session import OpenSession
@@ -359,16 +358,12 @@ def _failing(feature: Feature, unfinished: Unfinished | None) -> list[str]:
     """Return lines about the unfinished work's test results; none if the tests were not run."""
     if unfinished is None or unfinished == NOT_RUN:
         return []
-    lines = [f"these tests worked before, and fail now: {_named(unfinished.red)}"] if unfinished.red else []
+    lines = [f"these tests worked before, and fail now: {listed(unfinished.red, 5)}"] if unfinished.red else []
     if unfinished.failing:
-        lines.append(f"{len(unfinished.failing)} of the feature's own tests fail: {_named(unfinished.failing)}")
+        lines.append(f"{len(unfinished.failing)} of the feature's own tests fail: {listed(unfinished.failing, 5)}")
     elif unfinished.passing:
         lines.append(f"the tests of {feature.test_file} pass; the feature was not claimed")
     return lines
-
-
-def _named(tests: Sequence[str], most: int = 5) -> str:
-    return ", ".join(tests[:most]) + (f" and {len(tests) - most} more" if len(tests) > most else "")
 
 
 def rest(project: Project, reason: str) -> None:

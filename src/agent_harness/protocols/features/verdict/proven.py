@@ -18,7 +18,7 @@ from agent_harness.errors import Escalated
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import preflight, questions
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Feature, FeatureList
+from agent_harness.protocols.features.records import Feature, FeatureList, listed
 from agent_harness.protocols.features.verdict.judge import Judge, Suite
 from agent_harness.session import ledger
 
@@ -62,11 +62,11 @@ def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
 def _accepted(project: Project, head: str | None) -> set[int]:
     """Return the features in proven.json, if HEAD contains the commit that it names; else none."""
     found = project.store.proven()
-    commit, listed = found.get("commit"), found.get("features")
-    if head is None or not isinstance(commit, str) or not isinstance(listed, list):
+    commit, accepted = found.get("commit"), found.get("features")
+    if head is None or not isinstance(commit, str) or not isinstance(accepted, list):
         return set()
     known = project.git.commit_of(commit) is not None and project.git.ancestor(commit, head)
-    return {i for i in listed if isinstance(i, int)} if known else set()
+    return {i for i in accepted if isinstance(i, int)} if known else set()
 
 
 def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
@@ -142,7 +142,7 @@ def belongs(node: str, test_file: str) -> bool:
 
 
 def _named(ids: list[int]) -> str:
-    return ", ".join(f"Feature #{i}" for i in ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+    return listed([f"Feature #{i}" for i in ids], 5)
 
 
 # -- the agent's changes of features.json ------------------------------------------------------------------------------
@@ -163,8 +163,8 @@ def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedCha
     """Return the agent's changes to features.json. ``after`` is ``None`` for an unreadable file."""
     if after is None:
         return ClaimedChanges(violations=("features.json does not parse, or is not a file",))
-    listed = after.record.get("features")
-    if not isinstance(listed, list):
+    entries = after.record.get("features")
+    if not isinstance(entries, list):
         return ClaimedChanges(violations=("features.json: 'features' is not a list",))
     old, new = _by_id(before), _by_id(after)
     names = [name for name in {**before.record, **after.record} if name not in _FREE_MEMBERS]
@@ -175,7 +175,7 @@ def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedCha
     ]
     violations += [f"Feature #{i}: removed" for i in old if i not in new]
     violations += [f"Feature #{i}: added" for i in new if i not in old]
-    if len(new) != len(listed):
+    if len(new) != len(entries):
         violations.append("features.json: an entry is not an object, has no id, or repeats one")
     elif [i for i in new if i in old] != [i for i in old if i in new]:
         violations.append("features.json: the order of the features was changed")
