@@ -5,7 +5,7 @@ The library comes with the extra ``github``, the address from ``GITHUB_API_URL``
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing
 from agent_harness.kernel import clock, failures, retry
@@ -18,22 +18,6 @@ class Issue:
     is_open: bool
     marker: str  # the last line of its text
     trusted: bool = True  # written by somebody who may write to the repository, or by a bot
-
-
-class Tracker(Protocol):
-    """Interface of an issue tracker. Every call raises ``HarnessError`` if the call fails."""
-
-    def issues(self) -> list[Issue]:
-        """Return every issue with the harness's label, whether open or closed."""
-        ...
-
-    def issue(self, number: int) -> Issue | None: ...
-
-    def create(self, title: str, body: str) -> Issue: ...
-
-    def set_open(self, number: int, *, is_open: bool) -> None: ...
-
-    def comment(self, number: int, text: str) -> None: ...
 
 
 if TYPE_CHECKING:
@@ -64,7 +48,8 @@ def repository_name(text: str) -> str:
 
 
 class GitHubTracker:
-    """Issue tracker of one GitHub repository, limited to issues with the harness's label."""
+    """Issue tracker of one GitHub repository, limited to issues with the harness's label. Each call raises
+    ``HarnessError`` if it fails."""
 
     def __init__(self, repository: str, *, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
         """Make no call to GitHub. Raise ``ToolMissing`` without the library, ``HarnessError`` without a token."""
