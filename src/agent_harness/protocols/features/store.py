@@ -28,6 +28,14 @@ def _content(path: str) -> bytes:
         return b""
 
 
+def _or_empty(path: str | None) -> "JsonObject":
+    """Return a record; empty if it is missing or unreadable."""
+    try:
+        return files.read_json(path) if path else {}
+    except (OSError, StateDamaged):
+        return {}
+
+
 def _read_or_backup(path: str) -> "JsonObject | None":
     """Return a record or else its backup; ``None`` if the file is missing. ``StateDamaged`` if both are damaged."""
     try:
@@ -130,11 +138,7 @@ class FeatureStore:
         return self._read(self.layout.quality)
 
     def issues(self) -> "JsonObject":
-        """Return github_issues.json; empty if it is missing or unreadable."""
-        try:
-            return files.read_json(self.layout.github_issues)
-        except (OSError, StateDamaged):
-            return {}
+        return _or_empty(self.layout.github_issues)
 
     def costs(self) -> records.CostRecord:
         """Return costs.yaml. If the file is not JSON, ``read_yaml`` parses it."""
@@ -323,13 +327,7 @@ class FeatureStore:
 
     def claims_of_run(self) -> "JsonObject":
         """Return the claims of a running or killed parallel run: ``owner``, ``workers``, ``branch``, ``items``."""
-        path = self._trusted(CLAIMS_OF_RUN)
-        if path is None or not os.path.exists(path):
-            return {}
-        try:
-            return files.read_json(path)
-        except (OSError, StateDamaged):
-            return {}
+        return _or_empty(self._trusted(CLAIMS_OF_RUN))
 
     def left_by_run(self) -> "JsonObject | None":
         """Return the claims (``workers``, ``branch``, ``items``) of a killed parallel run, or None."""
@@ -350,12 +348,7 @@ class FeatureStore:
     # -- proven features ------------------------------------------------------------------------------------------
 
     def proven(self) -> "JsonObject":
-        """Return proven.json; empty if it is missing or unreadable."""
-        path = self._trusted(PROVEN)
-        try:
-            return files.read_json(path) if path else {}
-        except (OSError, StateDamaged):
-            return {}
+        return _or_empty(self._trusted(PROVEN))
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
         """Keep ``passes`` only where the harness or a person set it: agents edit features.json. A new project is
