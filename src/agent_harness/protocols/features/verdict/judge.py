@@ -81,9 +81,9 @@ class Ruling:
     line: ClaimVerdict | None = None  # for the ledger, as far as the judge knows it; none if nothing was run
 
     @classmethod
-    def unproven(cls, failure: str, *, code: str, output: str = "") -> "Ruling":
+    def unproven(cls, failure: str, *, code: str) -> "Ruling":
         """Return a rejection that the agent can still fix in the same session."""
-        return cls(accepted=False, code=code, failure=failure, output=output)
+        return cls(accepted=False, code=code, failure=failure)
 
     def of(self, commit: str) -> "Ruling":
         """Return the same decision for another commit with the same tree."""
@@ -136,9 +136,8 @@ def _fewer_assertions(versions: Mapping[str, Versions]) -> list[str]:
     return [f"{path} had {old} assertions and has {new}." for path, old, new in counted if new < old]
 
 
-def _listed(ids: Iterable[str], most: int = 6) -> str:
-    names = sorted(ids)
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _listed(ids: Iterable[str]) -> str:
+    return records.listed(sorted(ids), 6)
 
 
 FIXABLE = PROTECTED | {
@@ -232,16 +231,12 @@ class Judge:
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
+    def _run(self, commit: str, command: str | None, **more: Any) -> Run:
+        known = {"environment": self._environment, "timeout_seconds": self._seconds}
+        return execution.run_tests(self._project.git, commit, str(command), **known, **more)
+
     def suite(self, commit: str) -> Suite:
-        run = execution.run_tests(
-            self._project.git,
-            commit,
-            str(self._project.config.testing.full),
-            environment=self._environment,
-            timeout_seconds=self._seconds,
-            keep_going=True,
-        )
-        return _suite(run)
+        return _suite(self._run(commit, self._project.config.testing.full, keep_going=True))
 
     def suite_of_tree(self) -> Suite:
         with self.tree() as commit:
@@ -296,9 +291,7 @@ class Judge:
         with self.tree(str(feature.id)) as commit:
             project.say(f"Running verification for Feature #{feature.id}...")
             project.say(f"Test file: {file}\n\n$ {command}")
-            run = execution.run_tests(
-                project.git, commit, command, environment=self._environment, timeout_seconds=self._seconds
-            )
+            run = self._run(commit, command)
         cases = dict(run.report.cases) if run.report else {}
         for name, outcome in cases.items():
             project.say(f"{name} {outcome.upper()}")
@@ -562,15 +555,8 @@ class Judge:
 
     def _with_older_versions(self, under_way: OpenSession, verdict: Verdict, paths: Iterable[str]) -> str:
         """Return the suite's output with the changed files' old content: why they were changed."""
-        run = execution.run_tests(
-            self._project.git,
-            verdict.candidate,
-            str(self._project.config.testing.full),
-            environment=self._environment,
-            overlays=[Overlay(verdict.base, list(paths))],
-            timeout_seconds=self._seconds,
-            keep_going=True,
-        )
+        older = [Overlay(verdict.base, list(paths))]
+        run = self._run(verdict.candidate, self._project.config.testing.full, overlays=older, keep_going=True)
         if run.report is None:
             return f"With these files as they were, the suite gives no result: {run.problem}."
         if lost := under_way.baseline.passing - run.report.passing:
@@ -627,8 +613,7 @@ class Judge:
         git = self._project.git
         if git.show(commit, feature.test_path) is None and not git.text("ls-tree", commit, "--", feature.test_path):
             return None
-        command = self._project.config.test_command(feature.test_file)
-        return execution.run_tests(git, commit, command, environment=self._environment, timeout_seconds=self._seconds)
+        return self._run(commit, self._project.config.test_command(feature.test_file))
 
     def _keep(self, verdict: Verdict) -> dict[str, str]:
         """Save the output of each failed step and of the feature's own tests; return the relative paths by step."""
