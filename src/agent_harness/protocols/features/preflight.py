@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_harness.errors import ConfigurationError, LimitReached, PreflightFailed, UnsafeTree
@@ -98,7 +98,7 @@ def git_state(
     dirty = [p for p in repository.dirty_paths(git) if p not in free_paths]
     if not dirty:
         return Check(name="git_state")
-    shown = ", ".join(dirty[:3]) + (f" and {len(dirty) - 3} more" if len(dirty) > 3 else "")
+    shown = records.listed(dirty, 3)
     if on_dirty != "stash":
         raise UnsafeTree(f"The work tree is not clean: {shown}", hint="git stash -u", check="git_state")
     repository.set_aside(git, f"harness session {session}", free_paths)
@@ -226,62 +226,51 @@ def _unproven_scripts(project: Project) -> list[str]:
     return [each.path for each in changes.files if bent(each, loaded) and not is_free(os.fsencode(each.path))]
 
 
+@dataclass
 class DevelopmentEnvironment:
     """Environment of one session. ``down`` ends all processes that init.sh left running."""
 
-    def __init__(
-        self,
-        root: Path,
-        *,
-        init: str | None,
-        reset: str | None,
-        health_check: str | None,
-        stop: str | None,
-        log: Path,
-        say: Callable[[str], None],
-        script_seconds: float = SCRIPT_SECONDS,
-    ) -> None:
-        self.sandbox: Sandbox | None = None  # of the scripts
-        self._root = root
-        self._script_seconds = script_seconds
-        self._init = init
-        self._reset = reset
-        self._health_check = health_check
-        self._stop = stop
-        self._log = log
-        self._say = say
-        self._env: Mapping[str, str] = process.scrubbed_environment()
-        self._running: list[process.Running] = []
-        self._over_limit = ""  # the machine limit that the last script exceeded
+    root: Path
+    init: str | None
+    reset: str | None
+    health_check: str | None
+    stop: str | None
+    log: Path
+    say: Callable[[str], None]
+    script_seconds: float = SCRIPT_SECONDS
+    sandbox: Sandbox | None = field(default=None, init=False)  # of the scripts
+    _env: Mapping[str, str] = field(default_factory=process.scrubbed_environment, init=False)
+    _running: list[process.Running] = field(default_factory=list, init=False)
+    _over_limit: str = field(default="", init=False)  # the machine limit that the last script exceeded
 
     def up(self, *, auto_reset: bool, max_reset_attempts: int) -> None:
         """Run init.sh. If it fails, run reset.sh and try again, as often as allowed; then raise ``PreflightFailed``."""
-        code = self._script(self._init)
+        code = self._script(self.init)
         resets = 0
-        while code != 0 and auto_reset and self._reset and resets < max_reset_attempts:
+        while code != 0 and auto_reset and self.reset and resets < max_reset_attempts:
             resets += 1
-            self._say(f"{self._init} failed (exit {code}); running {self._reset} ({resets}/{max_reset_attempts})")
-            if self._script(self._reset) == 0:
-                code = self._script(self._init)
+            self.say(f"{self.init} failed (exit {code}); running {self.reset} ({resets}/{max_reset_attempts})")
+            if self._script(self.reset) == 0:
+                code = self._script(self.init)
         if code != 0:
             if self._over_limit:
                 raise PreflightFailed(
-                    f"{self._init} {self._over_limit}, and was killed.", hint=f"less {self._log}", check="environment"
+                    f"{self.init} {self._over_limit}, and was killed.", hint=f"less {self.log}", check="environment"
                 )
-            said = "Could not recover clean state. Manual intervention needed." if resets else f"{self._init} failed."
+            said = "Could not recover clean state. Manual intervention needed." if resets else f"{self.init} failed."
             raise PreflightFailed(
-                f"{said} {self._last_lines()}", hint=f"less {self._log}", check="environment", resets=resets
+                f"{said} {self._last_lines()}", hint=f"less {self.log}", check="environment", resets=resets
             )
 
     def healthy(self) -> None:
-        if not self._health_check:
+        if not self.health_check:
             return
         done = process.run(
-            self._health_check, cwd=self._root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox
+            self.health_check, cwd=self.root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox
         )
         if done.exit_code != 0:
             raise PreflightFailed(
-                f"The health check failed: {self._health_check}", hint="./init.sh", check="environment"
+                f"The health check failed: {self.health_check}", hint="./init.sh", check="environment"
             )
 
     def down(self) -> None:
@@ -290,19 +279,19 @@ class DevelopmentEnvironment:
             running = self._running.pop()
             running.stop(grace_seconds=2.0)
             if running.over_limit:
-                self._say(f"Warning: a process left running by {self._init} {running.over_limit}, and was killed.")
-        if self._stop:
-            process.run(self._stop, cwd=self._root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox)
+                self.say(f"Warning: a process left running by {self.init} {running.over_limit}, and was killed.")
+        if self.stop:
+            process.run(self.stop, cwd=self.root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox)
 
     def _script(self, command: str | None) -> int:
         if not command:
             return 0
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        logged = f"({command}) </dev/null >>{shlex.quote(str(self._log))} 2>&1"
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        logged = f"({command}) </dev/null >>{shlex.quote(str(self.log))} 2>&1"
         running = process.start(
-            logged, cwd=self._root, env=self._env, input=b"", keep_background=True, sandbox=self.sandbox
+            logged, cwd=self.root, env=self._env, input=b"", keep_background=True, sandbox=self.sandbox
         )
-        code = running.wait(self._script_seconds)
+        code = running.wait(self.script_seconds)
         if code == 0:
             self._running.append(running)
         else:
@@ -312,7 +301,7 @@ class DevelopmentEnvironment:
 
     def _last_lines(self) -> str:
         try:
-            lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         except OSError:
             return ""
         return f"Last output: {lines[-1][:300]}" if lines else ""
