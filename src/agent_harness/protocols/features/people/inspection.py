@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_harness.agents import usage
-from agent_harness.errors import Busy, HarnessError, Refused, UsageError
+from agent_harness.errors import Busy, HarnessError, Refused
 from agent_harness.kernel import clock, files, lock, owner
 from agent_harness.kernel.files import own_place
 from agent_harness.kernel.json import JsonObject
@@ -115,12 +115,7 @@ def verify(project: Project, feature_id: int) -> JsonObject:
     """Run one feature's tests on a clean copy of the work tree. The feature's status does not change (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
-    document = preflight.valid_features(project)
-    feature = document.by_id(feature_id)
-    if feature is None:
-        known = ", ".join(str(f.id) for f in document.features)
-        raise UsageError(f"There is no Feature #{feature_id}; known ids: {known}", hint="harness status")
-    return Judge(project).report(feature)
+    return Judge(project).report(selection.existing_feature(preflight.valid_features(project), feature_id))
 
 
 def verify_all(project: Project) -> JsonObject:

@@ -14,7 +14,7 @@ A checkpoint is deleted together with its private ref. Source: features.md UAH-4
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -154,10 +154,9 @@ def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int
     return kept
 
 
-def _expired(found: Mapping[str, JsonObject], kept: Iterable[str], old: datetime) -> list[str]:
+def _expired(found: Mapping[str, JsonObject], kept: set[str], old: datetime) -> list[str]:
     """Return the ids that are older than ``old``. One without a readable time never expires."""
-    spared = set(kept)
-    taken = {name: clock.parse(record.get("timestamp")) for name, record in found.items() if name not in spared}
+    taken = {name: clock.parse(record.get("timestamp")) for name, record in found.items() if name not in kept}
     return [name for name, moment in taken.items() if moment is not None and moment < old]
 
 
