@@ -218,10 +218,7 @@ KEPT_DAYS = {"routine": 30, "debug": 7}
 """Days for which rows are kept, by level; for "important", ``logging.retention_days`` (C44), for others forever."""
 
 LEVEL_OF_LOG: Mapping[str, str] = {"agent_actions.jsonl": "routine", "usage.jsonl": "routine"}
-"""Levels of the logs whose rows contain no level.
-
-decisions.jsonl and sessions.jsonl are not listed, because their rows are never deleted.
-"""
+"""Levels of logs without levels. Rows of decisions.jsonl and sessions.jsonl are never deleted."""
 
 PRUNED = ".pruned"
 _DAY = timedelta(days=1)

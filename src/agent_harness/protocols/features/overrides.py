@@ -160,7 +160,7 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
         project.say("You have commits on top of the unfinished work, so the work stays on the branch.")
     else:
         refuse_unsafe(project)
-        if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
+        if dirty := project.dirty():
             raise UnsafeTree(f"The work tree is not clean: {', '.join(dirty[:3])}", hint="git stash -u")
         rescue = _go_back(project, SessionCheckpoint.from_record(checkpoint), feature_id)
         project.say(f"The feature's unfinished work is kept. To show it: git show {rescue}")

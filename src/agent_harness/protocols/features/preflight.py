@@ -129,7 +129,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
             hint="git switch -c NEW_BRANCH",
             check="git_state",
         )
-    repository.switch(git, branch)
+    git.run("switch", "--quiet", branch)  # refuses to overwrite uncommitted changes
     say(f"Warning: HEAD was detached; switched to {branch}.")
 
 

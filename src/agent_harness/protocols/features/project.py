@@ -70,6 +70,10 @@ class Project:
         self.candidate_refs.append(ref)
         return commit
 
+    def dirty(self) -> list[str]:
+        """Return the uncommitted paths besides the progress file."""
+        return [path for path in repository.dirty_paths(self.git) if path != self.progress_name]
+
     def tree_now(self, base: Snapshot | None = None) -> str:
         """Return a git tree of the current files. No ref is created."""
         return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)

@@ -86,11 +86,6 @@ def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
     )
 
 
-def switch(git: Git, branch: str) -> None:
-    """Check out a branch. Git refuses if uncommitted changes would be overwritten."""
-    git.run("switch", "--quiet", branch)
-
-
 def other_work_tree(git: Git, branch: str) -> str | None:
     shared = Path(git.shared_dir())
     bare = git.settings().get("core.bare") == "true"

@@ -213,7 +213,6 @@ RECIPES: Mapping[str | None, Callable[[GivenConfig], Started]] = {
     "@modelcontextprotocol/server-postgres": _reference_postgres,
     "@bytebase/dbhub": _dbhub,
 }
-"""Recipes for public MCP servers, by package name."""
 
 GONE = {"@anthropic/puppeteer-mcp": "@playwright/mcp (npx)", "@anthropic/postgres-mcp": "postgres-mcp (uvx)"}
 """Package names that the specification mentions but that do not exist, each with the package to use instead."""
@@ -226,7 +225,6 @@ PROGRAMS = {
     "mcp-server-postgres": "@modelcontextprotocol/server-postgres",
     "dbhub": "@bytebase/dbhub",
 }
-"""Names of the programs that the MCP server packages install, each with its package."""
 
 _NAME = re.compile(r"(@[\w.-]+/)?[\w.-]+")
 

@@ -333,4 +333,3 @@ ANSWERS_OF_KIND: dict[tuple[str, str], Callable[[Project, Question, float | None
     ("dependency_regression", "skip"): _skip_broken,
     ("large_feature", "split"): _split_large,
 }
-"""Answers that have a different effect for a particular kind of question."""

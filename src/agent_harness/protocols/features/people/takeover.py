@@ -8,7 +8,7 @@ from agent_harness.errors import NotAProject, Refused, UnsafeTree
 from agent_harness.kernel import clock
 from agent_harness.kernel.files import free_name
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import overrides, progress, records, repository
+from agent_harness.protocols.features import overrides, progress, records
 from agent_harness.protocols.features.preflight import running, valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature
@@ -47,7 +47,7 @@ def takeback(project: Project, ask: Ask) -> JsonObject:
     handed = state.handoff
     if not isinstance(handed, dict):
         raise Refused("The project is not handed off", hint="harness handoff")
-    dirty = [path for path in repository.dirty_paths(project.git) if path != project.progress_name]
+    dirty = project.dirty()
     if dirty:
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     project.say("Scanning for changes...")

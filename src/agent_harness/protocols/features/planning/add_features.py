@@ -23,7 +23,7 @@ from agent_harness.errors import (
 from agent_harness.kernel import files
 from agent_harness.kernel.git import DETACHED
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import escalation, overrides, preflight, prompts, records, repository
+from agent_harness.protocols.features import escalation, overrides, preflight, prompts, records
 from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
@@ -86,7 +86,7 @@ def _planned(project: Project, text: str, agent: Agent, stop: interruption.Stop)
 
 def _refuse_unsafe(project: Project) -> None:
     overrides.refuse_unsafe(project)
-    if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
+    if dirty := project.dirty():
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     state = project.store.state()
     if state.next_prompt == "continuation":

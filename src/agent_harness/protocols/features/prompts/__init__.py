@@ -232,6 +232,7 @@ def orientation_of(project: Project, state: SessionState, choice: selection.Choi
     feature = choice.feature
     continues = state.next_prompt == "continuation"
     done = {f.id for f in document.passing}
+    unrecorded = {"reason": state.termination_reason, "session": state.last_session}
     facts = OrientationFacts(
         session=number,
         project=document.project or project.config.project.name,
@@ -245,7 +246,7 @@ def orientation_of(project: Project, state: SessionState, choice: selection.Choi
         failure=state.last_failure,
         key_files=_key_files(project),
         decisions=tuple(_decided(project)),
-        partial=(state.partial or _unrecorded(state)) if continues else None,
+        partial=(state.partial or unrecorded) if continues else None,
         waiting=choice.waiting,
     )
     return summary(facts)
@@ -261,11 +262,6 @@ def _decided(project: Project) -> list[tuple[int, str]]:
     gone = {row.get("session_id") for row in project.store.recent("sessions.jsonl", 50) if row.get("rejected")}
     found = progress.recent_decisions(project.layout.progress, told)
     return [(session, f"{text} (rolled back)" if session in gone else text) for session, text in found]
-
-
-def _unrecorded(state: SessionState) -> dict[str, object]:
-    """Return a minimal record of partial work, for a state without one."""
-    return {"reason": state.termination_reason, "session": state.last_session}
 
 
 def _health(project: Project, state: SessionState) -> str:

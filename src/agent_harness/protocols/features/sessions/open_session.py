@@ -82,7 +82,6 @@ PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
     "baseline": Baseline,
     "costs": CostRecord,
 }
-"""Parsers for members that contain checkpoints, or state files as they were before the session."""
 
 
 def totals_of(project: Project, session: int) -> usage.Totals:

@@ -9,7 +9,7 @@ from agent_harness.agents.command import forget_servers_files
 from agent_harness.errors import Busy, Refused, StateDamaged
 from agent_harness.kernel import owner, process
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import recovery, repository
+from agent_harness.protocols.features import recovery
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.records import listed
@@ -182,7 +182,7 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
 
 def _hand_off(project: Project, under_way: OpenSession, reason: str, message: str) -> None:
     used = totals_of(project, under_way.session)
-    found = [path for path in repository.dirty_paths(project.git) if path != project.progress_name]
+    found = project.dirty()
     if under_way.feature_id is None:
         finalization = cleanup_ended_early(project, under_way, reason, used)
     else:

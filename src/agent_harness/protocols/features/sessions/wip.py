@@ -269,7 +269,7 @@ def _is_committed(project: Project, reason: str) -> bool:
 def what_became_of_it(project: Project, finalization: Finalization, reason: str) -> str:
     if finalization.kind == "hand_off":
         return "its work is kept in a WIP commit"
-    left = [path for path in repository.dirty_paths(project.git) if path != project.progress_name]
+    left = project.dirty()
     if left and not _is_committed(project, reason):
         return "its work is left uncommitted, as the settings say"
     return "nothing was changed"
@@ -310,7 +310,8 @@ def _tell_termination(project: Project, under_way: OpenSession, reason: str) -> 
     line = f"SESSION TERMINATED: {told} (Session {under_way.session})"
     if any(line in entry.text for entry in progress.recent_entries(project.layout.progress)):
         return
-    if told is None and not _left_traces(project, under_way):
+    unmoved = project.git.head() == under_way.checkpoint.snapshot.head
+    if told is None and unmoved and not project.dirty():
         return
     accept.ensure_progress_entry(
         project,
@@ -323,11 +324,6 @@ def _tell_termination(project: Project, under_way: OpenSession, reason: str) -> 
     )
     if told:
         progress.append(project.layout.progress, f"\n{line}\n")
-
-
-def _left_traces(project: Project, under_way: OpenSession) -> bool:
-    moved = project.git.head() != under_way.checkpoint.snapshot.head
-    return moved or any(path != project.progress_name for path in repository.dirty_paths(project.git))
 
 
 def _partial(

@@ -141,24 +141,10 @@ def _listed(ids: Iterable[str]) -> str:
 
 
 FIXABLE = PROTECTED | {
-    "proof_failed",
-    "proof_missing",
-    "weak_test",
-    "unsteady_test",
-    "answers_differ",
-    "environment_changed",
-    "over_limit",
-    "plugin_needed",
-    "dependency_needed",
-    "shadowing_file",
-    "link_leads_out",
-    "test_emptied",
+    *("proof_failed", "proof_missing", "weak_test", "unsteady_test", "answers_differ", "environment_changed"),
+    *("over_limit", "plugin_needed", "dependency_needed", "shadowing_file", "link_leads_out", "test_emptied"),
 }
-"""Finding codes that the agent can still fix in the same session (C03). Work with another CRITICAL finding is rolled
-back.
-
-If the only finding is a change of protected files, a person is asked first.
-"""
+"""Finding codes that the agent can still fix in the same session (C03). Others that are CRITICAL roll the work back."""
 
 NOT_RED = frozenset({"proof_not_red"})
 _CHANGED = {
@@ -519,7 +505,8 @@ class Judge:
 
     def _about_change(self, under_way: OpenSession, verdict: Verdict, again: Verdict, paths: Sequence[str]) -> Question:
         feature, session = under_way.feature, under_way.session
-        versions = {p: self._two_versions(under_way, verdict.candidate, p) for p in paths if is_test_file(p)}
+        base, candidate = under_way.base.snapshot.head, verdict.candidate
+        versions = {p: (self._tree_of(base, p), self._tree_of(candidate, p)) for p in paths if is_test_file(p)}
         owners = [(p, [f.id for f in under_way.features.passing if belongs(p, [f.test_file])]) for p in paths]
         said = [f"{p} (holds tests of Feature {', '.join(f'#{i}' for i in ids)})" if ids else p for p, ids in owners]
         changed = {bool(finding.data.get("environment")) for finding in verdict.reasons}
@@ -539,10 +526,6 @@ class Judge:
                 *_warned(again),
             ],
         )
-
-    def _two_versions(self, under_way: OpenSession, candidate: str, path: str) -> Versions:
-        """Return a test file's syntax trees before the session and in the candidate; None if not Python."""
-        return self._tree_of(under_way.base.snapshot.head, path), self._tree_of(candidate, path)
 
     def _tree_of(self, commit: str | None, path: str) -> ast.Module | None:
         return sources.parse(self._project.git.show(commit, path)) if commit and path.endswith(".py") else None

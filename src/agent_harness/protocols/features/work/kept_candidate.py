@@ -78,7 +78,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
         told = f"{asked.ref} does not name the work of Session {asked.session} that was asked about"
         raise Refused(told, hint=_reject(asked))
     overrides.refuse_unsafe(project)
-    if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
+    if dirty := project.dirty():
         raise UnsafeTree(f"The work tree is not clean: {', '.join(dirty[:3])}", hint="git stash -u")
     state = project.store.state()
     if state.next_prompt == "continuation":
