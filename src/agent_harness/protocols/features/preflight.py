@@ -11,7 +11,6 @@ from pathlib import Path
 
 from agent_harness.errors import ConfigurationError, LimitReached, PreflightFailed, UnsafeTree
 from agent_harness.kernel import process
-from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.locate import folders_of_project
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.process.launch_spec import Sandbox
@@ -75,12 +74,11 @@ def script_files(config: Config) -> list[str]:
     return [s for s in found if s and s.startswith("./") and " " not in s]
 
 
-def git_state(
-    git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str], state: str, say: Callable[[str], None]
-) -> Check:
-    """Check that HEAD is on a branch, no git operation is in progress, and the tree is clean. Changes outside
-    ``free_paths``, which the harness itself writes, are refused or stashed (``git.on_dirty``). A stash is never
-    popped; the user gets the command. The branch must not contain ``state``."""
+def git_state(project: Project, session: int) -> Check:
+    """Check that HEAD is on a branch, no git operation is in progress, and the tree is clean. Changes besides the
+    progress file are refused or stashed (``git.on_dirty``). A stash is never popped; the user gets the command. The
+    branch must not contain the state folder."""
+    git = project.git
     if git.head() is None:
         raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")
     if under_way := git.operation_under_way():
@@ -93,21 +91,23 @@ def git_state(
             f"Another git process is running, or a killed one left {name}", hint=f"ls -l {name}", check="git_state"
         )
     if git.branch() is None:
-        _leave_detached_head(git, free_paths, say)
-    repository.refuse_tracked(git, state)
-    dirty = [p for p in repository.dirty_paths(git) if p not in free_paths]
+        _leave_detached_head(project)
+    repository.refuse_tracked(git, project.state_name)
+    dirty = project.dirty()
     if not dirty:
         return Check(name="git_state")
     shown = records.listed(dirty, 3)
-    if on_dirty != "stash":
+    if project.config.git.on_dirty != "stash":
         raise UnsafeTree(f"The work tree is not clean: {shown}", hint="git stash -u", check="git_state")
-    repository.set_aside(git, f"harness session {session}", free_paths)
-    say(f"The work tree was not clean ({shown}); stashed as 'harness session {session}'. To restore it: git stash pop")
+    repository.set_aside(git, f"harness session {session}", (project.progress_name,))
+    stashed = f"stashed as 'harness session {session}'"
+    project.say(f"The work tree was not clean ({shown}); {stashed}. To restore it: git stash pop")
     return Check(name="git_state", note="stashed")
 
 
-def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str], None]) -> None:
+def _leave_detached_head(project: Project) -> None:
     """Switch to the default branch. If a commit could be lost, raise ``UnsafeTree`` instead (C25)."""
+    git = project.git
     branch, head = git.default_branch(), git.head()
     if branch is None:
         raise UnsafeTree("HEAD is detached, and there is no branch to switch to", hint="git switch -c main")
@@ -117,7 +117,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
             hint=f"git branch kept-work && git switch {branch}  # or git switch -c NEW_BRANCH",
             check="git_state",
         )
-    if dirty := [path for path in repository.dirty_paths(git) if path not in free_paths]:
+    if dirty := project.dirty():
         raise UnsafeTree(
             f"HEAD is detached, and the work tree is not clean: {', '.join(dirty[:3])}",
             hint=f"git stash -u && git switch {branch}",
@@ -130,7 +130,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
             check="git_state",
         )
     git.run("switch", "--quiet", branch)  # refuses to overwrite uncommitted changes
-    say(f"Warning: HEAD was detached; switched to {branch}.")
+    project.say(f"Warning: HEAD was detached; switched to {branch}.")
 
 
 def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:

@@ -82,16 +82,7 @@ def _checks(
     if wanted.harness_files:
         passed.append(preflight.harness_files(project.layout, preflight.script_files(project.config)))
     if wanted.git_state:
-        passed.append(
-            preflight.git_state(
-                project.git,
-                on_dirty=project.config.git.on_dirty,
-                session=number,
-                free_paths=(project.progress_name,),
-                state=project.state_name,
-                say=project.say,
-            )
-        )
+        passed.append(preflight.git_state(project, number))
     if wanted.budget:
         budget = preflight.budget(project.store.costs(), project.budgets, feature.feature_id)
         project.say(f"Budget: {budget.note}.")
