@@ -79,15 +79,8 @@ class Config:
     def check_commands(self) -> list[str]:
         """Commands that check the project. The command for one test file contains ``{test_file}``."""
         testing = self.testing
-        found = (
-            testing.full,
-            testing.feature,
-            testing.unit,
-            testing.e2e,
-            testing.sanity.lint,
-            self.quality.lint_command,
-        )
-        return [command for command in found if command]
+        found = (testing.full, testing.feature, testing.unit, testing.e2e, testing.sanity.lint)
+        return [command for command in (*found, self.quality.lint_command) if command]
 
     @property
     def environment_commands(self) -> list[str]:
