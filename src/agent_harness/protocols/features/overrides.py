@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent_harness.agents import usage
 from agent_harness.errors import Refused, UnsafeTree
-from agent_harness.kernel import clock, files, snapshot
+from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, questions, records, repository, selection
 from agent_harness.protocols.features.project import Project
@@ -170,13 +170,7 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
 
 def _go_back(project: Project, checkpoint: SessionCheckpoint, feature_id: int) -> str | None:
     ref = repository.free_ref(project.git, f"refs/harness/set-aside/{feature_id}")
-    rescued = snapshot.restore(
-        project.git,
-        checkpoint.snapshot,
-        ref,
-        exclude=project.excluded,
-        rescue_files=project.root / project.excluded[0] / "rescue-files" / f"feature-{feature_id}",
-    )
+    rescued = project.go_back(checkpoint.snapshot, ref, f"feature-{feature_id}")
     lines = [("HARNESS", [f"A person took Feature #{feature_id} out of the way; its work is kept in {rescued.ref}."])]
     number = project.store.state().last_session
     progress.append(project.layout.progress, progress.entry(number, lines))

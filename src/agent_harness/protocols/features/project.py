@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agent_harness.errors import NotAProject, Refused
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.snapshot import Snapshot
+from agent_harness.kernel.snapshot import Rescue, Snapshot
 from agent_harness.protocols.features import costs as cost_rules
 from agent_harness.protocols.features import repository
 from agent_harness.protocols.features.config import Config
@@ -77,6 +77,13 @@ class Project:
     def tree_now(self, base: Snapshot | None = None) -> str:
         """Return a git tree of the current files. No ref is created."""
         return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)
+
+    def go_back(self, to: Snapshot, ref: str, name: str, *, set_aside_operation: bool = False) -> Rescue:
+        """Restore a snapshot. ``ref`` keeps the removed work, ``rescue-files/NAME`` what no commit can contain."""
+        place = self.root / self.state_name / "rescue-files" / name
+        return snapshot.restore(
+            self.git, to, ref, exclude=self.excluded, rescue_files=place, set_aside_operation=set_aside_operation
+        )
 
     def starts(self, item: int | str | None) -> StartCount:
         """Return the counter of agent starts for a feature id or a name. ``None`` means the cleanup session."""

@@ -295,9 +295,7 @@ def report_tampering(project: Project, under_way: OpenSession) -> None:
     """Restore and report changed files of the harness, in a session without a verdict."""
     if changed := put_back_state(project, under_way):
         project.say(f"{tampering(changed)}. They were restored.")
-        project.store.event(
-            TAMPERED, "critical", session=under_way.session, feature_id=under_way.feature_id, message=tampering(changed)
-        )
+        under_way.event(project, TAMPERED, "critical", message=tampering(changed))
 
 
 def put_back_settings(project: Project, under_way: OpenSession) -> str | None:

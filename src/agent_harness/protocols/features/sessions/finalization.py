@@ -180,14 +180,8 @@ def _roll_back(project: Project, open_session: JsonObject, finalization: Finaliz
     earlier_try = open_session.get("rescue_ref")
     ref = repository.free_ref(project.git, f"refs/harness/rolled-back/{finalization.session}")
     project.store.write_open_session({**open_session, "rescue_ref": earlier_try or ref})
-    rescued = snapshot.restore(
-        project.git,
-        checkpoint.snapshot,
-        ref,
-        exclude=project.excluded,
-        rescue_files=project.root / project.excluded[0] / "rescue-files" / str(finalization.session),
-        set_aside_operation=True,  # there was none when the session began: whatever waits is the agent's
-    )
+    # no operation was in progress when the session began: whatever waits is the agent's
+    rescued = project.go_back(checkpoint.snapshot, ref, str(finalization.session), set_aside_operation=True)
     if different := checkpoints.differences(project, checkpoint):
         raise UnsafeTree(
             f"The rollback did not bring back {', '.join(different)}",

@@ -59,6 +59,9 @@ class OpenSession:
         project.store.write_open_session(moved.as_record())
         return moved
 
+    def event(self, project: Project, kind: str, level: str = "important", **fields: object) -> None:
+        project.store.event(kind, level, session=self.session, feature_id=self.feature_id, **fields)
+
     def state_after(self, status: str, **facts: Any) -> SessionState:
         """Return the state that results if the session ends now. ``facts`` are fields of ``SessionEnding``."""
         ending = lifecycle.SessionEnding(

@@ -686,14 +686,9 @@ class Judge:
             if finding.code == "lint" and lint is not None:
                 new = f"New: {records.shown_kinds(introduced)}; " if introduced else "None is new; "
                 message = (message if introduced else "Lint errors.") + f" {new}{lint.total} in all."
-            self._project.store.event(
-                finding.code,
-                "critical" if finding.severity == "CRITICAL" else "important",
-                session=under_way.session,
-                feature_id=under_way.feature_id,
-                message=message,
-            )
-            if finding.severity != "CRITICAL":
+            level = "critical" if finding.severity == CRITICAL else "important"
+            under_way.event(self._project, finding.code, level, message=message)
+            if finding.severity != CRITICAL:
                 self._project.say(f"Warning: {message}")
 
     def _broken(self, under_way: OpenSession, regressions: Iterable[str]) -> tuple[int, ...]:

@@ -110,15 +110,8 @@ class FeatureWork(SessionWork):
         else:
             if places := self.turns.only_here():
                 ruling = replace(ruling, failure=f"{ruling.failure} ({places})")
-            project.store.event(
-                "verification_failed",
-                "critical",
-                session=under_way.session,
-                feature_id=under_way.feature_id,
-                code=ruling.code,
-                message=ruling.failure,
-                output_file=ruling.output_file or None,
-            )
+            facts = {"code": ruling.code, "message": ruling.failure, "output_file": ruling.output_file or None}
+            under_way.event(project, "verification_failed", "critical", **facts)
         return ruling
 
     def _reviewed(self, ruling: Ruling, so_far: TurnSoFar) -> Ruling:
@@ -166,9 +159,7 @@ class FeatureWork(SessionWork):
 
     def accepted(self, ruling: Ruling) -> Result:
         project, under_way = self._project, self._under_way
-        project.store.event(
-            "verification_passed", session=under_way.session, feature_id=under_way.feature_id, commit=ruling.commit
-        )
+        under_way.event(project, "verification_passed", commit=ruling.commit)
         actions.log_from_git(project, under_way, ruling.commit)
         by_person = under_way.feature.verification_type != "automated"
         if by_person and ruling.line:
@@ -247,14 +238,8 @@ class FeatureWork(SessionWork):
         failure = (
             f"{name} was claimed without evidence: the agent showed no run of its test file. {self._what_counts()}"
         )
-        self._project.store.event(
-            "verification_failed",
-            "critical",
-            session=self._under_way.session,
-            feature_id=self._under_way.feature_id,
-            code="no_evidence",
-            message=failure,
-        )
+        facts = {"code": "no_evidence", "message": failure}
+        self._under_way.event(self._project, "verification_failed", "critical", **facts)
         return replace(self._hand_off("complete", None, failure=failure, exit_code=1), rejected_as="no_evidence")
 
     def _rolled_back(self, failure: str) -> Finalization:

@@ -195,14 +195,7 @@ def _adopt(project: Project, record: JsonObject) -> None:
 def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
     """Restore everything from before the plan. Return the rescue ref that keeps the agent's work."""
     ref = repository.free_ref(project.git, f"refs/harness/rolled-back/plan-{checkpoint.id}")
-    rescued = snapshot.restore(
-        project.git,
-        checkpoint.snapshot,
-        ref,
-        exclude=project.excluded,
-        rescue_files=project.root / project.excluded[0] / "rescue-files" / checkpoint.id,
-        set_aside_operation=True,
-    )
+    rescued = project.go_back(checkpoint.snapshot, ref, checkpoint.id, set_aside_operation=True)
     close(project)
     return rescued.ref
 

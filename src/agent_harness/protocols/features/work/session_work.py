@@ -229,7 +229,7 @@ class SessionWork(ABC):
 
         def started(process: Mapping[str, object]) -> None:
             self._under_way = under_way.at(project, "running", agent=dict(process))
-            project.store.event("agent_started", session=under_way.session, feature_id=under_way.feature_id)
+            under_way.event(project, "agent_started")
 
         def ended(_outcome: Outcome) -> None:
             log.close(time.monotonic() - began)
@@ -327,9 +327,7 @@ class SessionWork(ABC):
         failure = self._failure(ruling)
         project.say(failure)
         if not ruling.judged:
-            project.store.event(
-                ruling.code, "critical", session=under_way.session, feature_id=under_way.feature_id, message=failure
-            )
+            under_way.event(project, ruling.code, "critical", message=failure)
         finalization = self._rolled_back(failure)
         finalized = self._finalize(finalization)
         actions.log_from_git(project, under_way, finalized.rescue_ref)
