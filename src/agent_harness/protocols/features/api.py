@@ -54,8 +54,7 @@ NO_PROJECT = "No project here or above: no features.json with .harness.yaml"
 ABORT_WARNING = "Are you sure? This will:\n- Stop all operations\n- Keep git commits as-is\n- Clear harness state\n"
 
 
-def _silent(_line: str) -> None:
-    """Discard a progress message, for callers that print no progress."""
+def _silent(_line: str) -> None: ...
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -84,7 +83,6 @@ def layout_of(folder: str | Path) -> FeatureLayout:
 
 
 def settings(folder: str | Path) -> Config:
-    """Return a project's settings, each with its source. Raise ``ConfigurationError`` if a setting is invalid."""
     from agent_harness.protocols.features.config import load
 
     return load(folder)
@@ -107,7 +105,6 @@ def _read_yaml(path: str) -> JsonObject:
 
 
 def reader(layout: FeatureLayout) -> ProjectReader:
-    """Return a reader that can load the project repeatedly, each time as the view that all kinds of project use."""
     from agent_harness.protocols.features.reader import FeatureSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -170,7 +167,6 @@ def traces(folder: str) -> JsonObject:
 
 
 def issues_of(repository: str, *, labels: Sequence[str] = (), closed: bool = False, say: Say) -> list[JsonObject]:
-    """Return the issues of a GitHub repository; see ``GitHubTracker.rows``."""
     import os
 
     from agent_harness.protocols.features.publish import github
@@ -240,8 +236,6 @@ def log_summary_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 class FeatureProject:
-    """Feature project in a folder, with one method per command."""
-
     def __init__(self, project: Project) -> None:
         self._project = project
         self.layout = project.layout
@@ -271,7 +265,6 @@ class FeatureProject:
         return adoption.adopt(folder, allow_failing=allow_failing, say=say)
 
     def _finalized(self) -> AbstractContextManager[None]:
-        """Return a context manager that locks the project and first recovers every interrupted session."""
         from agent_harness.protocols.features.sessions.locking import finalized
 
         return finalized(self._project)
@@ -320,12 +313,10 @@ class FeatureProject:
 
     @property
     def workers(self) -> int | None:
-        """Number of agents that the settings let work concurrently; ``None`` if the number is 1."""
         found = self._project.config.parallel.workers
         return found if found > 1 else None
 
     def cleanup(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
-        """Run one cleanup session now (UAH-055)."""
         from agent_harness.protocols.features.sessions.run import Runs
 
         return Runs(self._project).clean_up(agents=agents, policy=policy)
@@ -376,7 +367,6 @@ class FeatureProject:
         return features_status.next_command(status(self.layout))
 
     def keep_said(self, text: str) -> None:
-        """Append a run's progress message to ``logs/run.log``."""
         from agent_harness.session import now
 
         now.keep_said(self._project.layout.log("run.log"), text)
@@ -384,25 +374,21 @@ class FeatureProject:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def verify(self, feature_id: int) -> JsonObject:
-        """Run one feature's tests in a clean copy of the work tree. The feature's status does not change (UAH-051)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.verify(self._project, feature_id)
 
     def verify_all(self) -> JsonObject:
-        """Run the whole test suite on the work tree and report the results per feature. No feature's status changes."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.verify_all(self._project)
 
     def health(self) -> JsonObject:
-        """Measure features, tests, lint and file sizes (UAH-052)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.measure(self._project)
 
     def version(self) -> JsonObject:
-        """Return the harness version and the versions of the project's state (UAH-068)."""
         from agent_harness.protocols.features import migrations
 
         return migrations.version(self._project)
@@ -442,7 +428,6 @@ class FeatureProject:
         return {"workers": found, "branch": None} if found else None
 
     def _left(self) -> LeftRun:
-        """Return the workers, branch, assigned features and rejected changes that a killed parallel run left."""
         from agent_harness.parallel.rebuild import LeftRun
         from agent_harness.protocols.features.parallel.project_port import sent_back
         from agent_harness.protocols.features.store import jobs_of_run
@@ -496,7 +481,6 @@ class FeatureProject:
             return answer or undo.undo(self._project, what, dry_run=dry_run)
 
     def override(self, feature_id: int, *, passes: bool) -> JsonObject:
-        """Mark a feature as passing or failing, as the user has decided and confirmed (UAH-060, UAH-061, C65)."""
         owner.refuse_agents(self._project.layout.root, "harness override")
         from agent_harness.protocols.features import overrides
 
@@ -504,7 +488,6 @@ class FeatureProject:
             return overrides.override(self._project, feature_id, passes=passes)
 
     def manual_verify(self, feature_id: int, ask: Ask) -> JsonObject:
-        """Run a feature's tests, ask the user for a verdict, and record the answer (UAH-062, UAH-063)."""
         owner.refuse_agents(self._project.layout.root, "harness manual-verify")
         from agent_harness.protocols.features.people import inspection
 
@@ -535,7 +518,6 @@ class FeatureProject:
         return takeover.abort(self._project)
 
     def add_feature(self, description: str, **given: Any) -> JsonObject:
-        """Add one feature and a test stub for it, and commit both (UAH-071); see ``add_features.add``."""
         from agent_harness.protocols.features.planning import add_features
 
         with self._finalized():
@@ -558,7 +540,6 @@ class FeatureProject:
         return add_features.extend(self._project, spec, agents=agents)
 
     def migrate(self, *, backup: bool = True) -> JsonObject:
-        """Migrate the project's state from an older schema version to the current version (UAH-069, UAH-070)."""
         from agent_harness.protocols.features import migrations
         from agent_harness.protocols.features.sessions.locking import locked
 
@@ -567,13 +548,11 @@ class FeatureProject:
             return migrations.migrate(self._project, backup=backup)
 
     def maintain(self) -> JsonObject:
-        """Monitor a complete project until the user runs `harness end-maintenance` (UAH-485)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.maintain(self._project)
 
     def stop(self) -> JsonObject:
-        """End the project's maintenance mode (UAH-072)."""
         from agent_harness.protocols.features.people import inspection
 
         self._project.require_initialised()

@@ -10,8 +10,6 @@ from agent_harness.protocols.features.records import CostRecord, amount, json_ob
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """Tokens and US dollars that one session used."""
-
     session: int
     started: str
     feature_id: int | None
@@ -44,8 +42,6 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class Budgets:
-    """Budget limits in US dollars."""
-
     per_session: float
     per_feature: float
     total: float

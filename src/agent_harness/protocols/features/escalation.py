@@ -87,7 +87,6 @@ def offer_split(project: Project) -> Question | None:
 
 
 def after_preflight(project: Project, failed: PreflightFailed) -> None:
-    """Store a question if reset.sh could not restore the environment before the session started (E6)."""
     if failed.data.get("resets"):
         told = "Could not recover clean state. Manual intervention needed."
         questions.store(project, questions.question("environment", told))

@@ -200,8 +200,6 @@ def _forget_question(project: Project, feature_id: int) -> None:
 
 
 def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable[[FeatureList], None]:
-    """Return an edit that removes the members ``gone`` and sets ``members``."""
-
     def edit(document: FeatureList) -> None:
         for feature_id in feature_ids:
             if feature := document.by_id(feature_id):

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 
-def silent(_line: str) -> None:
-    """Discard a progress message, for callers that print no progress."""
+def silent(_line: str) -> None: ...
 
 
 def _read_yaml(path: str) -> dict[str, Any]:

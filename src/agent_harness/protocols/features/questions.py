@@ -227,7 +227,6 @@ def forget_passing(project: "Project") -> None:
 
 
 def forget(project: "Project") -> None:
-    """Remove the stored question without an answer."""
     project.store.update_state(pending_escalation=None)
 
 

@@ -207,7 +207,6 @@ def problems(document: FeatureList, *, require_test_file: bool = True) -> list[s
 
 
 def malformed(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """Return the defects of entries, without those of dependencies."""
     found = document.record.get("features")
     if not isinstance(found, list):
         return ["features.json: 'features' is not a list"]
@@ -356,8 +355,6 @@ NOTHING_UNFINISHED: "JsonObject" = {
 
 
 class Question:
-    """Question for a person, in the form in which it is stored. ``questions.py`` has the kinds and wording."""
-
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
         feature = record.get("feature_id")
@@ -378,7 +375,6 @@ class Question:
 
 
 def listed(names: "Collection[str]", most: int) -> str:
-    """Return the first ``most`` names on one line, and the number of the others."""
     shown = ", ".join(list(names)[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 

@@ -53,7 +53,6 @@ def refuse_tracked(git: Git, folder: str) -> None:
 
 
 def make_repository(root: Path) -> None:
-    """Run ``git init`` in a folder that is not yet inside a repository."""
     try:
         done = subprocess.run(
             ["git", "init", "--quiet"], cwd=root, env=scrubbed_environment(), capture_output=True, check=False
@@ -201,7 +200,6 @@ def free_ref(git: Git, wanted: str) -> str:
 
 
 def _ref_names(wanted: str) -> Iterator[str]:
-    """Yield the name, then variants with a number after the last part, then after earlier parts."""
     yield wanted
     parts = wanted.split("/")
     for level in range(len(parts) - 1, 0, -1):

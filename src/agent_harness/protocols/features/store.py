@@ -21,7 +21,6 @@ HISTORIES = ("events.jsonl", "sessions.jsonl", "decisions.jsonl", "usage.jsonl")
 
 
 def _content(path: str) -> bytes:
-    """Return a file's content; empty if it is unreadable or too large."""
     try:
         return files.read_bytes(path)
     except (OSError, StateDamaged):
@@ -29,7 +28,6 @@ def _content(path: str) -> bytes:
 
 
 def _or_empty(path: str | None) -> "JsonObject":
-    """Return a record; empty if it is missing or unreadable."""
     try:
         return files.read_json(path) if path else {}
     except (OSError, StateDamaged):
@@ -70,8 +68,6 @@ REVERSAL = "undo.json"
 
 
 class FeatureStore:
-    """Access to the state files and logs of one project."""
-
     def __init__(
         self,
         layout: FeatureLayout,
@@ -122,7 +118,6 @@ class FeatureStore:
         return state
 
     def stored_state(self) -> "JsonObject":
-        """Return session_state.json as it is on disk, without defaults."""
         return self._read(self.layout.session_state)
 
     def baseline(self) -> records.Baseline:
@@ -264,7 +259,6 @@ class FeatureStore:
         return self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
 
     def now_path(self) -> str | None:
-        """Path of now.json (the session's present step), or ``None`` without a state folder outside."""
         return self._trusted("now.json")
 
     def open_session(self) -> "JsonObject | None":
@@ -367,7 +361,6 @@ class FeatureStore:
             files.write_json(path, dict(record))
 
     def installed(self) -> str | None:
-        """Path of the list of packages installed before a session, or ``None`` without a state folder outside."""
         return self._trusted(INSTALLED)
 
     def reversal(self) -> str | None:

@@ -26,8 +26,6 @@ _TAKES_VALUE = frozenset(
 
 @dataclass(frozen=True)
 class FoundTooling:
-    """Development tools that were found in the project and on PATH."""
-
     poetry: bool = False  # pyproject.toml has [tool.poetry] and poetry is on PATH
     ruff_configured: bool = False
     ruff_on_path: bool = False

@@ -150,7 +150,6 @@ class _Plain:
 
 
 def leaves(values: Mapping[str, object], at: Key = ()) -> Iterator[tuple[Key, object]]:
-    """Yield each key that is not a section, with its value, in the order of the file."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from leaves(value, (*at, key))
@@ -178,8 +177,6 @@ Source = Literal["default", "file", "environment", "flag"]
 
 @dataclass
 class Layers:
-    """Settings merged from several sources, with the source of each key and the name of this source for messages."""
-
     document: SettingsFile
     values: dict[str, object]
     sources: dict[Key, Source] = field(default_factory=dict)

@@ -106,7 +106,6 @@ class GivenConfig:
     taken: set[str] = field(default_factory=set)
 
     def switch(self, name: str) -> bool | None:
-        """Take the key ``name`` and return its boolean value; ``None`` if the key is absent."""
         value = self._take(name)
         known = {"true": True, "false": False}.get(str(value).lower())
         if value is not None and known is None:
@@ -114,14 +113,13 @@ class GivenConfig:
         return known
 
     def text(self, name: str) -> str | None:
-        """Take the key ``name`` and return its non-empty string; ``None`` if the key is absent."""
         value = self._take(name)
         if value is not None and (not isinstance(value, str) or not value.strip()):
             raise ConfigurationError(f"{self.key}.{name} must be text", hint=EDIT)
         return value
 
     def size(self, name: str) -> tuple[int, int] | None:
-        """Take the key ``name`` and return its width and height in pixels; ``None`` if the key is absent."""
+        """Take the key ``name`` and return its width and height in pixels."""
         value = self._take(name)
         if value is None:
             return None
@@ -132,7 +130,6 @@ class GivenConfig:
         return width, height
 
     def variables(self) -> dict[str, str]:
-        """Take the key ``env`` and return the server's environment variables; an empty mapping if the key is absent."""
         value = self._take("env")
         if value is not None and not isinstance(value, Mapping):
             raise ConfigurationError(f"{self.key}.env must be a section of names with values", hint=EDIT)

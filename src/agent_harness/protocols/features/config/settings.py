@@ -23,8 +23,6 @@ __all__ = ["Config", "Source", "default_text", "json_schema", "load"]
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Settings of one project. Each section of the settings is a frozen attribute."""
-
     project: "schema.ProjectSection"
     environment: "schema.Environment"
     testing: "schema.Testing"
@@ -84,7 +82,6 @@ class Config:
 
     @property
     def environment_commands(self) -> list[str]:
-        """Commands that set up, reset, stop, or check the health of the project's environment."""
         settings = self.environment
         found = (settings.init, settings.reset, settings.health_check, settings.stop, self.testing.sanity.health)
         return [command for command in found if command]

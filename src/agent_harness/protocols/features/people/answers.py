@@ -197,14 +197,12 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Json
 
 
 def _by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """E2: a person reviews the rejected work."""
     answer = _fix_by_hand(project, asked, None)
     project.say(f"If the work is correct after all: harness manual-verify --feature {asked.feature_id}")
     return answer
 
 
 def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """E3: a person fixes what a session broke."""
     _say_rescue(project, asked)
     return takeover.handoff(project, feature_id=next(iter(asked.features), None))
 

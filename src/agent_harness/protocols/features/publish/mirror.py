@@ -36,8 +36,6 @@ class MirrorChoices:
 
 @dataclass
 class MirrorReport:
-    """Feature ids by what one update did."""
-
     created: list[int] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
     reopened: list[int] = field(default_factory=list)

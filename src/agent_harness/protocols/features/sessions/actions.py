@@ -96,14 +96,12 @@ def told_by_traces(project: Project, under_way: OpenSession) -> list[progress.Pa
 
 
 def commits_of(project: Project, under_way: OpenSession) -> list[str]:
-    """Return the agent's commits as one line each, oldest first."""
     tip = project.git.head()
     made = project.git.commits_between(under_way.checkpoint.snapshot.head, tip) if tip else []
     return [f"committed {commit.sha[:10]}: {commit.subject}" for commit in reversed(made)]
 
 
 def _files_of(project: Project, under_way: OpenSession) -> list[str]:
-    """Return one line about the changed files, as a list; empty without any."""
     base, tip = under_way.checkpoint.snapshot.head, project.git.head()
     committed = [path for _, path in project.git.changed_paths(base, tip)] if tip and base != tip else []
     found = sorted({*committed, *repository.dirty_paths(project.git)} - {project.progress_name, project.features_name})

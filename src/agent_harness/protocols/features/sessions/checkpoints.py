@@ -92,7 +92,6 @@ def create(project: Project, session: int, feature_id: int | None, reason: str =
 
 
 def differences(project: Project, checkpoint: SessionCheckpoint) -> list[str]:
-    """Return which of HEAD, features.json and the progress file differ from the checkpoint (UAH-471)."""
     now = {
         "HEAD": (project.git.head(), checkpoint.git_ref),
         project.features_name: (files.digest(project.layout.features), checkpoint.features_json_hash),
@@ -144,7 +143,6 @@ def prune(project: Project) -> list[str]:
 
 
 def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int) -> set[str]:
-    """Return the ids of the checkpoints that stay regardless of age."""
     kept: set[str] = set()
     for feature in document.features:
         own = [name for name, record in found.items() if record.get("feature_id") == feature.id]

@@ -96,8 +96,6 @@ PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Finalized:
-    """Effects that a finalization has had on the repository."""
-
     rescue_ref: str | None = None
     rolled_back_commits: tuple[str, ...] = ()
     pushed: bool = False
@@ -113,7 +111,7 @@ def finalize(project: Project, open_session: JsonObject, finalization: Finalizat
 
 
 def carry_out(project: Project, open_session: JsonObject) -> Finalized:
-    """Carry out every step of a recorded finalization. The call can be repeated after a crash at any point."""
+    """Carry out every step of a recorded finalization. Repeatable after a crash at any point."""
     finalization = Finalization.from_record(open_session["settlement"])
     if lock := repository.index_lock(project.git):  # left by a dead process: preflight saw none, and the agent is gone
         os.unlink(lock)

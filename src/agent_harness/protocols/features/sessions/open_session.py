@@ -71,7 +71,6 @@ class OpenSession:
 
     @property
     def feature(self) -> Feature:
-        """Feature that the session works on; ``CLEANUP`` in a cleanup session."""
         feature = self.features.by_id(self.feature_id) if self.feature_id is not None else CLEANUP
         if feature is None:
             raise StateDamaged(f"Feature #{self.feature_id} of the running session is not in features.json")

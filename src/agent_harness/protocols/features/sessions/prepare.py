@@ -20,8 +20,6 @@ from agent_harness.verification.runner_config import is_test_file
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """Session that has passed all checks and may start."""
-
     number: int
     feature: Feature
     prompt_type: str
@@ -135,7 +133,6 @@ def _baseline(
 
 
 def _has_tests(project: Project, commit: str) -> bool:
-    """Return True if the commit contains test files of no open feature."""
     names = project.git.text("ls-tree", "-r", "--name-only", "-z", commit).split("\0")
     return bool(proven.not_open(project.store.features(), filter(is_test_file, names)))
 

@@ -58,8 +58,6 @@ class _Limits:
 
 
 class Runs:
-    """One `harness run` on an opened project."""
-
     def __init__(self, project: Project) -> None:
         self._project = project
         self._cleanup_only = False
@@ -295,7 +293,6 @@ BUT_FOR_SKIPPED = "Complete except for skipped features. Options: [M]aintenance,
 
 
 def _summary(project: Project, results: Sequence[Result], recovered: JsonObject | None) -> JsonObject:
-    """Return the run's sessions, the progress and the pending question, which is also printed."""
     passing, total = project.store.believed(project.store.features()).counts()
     last = results[-1] if results else None
     escalation.about_size(project)
@@ -380,7 +377,6 @@ def _final_check(project: Project, passing: int, total: int, recovered: JsonObje
 
 
 def _refused(project: Project, refusal: LimitInForce, results: Sequence[Result]) -> JsonObject:
-    """Return the summary of a run that a rate limit ended. Without any session, raise the refusal."""
     if not results:
         raise refusal
     project.say(refusal.message)

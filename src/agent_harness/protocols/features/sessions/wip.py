@@ -18,8 +18,6 @@ from agent_harness.protocols.features.verdict.judge import Unfinished
 
 @dataclass(frozen=True, kw_only=True)
 class Wording:
-    """Texts that describe one reason why a session ended."""
-
     subject: str | None  # prefix of the WIP commit's subject; None: from the settings
     body: str
     told: str | None  # in the progress file, behind SESSION TERMINATED
@@ -228,8 +226,6 @@ def _take_back_claim(project: Project, commit: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Left:
-    """Work that the agent left at the end of a session."""
-
     commit: str | None  # the WIP commit, when there is anything to keep
     files: tuple[str, ...]  # changed since the checkpoint, the progress file aside
     commits: list[str]
