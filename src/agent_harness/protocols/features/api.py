@@ -1,11 +1,6 @@
-"""Public API of feature projects, for the commands, the MCP server and the demonstration.
-
-``FeatureProject`` has one method per command; each method returns plain values for ``--json``. The module functions do
-not take the project lock, and only ``rescue`` may write. Importing this module loads only what ``harness status``
-needs; each method imports the rest. Progress messages go to ``say``. Only ``init``, ``run``, ``cleanup`` and
-``add_features`` start an agent. A user's decision is a small commit or a change of the state files under the lock.
-Source: features.md section D.
-"""
+"""Public API of feature projects; each method returns plain values for ``--json``. Source: features.md section D.
+Importing this module loads only what ``harness status`` needs. The module functions do not take the project lock, and
+only ``rescue`` may write. Only ``init``, ``run``, ``cleanup`` and ``add_features`` start an agent."""
 
 from __future__ import annotations
 
@@ -59,18 +54,14 @@ NO_PROJECT = "No project here or above: no features.json with .harness.yaml"
 ABORT_WARNING = "Are you sure? This will:\n- Stop all operations\n- Keep git commits as-is\n- Clear harness state\n"
 
 
-def _silent(_line: str) -> None:
-    """Discard a progress message, for callers that print no progress."""
+def _silent(_line: str) -> None: ...
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> FeatureLayout:
-    """Return the feature project in the working directory or in the nearest folder above it.
-
-    If there is no feature project, raise ``NotAProject`` with the message ``missing`` and the given hint.
-    """
+    """Return the feature project at or above the working directory; else raise ``NotAProject(missing, hint)``."""
     found = root.find()
     if found is None or found.kind != "features":
         raise root.not_here("features", missing, hint)
@@ -78,9 +69,7 @@ def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> F
 
 
 def layout_of(folder: str | Path) -> FeatureLayout:
-    """Return the file paths of the project in ``folder``. The settings file is parsed only if it contains
-    ``paths:``.
-    """
+    """Return the file paths of the project in ``folder``. Parse the settings file only if it contains ``paths:``."""
     layout = FeatureLayout(folder)
     try:
         with open(layout.settings, "rb") as file:
@@ -94,7 +83,6 @@ def layout_of(folder: str | Path) -> FeatureLayout:
 
 
 def settings(folder: str | Path) -> Config:
-    """Return a project's settings, each with its source. Raise ``ConfigurationError`` if a setting is invalid."""
     from agent_harness.protocols.features.config import load
 
     return load(folder)
@@ -117,7 +105,6 @@ def _read_yaml(path: str) -> JsonObject:
 
 
 def reader(layout: FeatureLayout) -> ProjectReader:
-    """Return a reader that can load the project repeatedly, each time as the view that all kinds of project use."""
     from agent_harness.protocols.features.reader import FeatureSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -125,41 +112,32 @@ def reader(layout: FeatureLayout) -> ProjectReader:
 
 
 def lines(found: Mapping[str, Any], *, everything: bool = False) -> list[str]:
-    """Return output lines for a terminal that show a result of ``status``."""
     from agent_harness.protocols.features import status as features_status
 
     return features_status.lines(found, everything=everything)
 
 
 def glance(found: Mapping[str, Any]) -> str:
-    """Return one short line that shows a result of ``status``."""
     from agent_harness.protocols.features import status as features_status
 
     return features_status.glance(found)
 
 
 def version() -> JsonObject:
-    """Return the harness version and the current version of the state schema, without reading a project (UAH-068)."""
     from agent_harness.protocols.features import migrations
 
     return migrations.version(None)
 
 
 def problems(folder: Path) -> Iterator[ProjectCheck]:
-    """Yield the result of each check that a session makes before it starts, for the project in ``folder``.
-
-    Nothing in the project is changed.
-    """
+    """Yield the result of each check that a session makes before it starts. Change nothing in the project."""
     from agent_harness.protocols.features.people import inspection
 
     return inspection.checks(folder)
 
 
 def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
-    """Run ``harness rescue`` with the verb ``list``, ``show``, ``restore`` or ``prune``.
-
-    The command handles rolled-back work, which is kept in private git refs.
-    """
+    """Run ``harness rescue``: list, show, restore or prune rolled-back work, which private git refs keep."""
     import os
 
     from agent_harness.kernel.git import Git
@@ -179,12 +157,7 @@ def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
 
 
 def traces(folder: str) -> JsonObject:
-    """Return everything that the harness added to a project, so that the caller can remove it. Nothing is changed.
-
-    In ``files``, the files that people wrote come last. The result also contains the lines added to
-    ``.git/info/exclude`` and ``.gitignore``, the ``place`` file that points to the project's state folder, and the
-    ``lock``. Raise ``Busy`` or ``Refused`` while a session is running.
-    """
+    """Return everything that the harness added, people's files last. Raise ``Busy`` or ``Refused`` during a session."""
     from agent_harness.protocols.features.planning import adoption
 
     return adoption.traces(layout_of(folder))
@@ -194,10 +167,6 @@ def traces(folder: str) -> JsonObject:
 
 
 def issues_of(repository: str, *, labels: Sequence[str] = (), closed: bool = False, say: Say) -> list[JsonObject]:
-    """Return the issues of a GitHub repository, fetched with the same client as the issue mirror uses.
-
-    See ``GitHubTracker.rows``.
-    """
     import os
 
     from agent_harness.protocols.features.publish import github
@@ -216,11 +185,7 @@ def log_query(
     limit: int = 50,
     **fields: Any,
 ) -> JsonObject:
-    """Return the newest ``limit`` log rows that contain every word of ``text``, oldest first.
-
-    ``more`` in the result is true if older rows match too. ``fields`` may contain ``session``, ``feature``, ``item``,
-    ``level`` and ``types``. Raise ``UsageError`` if ``since`` or ``until`` is not a valid time.
-    """
+    """Return the newest ``limit`` log rows with all words of ``text``, oldest first; a bad time is a ``UsageError``."""
     from agent_harness.protocols.features import logs
     from agent_harness.session.log_rows import wanted_of
 
@@ -228,7 +193,6 @@ def log_query(
 
 
 def log_lines(found: Mapping[str, Any], *, utc: bool = False) -> list[str]:
-    """Return the rows found by ``log_query`` as text, one line per row, with times in local time or UTC."""
     from agent_harness.protocols.features import logs
 
     return [logs.line(row, utc=utc) for row in found["rows"]]
@@ -243,11 +207,7 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
 
 
 def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the transcript of a session on the feature ``item``, or None.
-
-    The session is the one that is running now, or else the feature's last session. With several agents, ``workspace``
-    is the folder in which the session works. A path outside the project is refused.
-    """
+    """Return the path of the transcript of the running or else last session on ``item``, if it is in the project."""
     if workspace is not None:
         from agent_harness.protocols.features.reader import transcript_in
 
@@ -260,17 +220,13 @@ def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: s
 
 
 def log_sessions(layout: FeatureLayout, *, last: int, session: int | None = None) -> list[JsonObject]:
-    """Return summaries of the last ``last`` sessions, or of the session numbered ``session``, oldest first.
-
-    Each summary contains the session's result, cost, decisions, files, commands and problems.
-    """
+    """Return summaries of the last ``last`` sessions, or of the session numbered ``session``, oldest first."""
     from agent_harness.protocols.features import logs
 
     return logs.summaries(layout, reader(layout).load().sessions, last=last, session=session)
 
 
 def log_summary_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return output lines for a terminal that show the result of ``log_sessions``."""
     from agent_harness.protocols.features import logs
 
     return [line for each in found for line in logs.summary_lines(each)]
@@ -280,19 +236,13 @@ def log_summary_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 class FeatureProject:
-    """Feature project in a folder, with one method per command."""
-
     def __init__(self, project: Project) -> None:
         self._project = project
         self.layout = project.layout
 
     @classmethod
     def open(cls, folder: Path, *, say: Say = _silent, by: str | None = None) -> FeatureProject:
-        """Return the feature project in ``folder``. Raise ``ConfigurationError`` if its settings are invalid.
-
-        ``by`` is the interface that the user acts through, such as the browser page; every event then records this
-        interface.
-        """
+        """Return the feature project in ``folder``. Events record ``by``, the interface that the user acts through."""
         from agent_harness.protocols.features.project import Project
 
         config = settings(folder)
@@ -302,25 +252,19 @@ class FeatureProject:
 
     @classmethod
     def init(cls, folder: Path, spec: Path, *, agents: Sequence[str] = (), say: Say = _silent) -> JsonObject:
-        """Plan a new feature project: run the initializer session, check the plan, let the agent fix the plan once, and
-        commit.
-        """
+        """Plan a new project: run the initializer session, check the plan, let the agent fix it once, and commit."""
         from agent_harness.protocols.features.planning import initializer
 
         return initializer.initialise(folder, spec, agents=agents, say=say)
 
     @classmethod
     def adopt(cls, folder: Path, *, allow_failing: bool = False, say: Say = _silent) -> JsonObject:
-        """Turn a repository that has code and tests into a feature project, without starting an agent.
-
-        See ``adoption.adopt``.
-        """
+        """Turn a repository that has code and tests into a feature project, without starting an agent."""
         from agent_harness.protocols.features.planning import adoption
 
         return adoption.adopt(folder, allow_failing=allow_failing, say=say)
 
     def _finalized(self) -> AbstractContextManager[None]:
-        """Return a context manager that locks the project and first recovers every interrupted session."""
         from agent_harness.protocols.features.sessions.locking import finalized
 
         return finalized(self._project)
@@ -339,13 +283,7 @@ class FeatureProject:
         branch: str | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Run sessions on the project's features; see ``sessions.run.Runs.run``.
-
-        In a fresh clone, state files that are not in git are created first. If ``workers`` is set, that many agents
-        work concurrently, each in its own workspace, and the result has a different structure. Their work is merged
-        into ``branch``, by default the checked-out branch. ``engine_factory`` creates the engine that runs the workers.
-        If ``workers`` is not set, the run first merges proven work that an earlier, killed parallel run left.
-        """
+        """Run sessions; see ``Runs.run``. With ``workers``, several agents work at once, and the result differs."""
         from agent_harness.kernel import files
         from agent_harness.protocols.features.people import takeover
         from agent_harness.protocols.features.sessions.run import Runs
@@ -370,21 +308,15 @@ class FeatureProject:
         else:
             files.unlink(self._project.layout.parallel)  # of such a run that is dead, and has left nothing
         return Runs(self._project).run(
-            agents=agents,
-            policy=policy,
-            max_sessions=max_sessions,
-            until_done=until_done,
-            feature_id=feature_id,
+            agents=agents, policy=policy, max_sessions=max_sessions, until_done=until_done, feature_id=feature_id
         )
 
     @property
     def workers(self) -> int | None:
-        """Number of agents that the settings let work concurrently; ``None`` if the number is 1."""
         found = self._project.config.parallel.workers
         return found if found > 1 else None
 
     def cleanup(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
-        """Run one cleanup session now (UAH-055)."""
         from agent_harness.protocols.features.sessions.run import Runs
 
         return Runs(self._project).clean_up(agents=agents, policy=policy)
@@ -398,11 +330,7 @@ class FeatureProject:
         max_sessions: int | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Return a description of what the next session would work on. Nothing on disk is changed (UAH-048, UAH-049).
-
-        With ``workers``, return the first feature of each worker with the reason (``parallel``), and the same
-        information as text (``lines``). The engine that ``engine_factory`` creates is not contacted.
-        """
+        """Return what the next session (each worker's first one) would work on (UAH-048, UAH-049). Change nothing."""
         if workers:
             from agent_harness.protocols.features.parallel import run
 
@@ -427,20 +355,16 @@ class FeatureProject:
         return [each.line() for each in now.running(path and os.path.dirname(path))]
 
     def reader(self) -> ProjectReader:
-        """Return a reader that can load the project's current view repeatedly."""
         return reader(self.layout)
 
     @property
     def reports(self) -> bool:
-        """True if the settings ask for a report page after each run."""
         return self._project.config.report.after_run
 
     def next_command(self) -> str:
-        """Return the one command that the user should run next."""
         return str(status(self.layout)["next"])
 
     def keep_said(self, text: str) -> None:
-        """Append a run's progress message to ``logs/run.log``."""
         from agent_harness.session import now
 
         now.keep_said(self._project.layout.log("run.log"), text)
@@ -448,25 +372,21 @@ class FeatureProject:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def verify(self, feature_id: int) -> JsonObject:
-        """Run one feature's tests in a clean copy of the work tree. The feature's status does not change (UAH-051)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.verify(self._project, feature_id)
 
     def verify_all(self) -> JsonObject:
-        """Run the whole test suite on the work tree and report the results per feature. No feature's status changes."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.verify_all(self._project)
 
     def health(self) -> JsonObject:
-        """Measure the project's features, tests, lint result and file sizes (UAH-052)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.measure(self._project)
 
     def version(self) -> JsonObject:
-        """Return the harness version and the versions of the project's state (UAH-068)."""
         from agent_harness.protocols.features import migrations
 
         return migrations.version(self._project)
@@ -474,15 +394,12 @@ class FeatureProject:
     # -- decisions of a person -----------------------------------------------------------------------------------------
 
     def pause(self, reason: str | None = None) -> JsonObject:
-        """Prevent new sessions from starting. A running session stops after its current operation (UAH-056,
-        UAH-057).
-        """
+        """Prevent new sessions. A running session stops after its current operation (UAH-056, UAH-057)."""
         from agent_harness.protocols.features.sessions import locking
 
         return locking.pause(self._project, reason)
 
     def parallel_runs(self) -> ParallelRuns:
-        """Return an object through which commands show or change the project's parallel runs."""
         import os
 
         from agent_harness.kernel import trusted_state
@@ -500,9 +417,7 @@ class FeatureProject:
         )
 
     def _unpushed(self) -> JsonObject | None:
-        """Return the workers and branch of a finished parallel run whose merged commits are not yet pushed; None if
-        there is none.
-        """
+        """Return the workers and branch of a finished parallel run that still has to push, else None."""
         import os
 
         if not os.path.lexists(self._project.layout.parallel):
@@ -511,7 +426,6 @@ class FeatureProject:
         return {"workers": found, "branch": None} if found else None
 
     def _left(self) -> LeftRun:
-        """Return the workers, branch, assigned features and rejected changes that a killed parallel run left."""
         from agent_harness.parallel.rebuild import LeftRun
         from agent_harness.protocols.features.parallel.project_port import sent_back
         from agent_harness.protocols.features.store import jobs_of_run
@@ -529,11 +443,7 @@ class FeatureProject:
         feature_id: int | None = None,
         shown: AskedQuestion | None = None,
     ) -> JsonObject:
-        """End a pause and answer a stored question, by default the first question (UAH-058, C12, C39).
-
-        ``feature_id`` selects the question about that feature. After an abort, the project is initialised again. Raise
-        ``Superseded`` if the stored question is no longer the question that was ``shown`` to the user.
-        """
+        """End a pause and answer a stored question (UAH-058, C12, C39); see ``people.answers.resume``."""
         owner.refuse_agents(self._project.layout.root, "harness resume")
         from agent_harness.protocols.features.people import answers, takeover
 
@@ -553,19 +463,13 @@ class FeatureProject:
             return overrides.skip(self._project, feature_id, reason)
 
     def accepted(self, what: str) -> str:
-        """Return a description of the accepted work that ``what`` refers to: ``3``, ``#3``, ``S8`` or an undo commit.
-
-        Raise ``UsageError`` if there is no such work.
-        """
+        """Describe the accepted work ``3``, ``#3``, ``S8`` or an undo commit. Raise ``UsageError`` for others."""
         from agent_harness.protocols.features.people import undo
 
         return undo.asked(self._project, what)
 
     def undo(self, what: str, *, dry_run: bool = False) -> JsonObject:
-        """Undo an accepted feature with one new commit, or restore a feature that was undone; see ``people/undo.py``.
-
-        An earlier, interrupted undo is completed first.
-        """
+        """Undo an accepted feature, or restore an undone one. Complete an earlier, interrupted undo first."""
         owner.refuse_agents(self._project.layout.root, "harness undo")
         from agent_harness.protocols.features.people import undo
 
@@ -575,7 +479,6 @@ class FeatureProject:
             return answer or undo.undo(self._project, what, dry_run=dry_run)
 
     def override(self, feature_id: int, *, passes: bool) -> JsonObject:
-        """Mark a feature as passing or failing, as the user has decided and confirmed (UAH-060, UAH-061, C65)."""
         owner.refuse_agents(self._project.layout.root, "harness override")
         from agent_harness.protocols.features import overrides
 
@@ -583,7 +486,6 @@ class FeatureProject:
             return overrides.override(self._project, feature_id, passes=passes)
 
     def manual_verify(self, feature_id: int, ask: Ask) -> JsonObject:
-        """Run a feature's tests, ask the user for a verdict, and record the answer (UAH-062, UAH-063)."""
         owner.refuse_agents(self._project.layout.root, "harness manual-verify")
         from agent_harness.protocols.features.people import inspection
 
@@ -599,9 +501,7 @@ class FeatureProject:
             return takeover.handoff(self._project)
 
     def takeback(self, ask: Ask) -> JsonObject:
-        """Give the project back to the harness after the user has worked on it, and inspect the user's changes
-        (UAH-065, UAH-066).
-        """
+        """Give the project back to the harness, and inspect the user's changes (UAH-065, UAH-066)."""
         owner.refuse_agents(self._project.layout.root, "harness hand-back")
         from agent_harness.protocols.features.people import takeover
 
@@ -609,42 +509,35 @@ class FeatureProject:
             return takeover.takeback(self._project, ask)
 
     def abort(self) -> JsonObject:
-        """End all work and move the project's state to another folder. The user has already confirmed the abort
-        (UAH-067, C39).
-        """
+        """End all work and move the project's state to another folder, as the user has confirmed (UAH-067, C39)."""
         owner.refuse_agents(self._project.layout.root, "harness abort")
         from agent_harness.protocols.features.people import takeover
 
         return takeover.abort(self._project)
 
     def add_feature(self, description: str, **given: Any) -> JsonObject:
-        """Add one feature and a test stub for it, and commit both (UAH-071); see ``add_features.add``."""
         from agent_harness.protocols.features.planning import add_features
 
         with self._finalized():
             return add_features.add(self._project, description, **given)
 
     def add_all(self, features: Sequence[Mapping[str, Any]]) -> JsonObject:
-        """Add features that were imported from another list, in one commit; see ``add_features.add_all``."""
         from agent_harness.protocols.features.planning import add_features
 
         with self._finalized():
             return add_features.add_all(self._project, features)
 
     def sources(self) -> dict[str, int]:
-        """Return the feature ids by import source, for the features that record a source."""
         from agent_harness.protocols.features.planning import add_features
 
         return add_features.by_source(self._project.store.features())
 
     def add_features(self, spec: Path, *, agents: Sequence[str] = ()) -> JsonObject:
-        """Let an agent plan additional features from a specification; see ``add_features.extend``."""
         from agent_harness.protocols.features.planning import add_features
 
         return add_features.extend(self._project, spec, agents=agents)
 
     def migrate(self, *, backup: bool = True) -> JsonObject:
-        """Migrate the project's state from an older schema version to the current version (UAH-069, UAH-070)."""
         from agent_harness.protocols.features import migrations
         from agent_harness.protocols.features.sessions.locking import locked
 
@@ -653,13 +546,11 @@ class FeatureProject:
             return migrations.migrate(self._project, backup=backup)
 
     def maintain(self) -> JsonObject:
-        """Monitor a complete project until the user runs `harness end-maintenance` (UAH-485)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.maintain(self._project)
 
     def stop(self) -> JsonObject:
-        """End the project's maintenance mode (UAH-072)."""
         from agent_harness.protocols.features.people import inspection
 
         self._project.require_initialised()

@@ -1,8 +1,5 @@
-"""Pure functions on the costs of sessions: the record in costs.yaml, and the remaining budgets.
-
-The record is written in the JSON subset of YAML. People and YAML tools can read the file, and ``status`` needs no YAML
-library. Source: features.md section V, C17, C27, UAH-133..136.
-"""
+"""Pure functions on the costs of sessions. The record is in the JSON subset of YAML, so that ``status`` needs no YAML
+library. Source: features.md section V, C17, C27, UAH-133..136."""
 
 from dataclasses import dataclass
 
@@ -13,8 +10,6 @@ from agent_harness.protocols.features.records import CostRecord, amount, json_ob
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """Tokens and US dollars that one session used."""
-
     session: int
     started: str
     feature_id: int | None
@@ -27,7 +22,6 @@ class Spent:
 
     @classmethod
     def by(cls, used: Totals, *, session: int, started: str, feature_id: int | None) -> "Spent":
-        """Return the tokens and dollars that a session's turns used, as a ``Spent`` record."""
         return cls(
             session=session,
             started=started,
@@ -48,17 +42,13 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class Budgets:
-    """Budget limits per session, per feature and in total, in US dollars."""
-
     per_session: float
     per_feature: float
     total: float
 
 
 def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord:
-    """Return the cost record with one more session added. Unknown members are kept, and each session is counted
-    once.
-    """
+    """Return the cost record with one more session. Unknown members are kept, and each session is counted once."""
     before = costs.cumulative
     tokens = json_object(before.get("total_tokens")) or {}
     cumulative = {
@@ -90,10 +80,7 @@ def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord
 
 
 def add_later(costs: CostRecord, feature_id: int, dollars: float) -> CostRecord:
-    """Return the cost record with a cost added that became known after its session was counted.
-
-    The number of sessions stays the same.
-    """
+    """Return the record with a cost added that became known after its session was counted."""
     spent = Spent(session=0, started="", feature_id=feature_id, cost_usd=dollars)
     more = {"total_cost_usd": _cents(costs.total_usd + dollars), "by_feature": _by_feature(costs, spent, sessions=0)}
     return CostRecord({**costs.record, "cumulative": {**costs.cumulative, **more}})
@@ -111,10 +98,7 @@ def of_feature(costs: CostRecord, feature_id: int) -> float:
 
 
 def available(costs: CostRecord, budgets: Budgets, feature_id: int | None) -> float:
-    """Return the dollars that the next session may spend (C27).
-
-    This is the smallest remainder of the session, feature and project budgets, but at least 0.
-    """
+    """Return the smallest remainder of the session, feature and project budgets, at least 0 (C27)."""
     left = [budgets.per_session, budgets.total - counted(costs)]
     if feature_id is not None:
         left.append(budgets.per_feature - of_feature(costs, feature_id))
@@ -137,5 +121,4 @@ def _by_feature(costs: CostRecord, spent: Spent, sessions: int = 1) -> list[Json
 
 
 def _cents(dollars: float) -> float:
-    """Round dollars to four decimals."""
     return round(dollars, 4)

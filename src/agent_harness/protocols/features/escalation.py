@@ -1,9 +1,6 @@
-"""Selection of the question that the user is asked after a session; ``questions.py`` has the texts of the questions.
-
-If a session broke tests and was rolled back, these tests run once more. If they pass, their features stay accepted. If
-they still fail, the session changed something outside the repository; their features are reopened and fixed first.
-Source: features.md section T, UAH-394, UAH-402, UAH-457, UAH-458, C10, C15, C27, C35.
-"""
+"""Selection of the question that the user is asked after a session. Tests that a rolled-back session broke run once
+more; those that still fail reopen their features. Source: features.md section T, UAH-394, UAH-402, UAH-457, UAH-458,
+C10, C15, C27, C35."""
 
 from dataclasses import replace
 
@@ -21,10 +18,7 @@ from agent_harness.protocols.features.verdict.judge import Judge
 def question_after(
     project: Project, state: SessionState, feature_id: int | None, result: Result | None
 ) -> Question | None:
-    """Return the question to ask about a feature, or ``None``. ``result`` is the result of the session that just ended.
-
-    A question that stops the runs takes precedence over any other question.
-    """
+    """Return the question to ask about a feature after ``result``, or None. One that stops the runs comes first."""
     asked = None if feature_id is None else _stopping(project, state, feature_id, result)
     offered = _offered(project, result) if result is not None else None
     if asked and offered and offered.record.get("blocks"):
@@ -56,9 +50,7 @@ def _stopping(project: Project, state: SessionState, feature_id: int, result: Re
 
 
 def _offered(project: Project, result: Result) -> Question | None:
-    """Return the question about a rejected session. If the user does not answer, the next session tries again (E2,
-    E3).
-    """
+    """Return the question about a rejected session. Without an answer, the next session tries again (E2, E3)."""
     if result.regressions:
         return question(project, result)
     if not result.rejected_as or result.feature_id is None:
@@ -69,23 +61,14 @@ def _offered(project: Project, result: Result) -> Question | None:
 
 
 def about_size(project: Project) -> Question | None:
-    """Store a question about the first open feature that has more steps than recommended (E10).
-
-    Store nothing if another question waits for an answer.
-    """
+    """Store a question about the first open feature with too many steps (E10), unless another question waits."""
     state = project.store.state()
     waiting = state.question
     if waiting and waiting.kind != "large_feature":
         return None
     most = project.config.features.max_verification_steps
-    found = next(
-        (
-            f
-            for f in project.store.features().features
-            if f.is_open and len(f.steps) > most and f.id not in state.sizes_accepted
-        ),
-        None,
-    )
+    open_features = (f for f in project.store.features().features if f.is_open and f.id not in state.sizes_accepted)
+    found = next((f for f in open_features if len(f.steps) > most), None)
     if found is None:
         if waiting:
             questions.forget(project)
@@ -104,7 +87,6 @@ def offer_split(project: Project) -> Question | None:
 
 
 def after_preflight(project: Project, failed: PreflightFailed) -> None:
-    """Store a question if reset.sh could not restore the environment before the session started (E6)."""
     if failed.data.get("resets"):
         told = "Could not recover clean state. Manual intervention needed."
         questions.store(project, questions.question("environment", told))
@@ -116,10 +98,7 @@ NAMED = 10  # failing tests that are named to the person
 
 
 def look_again(project: Project, judge: Judge, result: Result) -> Result:
-    """Run the broken tests again after the rollback, and reopen the features whose tests still fail (C10).
-
-    Reopened features are fixed first. Return the result with the reopened features added.
-    """
+    """Run broken tests again after the rollback, and reopen the features that still fail, to be fixed first (C10)."""
     if not result.regressions or not result.broken_features:
         return result
     still = judge.still_failing(project.git.head() or "HEAD", result.regressions)
@@ -138,9 +117,7 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
 
 
 def question(project: Project, result: Result) -> Question:
-    """Return question E3 about broken tests; if open features depend on the broken features, return the question of
-    UAH-402.
-    """
+    """Return question E3 about broken tests; if open features depend on the broken ones, that of UAH-402."""
     document = project.store.features()
     waiting = accept.blocked_features(document, result.broken_features)
     blocked = [i for i in waiting if i not in (result.feature_id, *result.broken_features)]
@@ -156,8 +133,7 @@ def question(project: Project, result: Result) -> Question:
     count = len(result.regressions)
     words = "tests now fail" if count != 1 else "test now fails"
     message = f"{count} previously-passing {words} after Session {result.session}."
-    more = f" and {count - NAMED} more" if count > NAMED else ""
-    failing = f"Failing: {', '.join(result.regressions[:NAMED])}{more}"
+    failing = f"Failing: {records.listed(result.regressions, NAMED)}"
     return questions.question("regression", message, details=[failing], **facts)
 
 
@@ -176,7 +152,6 @@ def _of_a_dependency(document: FeatureList, result: Result, blocked: list[int], 
 
 
 def _marks(result: Result) -> list[str]:
-    """Return the lines that say what status the broken features have now and what the next session does."""
     if result.opened_again:
         names = " and ".join(f"Feature {i}" for i in result.opened_again)
         return [f"2. Marking {names} as passes: false", f"3. Next session will fix {names} before continuing"]

@@ -42,8 +42,6 @@ import os
 class FeatureLayout:
     """Paths of one project's files. The paths are plain strings, so that ``status`` starts within milliseconds."""
 
-    __slots__ = ("features", "progress", "root", "state_dir")
-
     def __init__(
         self,
         root: str | os.PathLike[str],
@@ -56,86 +54,31 @@ class FeatureLayout:
         self.features = os.path.join(self.root, features)
         self.progress = os.path.join(self.root, progress)
         self.state_dir = os.path.join(self.root, state_dir)
+        self.settings = os.path.join(self.root, ".harness.yaml")
+        self.session_state = os.path.join(self.state_dir, "session_state.json")
+        self.baseline = os.path.join(self.state_dir, "test_baseline.json")
+        self.costs = os.path.join(self.state_dir, "costs.yaml")
+        self.file_sizes = os.path.join(self.state_dir, "file_sizes.json")
+        self.quality = os.path.join(self.state_dir, "quality.json")
+        self.github_issues = os.path.join(self.state_dir, "github_issues.json")
+        self.parallel = os.path.join(self.state_dir, "parallel.json")
+        self.lock = os.path.join(self.state_dir, "lock")
+        self.maintenance = os.path.join(self.state_dir, "maintenance.json")  # deleting it ends the mode
+        self.checkpoints = os.path.join(self.state_dir, "checkpoints")
+        self.sanity = os.path.join(self.state_dir, "sanity.sh")  # rewritten for each session, never trusted
+        self.screenshots = os.path.join(self.state_dir, "screenshots")
+        self.logs = os.path.join(self.state_dir, "logs")
+        self.verdicts = os.path.join(self.logs, "verdicts")  # output of verification steps: N-STEP.txt
 
     def relative(self, path: str) -> str:
         """Return ``path`` relative to the project root, with forward slashes as in git."""
         return os.path.relpath(path, self.root).replace(os.sep, "/")
 
-    @property
-    def settings(self) -> str:
-        return os.path.join(self.root, ".harness.yaml")
-
-    @property
-    def session_state(self) -> str:
-        return os.path.join(self.state_dir, "session_state.json")
-
-    @property
-    def baseline(self) -> str:
-        return os.path.join(self.state_dir, "test_baseline.json")
-
-    @property
-    def costs(self) -> str:
-        return os.path.join(self.state_dir, "costs.yaml")
-
-    @property
-    def file_sizes(self) -> str:
-        return os.path.join(self.state_dir, "file_sizes.json")
-
-    @property
-    def quality(self) -> str:
-        return os.path.join(self.state_dir, "quality.json")
-
-    @property
-    def github_issues(self) -> str:
-        return os.path.join(self.state_dir, "github_issues.json")
-
-    @property
-    def parallel(self) -> str:
-        return os.path.join(self.state_dir, "parallel.json")
-
-    @property
-    def lock(self) -> str:
-        return os.path.join(self.state_dir, "lock")
-
-    @property
-    def maintenance(self) -> str:
-        """Path of the file that exists while maintenance mode is on; deleting the file ends the mode."""
-        return os.path.join(self.state_dir, "maintenance.json")
-
-    @property
-    def checkpoints(self) -> str:
-        return os.path.join(self.state_dir, "checkpoints")
-
-    @property
-    def sanity(self) -> str:
-        """Path of the script that runs the tests at the start of a session.
-
-        The harness rewrites the script for each session and never trusts the file on disk.
-        """
-        return os.path.join(self.state_dir, "sanity.sh")
-
-    @property
-    def screenshots(self) -> str:
-        return os.path.join(self.state_dir, "screenshots")
-
-    @property
-    def logs(self) -> str:
-        return os.path.join(self.state_dir, "logs")
-
     def log(self, name: str) -> str:
-        """Return the path of one log file, such as ``events.jsonl``."""
         return os.path.join(self.logs, name)
 
-    @property
-    def verdicts(self) -> str:
-        """Folder for the output of verification steps, in files named ``N-STEP.txt``.
-
-        The folder keeps the output of the failed steps of rejected claims, and of passed checks.
-        """
-        return self.log("verdicts")
-
     def transcript(self, session: int) -> str:
-        """Return the path of the log that contains a session's agent output. Long output is shortened in the middle."""
+        """Log with a session's agent output. Long output is shortened in the middle."""
         return os.path.join(self.logs, f"session-{session}.log")
 
     def cassette(self, session: int) -> str:

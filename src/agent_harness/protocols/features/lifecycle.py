@@ -39,7 +39,6 @@ class SessionEnding:
 
 
 def after_session(state: SessionState, ending: SessionEnding) -> SessionState:
-    """Return the project's session state after the session described by ``ending``."""
     partial = ending.status == "partial"
     continues = partial and ending.kept_work
     return state.but(
@@ -69,10 +68,7 @@ def _stuck_count(state: SessionState, ending: SessionEnding) -> int:
 
 
 def _failures(state: SessionState, ending: SessionEnding) -> dict[str, int]:
-    """Return the number of rejected sessions per open feature.
-
-    A session on one feature does not reset the number of another feature (C35).
-    """
+    """Return rejected sessions per open feature. A session on one feature does not reset another's number (C35)."""
     counted, name = dict(state.failures), str(ending.feature_id)
     if ending.status == "complete":
         counted.pop(name, None)
@@ -82,7 +78,6 @@ def _failures(state: SessionState, ending: SessionEnding) -> dict[str, int]:
 
 
 def prompt_type(state: SessionState) -> tuple[str, str]:
-    """Return the prompt type of the next session and a short reason for it."""
     if state.next_prompt == "cleanup":
         return "cleanup", "enough features are complete, or a person asked for it"
     if state.next_prompt == "continuation" and state.current_feature is not None:

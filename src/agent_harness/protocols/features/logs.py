@@ -1,9 +1,5 @@
-"""Queries on all logs of a project, filtered and sorted by time, and one summary per session.
-
-Logs are read backwards from their ends, without a lock and without the settings. A query therefore also works during a
-session or if the settings are invalid. Once a day, at the start of a run, expired rows and files are deleted. Critical
-rows are kept forever. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44.
-"""
+"""Queries on the logs, and one summary per session. Logs are read from their ends, without a lock or settings, and
+pruned once a day. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44."""
 
 import os
 from collections import Counter
@@ -17,6 +13,7 @@ from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.terminal import printable
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import listed
 from agent_harness.session import ledger, log_rows
 from agent_harness.session.log_rows import LATE, Filter, newest
 from agent_harness.session.project_view import PastSession, span
@@ -34,9 +31,7 @@ TOLD_APART = frozenset({"ts", "type", "level", "session", "feature_id", "message
 
 
 def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> JsonObject:
-    """Return the newest ``limit`` log rows that match, oldest first. ``more`` in the result is true if older rows match
-    too.
-    """
+    """Return the newest ``limit`` log rows that match, oldest first. ``more`` is true if older rows match too."""
     return newest([_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))], limit)
 
 
@@ -122,10 +117,7 @@ class _Members(dict[str, str]):
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """Return the text of a log row: its message, or else the sentence pattern for its type with the values filled in.
-
-    If there is neither, return the members of the row.
-    """
+    """Return a log row's message, or else the sentence for its type, or else its members."""
     if told := str(row.get("message") or row.get("text") or ""):
         return told
     shown = {k: ", ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in row.items() if v is not None}
@@ -135,7 +127,6 @@ def sentence(row: Mapping[str, Any]) -> str:
 
 
 def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
-    """Return a log row as one output line: time (local or UTC), session, level and text."""
     return log_rows.line(row, sentence(row), utc=utc)
 
 
@@ -145,11 +136,7 @@ def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
 def summaries(
     layout: FeatureLayout, sessions: Iterable[PastSession], *, last: int = 5, session: int | None = None
 ) -> list[JsonObject]:
-    """Return summaries of the last ``last`` sessions, or of the session numbered ``session``, oldest first.
-
-    Each summary contains the session's result, cost, decisions, files, commands and problems. The logs are read
-    backwards from their ends.
-    """
+    """Return summaries of the last ``last`` sessions, or of ``session``, oldest first. Read the logs backwards."""
     known = [each for each in sessions if each.number is not None and session in (None, each.number)]
     found = known[-(last if session is None else 1) :]
     numbers = {each.number for each in found if each.number is not None}
@@ -201,14 +188,8 @@ def _summary(session: PastSession, rows: Mapping[str, list[JsonObject]]) -> Json
 _COMMITTED = ("feature_completed", "cleanup_completed")
 
 
-def _problem(row: Mapping[str, Any]) -> str:
-    return f"{row.get('type')}: {row.get('message')}" if row.get("message") else str(row.get("type"))
-
-
 def _shortened(problem: str) -> str:
-    """Return at most 300 characters of a problem, cut between words, followed by the number of words that were cut
-    off.
-    """
+    """Return at most 300 characters of a problem, cut between words, and the number of words that were cut off."""
     if len(problem) <= 300:
         return problem
     kept = problem[:300].rpartition(" ")[0] or problem
@@ -216,15 +197,13 @@ def _shortened(problem: str) -> str:
 
 
 def summary_lines(found: Mapping[str, Any]) -> list[str]:
-    """Return output lines for a terminal that show a session summary."""
     cost = found["cost_usd"]
     spent = f"${cost:.2f}" if isinstance(cost, int | float) else "cost unknown"
     feature = f"Feature #{found['feature_id']}" if found["feature_id"] is not None else "no feature"
     rows = [f"Session {found['session']}: {feature}, {found['outcome']}; {span(found['seconds'])}, {spent}"]
     files = found["files_written"]
     if files:
-        more = f" and {len(files) - 8} more" if len(files) > 8 else ""
-        rows.append(f"  wrote {', '.join(files[:8])}{more}")
+        rows.append(f"  wrote {listed(files, 8)}")
     if found["commands"] or found["test_runs"]:
         rows.append(f"  ran {found['commands']} command(s), showed {found['test_runs']} test result(s)")
     rows += [f"  decided: {each}" for each in found["decisions"]]
@@ -235,34 +214,14 @@ def summary_lines(found: Mapping[str, Any]) -> list[str]:
 # -- retention of rows -------------------------------------------------------------------------------------------------
 
 
-KEPT_DAYS: Mapping[str, int | None] = {"critical": None, "important": 90, "routine": 30, "debug": 7}
-"""Number of days for which rows are kept, by log level; None means forever.
-
-``logging.retention_days`` replaces the value for "important" (C44).
-"""
+KEPT_DAYS = {"routine": 30, "debug": 7}
+"""Days for which rows are kept, by level; for "important", ``logging.retention_days`` (C44), for others forever."""
 
 LEVEL_OF_LOG: Mapping[str, str] = {"agent_actions.jsonl": "routine", "usage.jsonl": "routine"}
-"""Levels of the logs whose rows contain no level.
-
-decisions.jsonl and sessions.jsonl are not listed, because their rows are never deleted.
-"""
+"""Levels of logs without levels. Rows of decisions.jsonl and sessions.jsonl are never deleted."""
 
 PRUNED = ".pruned"
 _DAY = timedelta(days=1)
-
-
-def days_of(level: str, retention_days: int) -> int | None:
-    """Return how many days a row of this level is kept. ``None`` means forever; an unknown level is also kept
-    forever.
-    """
-    return retention_days if level == "important" else KEPT_DAYS.get(level)
-
-
-def is_expired(row: Mapping[str, Any], at: datetime, retention_days: int, level: str | None = None) -> bool:
-    """Return True if a log row is older than its retention period. A row without a readable time never expires."""
-    days = days_of(level or str(row.get("level")).lower(), retention_days)
-    written = clock.parse(row.get("ts"))
-    return days is not None and written is not None and at - written > _span(days)
 
 
 def prune_daily(project: Project) -> None:
@@ -284,10 +243,7 @@ def prune_daily(project: Project) -> None:
 
 
 def prune(project: Project) -> int:
-    """Delete expired log rows, and transcripts that are older than the retention period of important rows.
-
-    Return the number of deleted rows and transcripts.
-    """
+    """Delete expired log rows, and transcripts older than important rows may be. Return how many were deleted."""
     days, at = project.config.logging.retention_days, clock.now()
     dropped = _prune_log(project.layout.log("events.jsonl"), at, days, None)
     for name, level in LEVEL_OF_LOG.items():
@@ -296,10 +252,7 @@ def prune(project: Project) -> int:
 
 
 def _prune_log(path: str, at: datetime, retention_days: int, level: str | None) -> int:
-    """Rewrite a log atomically without its expired rows, and return the number of deleted rows.
-
-    Lines that are not JSON records stay in the log.
-    """
+    """Rewrite a log atomically without its expired rows, and count these. Lines that are not JSON records stay."""
     if os.path.islink(path) or not os.path.isfile(path):
         return 0
     lines = files.read_bytes(path).splitlines(keepends=True)
@@ -316,7 +269,11 @@ def _is_expired_line(line: bytes, at: datetime, retention_days: int, level: str 
         row = jsontext.loads(line, exact=False)
     except ValueError:
         return False
-    return isinstance(row, dict) and is_expired(row, at, retention_days, level)
+    if not isinstance(row, dict):
+        return False
+    days = {**KEPT_DAYS, "important": retention_days}.get(level or str(row.get("level")).lower())
+    written = clock.parse(row.get("ts"))  # a row without a readable time never expires
+    return days is not None and written is not None and at - written > _span(days)
 
 
 def _prune_transcripts(folder: str, at: datetime, retention_days: int) -> int:

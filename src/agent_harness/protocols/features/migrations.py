@@ -1,12 +1,5 @@
-"""Migration of project state from an older schema version, step by step after a backup.
-
-By default, state of a newer version is refused.
-
-    1 → 2   adds test_baseline.json, from a run of the suite at HEAD if the file is missing
-    2 → 3   adds timeout_count to session_state.json
-
-Source: features.md section C, C45, C46.
-"""
+"""Migration of older state after a backup. Source: features.md section C, C45, C46. 1 → 2 adds test_baseline.json, from
+a run of the suite at HEAD if it is missing; 2 → 3 adds timeout_count."""
 
 import os
 import shutil
@@ -25,10 +18,7 @@ NOW = records.SCHEMA_VERSION
 
 
 def stored_schema(project: Project) -> int | None:
-    """Return the schema version of the state on disk (UAH-030).
-
-    This is 1 if the state records no version, and ``None`` if there is no state.
-    """
+    """Return the version of the state on disk (UAH-030): 1 if it records none, ``None`` if there is no state."""
     if not project.store.initialised():
         return None
     found = project.store.stored_state().get("schema_version")
@@ -36,11 +26,7 @@ def stored_schema(project: Project) -> int | None:
 
 
 def bring_up_to_date(project: Project) -> None:
-    """Migrate older state, and accept or refuse newer state, as the settings under ``compatibility:`` say
-    (UAH-031..035).
-
-    Raise ``Refused`` if the settings do not allow the state to be migrated or used.
-    """
+    """Migrate older state, and accept or refuse newer state, as ``compatibility:`` says (UAH-031..035)."""
     found = stored_schema(project)
     if found is None or found == NOW:
         return
@@ -57,10 +43,7 @@ def bring_up_to_date(project: Project) -> None:
 
 
 def refuse_newer(project: Project) -> None:
-    """Raise ``Refused`` if a newer harness wrote the project state.
-
-    If the settings allow newer state, print a warning instead.
-    """
+    """Raise ``Refused`` if a newer harness wrote the state. If the settings allow it, print a warning instead."""
     found = stored_schema(project)
     if found is None or found <= NOW:
         return
@@ -77,10 +60,7 @@ def refuse_newer(project: Project) -> None:
 
 
 def migrate(project: Project, *, backup: bool) -> JsonObject:
-    """Migrate the project's state to the current schema version, and return the steps. The caller holds the lock.
-
-    State that already has the current version is not changed.
-    """
+    """Migrate the state to the current version, unless it has it. The caller holds the lock."""
     found = stored_schema(project)
     refuse_newer(project)
     if found is None or found >= NOW:

@@ -1,21 +1,13 @@
-"""A person's decisions about one feature: skip, mark manually, reopen. Each decision is one small commit.
-
-features.json must have no uncommitted changes, so that the harness's commit contains no other edit. If a feature is
-skipped, its unfinished work is moved to a rescue ref. If a feature needs manual verification, its code is merged, but
-the feature counts as done only after `harness manual-verify`:
-
-    hybrid    the tests prove one part of the feature; a person then confirms the rest
-    manual    no test can prove the feature: the suite must pass, and a person confirms the whole feature
-
-Source: features.md UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65.
-"""
+"""A person's decisions about one feature, each one small commit; features.json must have no uncommitted changes. A
+feature of type hybrid or manual is merged, but done only after `harness manual-verify`. Source: features.md
+UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent_harness.agents import usage
 from agent_harness.errors import Refused, UnsafeTree
-from agent_harness.kernel import clock, files, snapshot
+from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, questions, records, repository, selection
 from agent_harness.protocols.features.project import Project
@@ -36,10 +28,7 @@ def feature_of(project: Project, feature_id: int) -> Feature:
 
 
 def change(project: Project, message: str, edit: Callable[[FeatureList], None], *, also: Sequence[str] = ()) -> str:
-    """Apply ``edit`` to features.json, commit the file together with the files in ``also``, and return the commit.
-
-    If features.json has uncommitted changes or a git operation is in progress, raise an error and change nothing.
-    """
+    """Apply ``edit`` to features.json and commit it with ``also``. If that is unsafe, change nothing and raise."""
     refuse_unsafe(project)
     before = files.read_bytes(project.layout.features)
     document = project.store.features()
@@ -67,7 +56,7 @@ def refuse_unsafe(project: Project) -> None:
 
 
 def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
-    """Exclude a feature from later sessions. Features that depend on this feature stay blocked and are listed (C53)."""
+    """Exclude a feature from later sessions. Features that depend on it stay blocked and are listed (C53)."""
     feature = feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} is passing; there is nothing to skip", hint="harness status")
@@ -89,7 +78,6 @@ def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
 
 
 def unskip(project: Project, feature_id: int) -> JsonObject:
-    """Include a skipped feature in later sessions again."""
     feature = feature_of(project, feature_id)
     if not feature.skipped:
         raise Refused(f"Feature #{feature_id} is not skipped", hint="harness status")
@@ -100,11 +88,7 @@ def unskip(project: Project, feature_id: int) -> JsonObject:
 
 
 def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonObject:
-    """Set ``passes`` of a feature because a person decided so, and record ``how``: override, manual or takeback.
-
-    The tests of a reopened feature are removed from the baseline, so that the feature's next session may change the
-    tests.
-    """
+    """Set ``passes`` by a person's decision. Tests of a reopened feature leave the baseline: they may change."""
     feature_of(project, feature_id)
     word = "true" if passes else "false"
     message = f"harness: Feature #{feature_id} passes={word} ({how})"
@@ -125,10 +109,7 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonOb
 def say_word(
     project: Project, feature_id: int, word: str, *, accepted: bool, commit: str | None = None, of: int | None = None
 ) -> None:
-    """Write a person's decision on a feature to the ledger.
-
-    The decision refers to the verdict number ``of``, or else to the feature's last verdict.
-    """
+    """Write a person's decision on a feature to the ledger, about verdict number ``of`` or else the feature's last."""
     path, item = project.store.ledger(), str(feature_id)
     if of is None and (last := ledger.last_about(path, item)):
         of = last.n
@@ -137,9 +118,7 @@ def say_word(
 
 
 def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
-    """Mark a feature for `harness override` without running tests. The person has confirmed the mark (UAH-060,
-    UAH-061).
-    """
+    """Mark a feature without running tests, as the person has confirmed (UAH-060, UAH-061)."""
     answer = mark(project, feature_id, passes=passes, how="override")
     project.say(f"Marked Feature #{feature_id} as passes: {'true' if passes else 'false'}.")
     if project.config.github.repo and project.config.github.sync_mode == "mirror":
@@ -158,10 +137,7 @@ def reset(project: Project, feature_ids: Sequence[int]) -> None:
 
 
 def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> None:
-    """Skip the features that a session broke, in one commit. Features that depend on them are not blocked (C53).
-
-    The tests of the skipped features are removed from the baseline.
-    """
+    """Skip the features that a session broke. Features that depend on them are not blocked (C53)."""
     mark = {"reason": reason, "at": clock.timestamp(), "unblocks": True}
     names = ", ".join(f"#{i}" for i in feature_ids)
     change(project, f"harness: Feature {names} skipped", _edit(feature_ids, "marked", passes=False, skipped=mark))
@@ -174,11 +150,7 @@ def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> No
 
 
 def set_work_aside(project: Project, feature_id: int) -> str | None:
-    """Move the feature's unfinished work from the branch to a rescue ref, and return the ref.
-
-    Return ``None`` if there is no unfinished work. If a person has committed on top of the unfinished work, print this,
-    leave the branch unchanged, and return ``None``.
-    """
+    """Move unfinished work to a rescue ref. Return None if there is none, or if a person has committed on top of it."""
     state = project.store.state()
     checkpoint = state.feature_checkpoint
     if not checkpoint or state.current_feature != feature_id:
@@ -188,7 +160,7 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
         project.say("You have commits on top of the unfinished work, so the work stays on the branch.")
     else:
         refuse_unsafe(project)
-        if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
+        if dirty := project.dirty():
             raise UnsafeTree(f"The work tree is not clean: {', '.join(dirty[:3])}", hint="git stash -u")
         rescue = _go_back(project, SessionCheckpoint.from_record(checkpoint), feature_id)
         project.say(f"The feature's unfinished work is kept. To show it: git show {rescue}")
@@ -198,13 +170,7 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
 
 def _go_back(project: Project, checkpoint: SessionCheckpoint, feature_id: int) -> str | None:
     ref = repository.free_ref(project.git, f"refs/harness/set-aside/{feature_id}")
-    rescued = snapshot.restore(
-        project.git,
-        checkpoint.snapshot,
-        ref,
-        exclude=project.excluded,
-        rescue_files=project.root / project.excluded[0] / "rescue-files" / f"feature-{feature_id}",
-    )
+    rescued = project.go_back(checkpoint.snapshot, ref, f"feature-{feature_id}")
     lines = [("HARNESS", [f"A person took Feature #{feature_id} out of the way; its work is kept in {rescued.ref}."])]
     number = project.store.state().last_session
     progress.append(project.layout.progress, progress.entry(number, lines))
@@ -234,8 +200,6 @@ def _forget_question(project: Project, feature_id: int) -> None:
 
 
 def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable[[FeatureList], None]:
-    """Return an edit function that removes the members ``gone`` from the given features and sets ``members``."""
-
     def edit(document: FeatureList) -> None:
         for feature_id in feature_ids:
             if feature := document.by_id(feature_id):
@@ -250,10 +214,7 @@ def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable
 
 
 def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization of merged work that still needs a person's confirmation: ``passes`` stays false.
-
-    ``awaiting_manual`` in the feature's entry records the session.
-    """
+    """Return the finalization of merged work that a person must confirm: ``passes`` stays false."""
     accept.put_back_features(project, under_way)
     document = project.store.features()
     if feature := document.by_id(under_way.feature_id):
@@ -264,7 +225,6 @@ def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling
 
 
 def awaiting_person(under_way: OpenSession, finalization: Finalization) -> Finalization:
-    """Return the finalization of merged work that does not count as done until a person has confirmed it."""
     name = under_way.feature.name
     summary = {**(finalization.state.summary or {}), "completed": f"{name}, which awaits a person"}
     event = {
@@ -284,9 +244,7 @@ def awaiting_person(under_way: OpenSession, finalization: Finalization) -> Final
 
 
 def ask_person(project: Project, feature: Feature, session: int) -> None:
-    """Print a feature's manual checks, the session's screenshots, and the command with which the user confirms the
-    feature.
-    """
+    """Print a feature's manual checks, the session's screenshots, and the command that confirms the feature."""
     project.say(f"{feature.name} needs your verification ({feature.verification_type}).")
     for check in feature.manual_checks:
         project.say(f"- {check}")

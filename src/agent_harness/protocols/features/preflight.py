@@ -1,27 +1,16 @@
-"""Checks before a session starts and spends tokens. After a failed check, the remaining checks are not made.
-
-    working directory   the project folder exists and is writable
-    harness files       .harness.yaml, features.json and the progress file exist; init.sh and reset.sh are executable
-    git state           HEAD is on a branch, no operation is in progress, the tree is clean or was stashed
-    environment         init.sh (or reset.sh after a failure) and the health check succeed
-    baseline tests      every test known to pass still passes at HEAD, in a separate worktree
-    budget              money is left for the session, the feature and the project
-
-The harness waits only for the exit status of init.sh, because a server started by init.sh keeps its output open (C60).
-The processes started by init.sh end with the session, even if the harness is killed. Source: features.md section M,
-UAH-270..273, C23, C24, C25, C26, C33.
-"""
+"""Checks before a session spends tokens: folder, files, git state, environment, baseline tests, budget. Only the exit
+status of init.sh is awaited (C60); its processes end with the session, even after a kill. Source: features.md section
+M, UAH-270..273, C23, C24, C25, C26, C33."""
 
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_harness.errors import ConfigurationError, LimitReached, PreflightFailed, UnsafeTree
 from agent_harness.kernel import process
-from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.locate import folders_of_project
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.process.launch_spec import Sandbox
@@ -40,29 +29,21 @@ from agent_harness.verification.protected_files import behind
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """Result of a preflight check that passed, with a note."""
-
     name: str
     note: str = ""
 
 
 def working_directory(layout: FeatureLayout) -> Check:
-    """Raise ``PreflightFailed`` if the project folder does not exist or is not writable; otherwise return the passed
-    check.
-    """
+    """Raise ``PreflightFailed`` if the project folder does not exist or is not writable."""
     if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
         raise PreflightFailed(
-            f"{layout.root} is not a writable folder",
-            hint=f"ls -ld {layout.root}",
-            check="working_directory",
+            f"{layout.root} is not a writable folder", hint=f"ls -ld {layout.root}", check="working_directory"
         )
     return Check(name="working_directory")
 
 
 def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
-    """Raise ``PreflightFailed`` if a required file is missing or is a symbolic link, or if a script is not
-    executable.
-    """
+    """Raise ``PreflightFailed`` if a file is missing or a symbolic link, or a script is not executable."""
     wanted = [layout.settings, layout.features, layout.progress]
     if links := [layout.relative(path) for path in wanted if os.path.islink(path)]:
         raise PreflightFailed(
@@ -88,22 +69,16 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
 
 
 def script_files(config: Config) -> list[str]:
-    """Return the scripts in the settings that are files of the project. Command lines such as ``make up`` are
-    omitted.
-    """
+    """Return the scripts in the settings that are files. Command lines such as ``make up`` are omitted."""
     found = [config.environment.init, config.environment.reset]
     return [s for s in found if s and s.startswith("./") and " " not in s]
 
 
-def git_state(
-    git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str], state: str, say: Callable[[str], None]
-) -> Check:
-    """Check that HEAD is on a branch, no git operation is in progress, and the tree is clean apart from ``free_paths``.
-
-    The paths in ``free_paths`` are written by the harness itself. The branch must not contain ``state``, the harness's
-    state folder. A dirty tree is refused, or stashed together with untracked files, according to ``git.on_dirty``. The
-    harness never pops the stash; it prints the command with which the user can restore the files.
-    """
+def git_state(project: Project, session: int) -> Check:
+    """Check that HEAD is on a branch, no git operation is in progress, and the tree is clean. Changes besides the
+    progress file are refused or stashed (``git.on_dirty``). A stash is never popped; the user gets the command. The
+    branch must not contain the state folder."""
+    git = project.git
     if git.head() is None:
         raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")
     if under_way := git.operation_under_way():
@@ -116,23 +91,23 @@ def git_state(
             f"Another git process is running, or a killed one left {name}", hint=f"ls -l {name}", check="git_state"
         )
     if git.branch() is None:
-        _leave_detached_head(git, free_paths, say)
-    repository.refuse_tracked(git, state)
-    dirty = [p for p in repository.dirty_paths(git) if p not in free_paths]
+        _leave_detached_head(project)
+    repository.refuse_tracked(git, project.state_name)
+    dirty = project.dirty()
     if not dirty:
         return Check(name="git_state")
-    shown = ", ".join(dirty[:3]) + (f" and {len(dirty) - 3} more" if len(dirty) > 3 else "")
-    if on_dirty != "stash":
+    shown = records.listed(dirty, 3)
+    if project.config.git.on_dirty != "stash":
         raise UnsafeTree(f"The work tree is not clean: {shown}", hint="git stash -u", check="git_state")
-    repository.set_aside(git, f"harness session {session}", free_paths)
-    say(f"The work tree was not clean ({shown}); stashed as 'harness session {session}'. To restore it: git stash pop")
+    repository.set_aside(git, f"harness session {session}", (project.progress_name,))
+    stashed = f"stashed as 'harness session {session}'"
+    project.say(f"The work tree was not clean ({shown}); {stashed}. To restore it: git stash pop")
     return Check(name="git_state", note="stashed")
 
 
-def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str], None]) -> None:
-    """Switch from a detached HEAD to the default branch. If a commit could be lost, raise ``UnsafeTree`` instead
-    (C25).
-    """
+def _leave_detached_head(project: Project) -> None:
+    """Switch to the default branch. If a commit could be lost, raise ``UnsafeTree`` instead (C25)."""
+    git = project.git
     branch, head = git.default_branch(), git.head()
     if branch is None:
         raise UnsafeTree("HEAD is detached, and there is no branch to switch to", hint="git switch -c main")
@@ -142,7 +117,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
             hint=f"git branch kept-work && git switch {branch}  # or git switch -c NEW_BRANCH",
             check="git_state",
         )
-    if dirty := [path for path in repository.dirty_paths(git) if path not in free_paths]:
+    if dirty := project.dirty():
         raise UnsafeTree(
             f"HEAD is detached, and the work tree is not clean: {', '.join(dirty[:3])}",
             hint=f"git stash -u && git switch {branch}",
@@ -154,12 +129,12 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
             hint="git switch -c NEW_BRANCH",
             check="git_state",
         )
-    repository.switch(git, branch)
-    say(f"Warning: HEAD was detached; switched to {branch}.")
+    git.run("switch", "--quiet", branch)  # refuses to overwrite uncommitted changes
+    project.say(f"Warning: HEAD was detached; switched to {branch}.")
 
 
 def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
-    """Return the error to raise if baseline tests fail before any agent has started (UAH-275)."""
+    """Return the error about baseline tests that fail before any agent has started (UAH-275)."""
     nodes = sorted(failing)
     return PreflightFailed(
         f"Environment is broken. Baseline tests failing. {', '.join(nodes[:5])}",
@@ -170,10 +145,7 @@ def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
 
 
 def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
-    """Raise ``LimitReached`` if no budget is left for a session.
-
-    Otherwise, the note of the returned check states the remaining amounts in dollars.
-    """
+    """Raise ``LimitReached`` if no budget is left. The check's note states the rest in dollars."""
     left = cost_rules.available(costs, budgets, feature_id)
     spent = cost_rules.counted(costs)
     rest = max(0.0, budgets.total - spent)
@@ -188,7 +160,6 @@ def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | Non
 
 
 def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> str:
-    """Return a description of the budget that is used up, with the spent and allowed amounts."""
     spent = cost_rules.counted(costs)
     if spent < budgets.total and feature_id is not None and budgets.per_session > 0:
         spent = cost_rules.of_feature(costs, feature_id)
@@ -197,9 +168,7 @@ def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | N
 
 
 def valid_features(project: Project, document: FeatureList | None = None) -> FeatureList:
-    """Return features.json, or ``document`` if it is given. Raise ``ConfigurationError`` if the features are
-    invalid.
-    """
+    """Return features.json, or ``document`` if it is given. Raise ``ConfigurationError`` if it is invalid."""
     document = document or project.store.features()
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if found:
@@ -219,10 +188,7 @@ HEALTH_SECONDS = 60.0
 
 @contextmanager
 def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
-    """Yield the environment that the project's settings define.
-
-    At the end of the block, every process that the environment started is ended.
-    """
+    """Yield the environment. At the end of the block, every process that it started is ended."""
     settings = project.config.environment
     environment = DevelopmentEnvironment(
         project.root,
@@ -260,91 +226,72 @@ def _unproven_scripts(project: Project) -> list[str]:
     return [each.path for each in changes.files if bent(each, loaded) and not is_free(os.fsencode(each.path))]
 
 
+@dataclass
 class DevelopmentEnvironment:
-    """Development environment of one session. ``down`` ends all processes that init.sh left running."""
+    """Environment of one session. ``down`` ends all processes that init.sh left running."""
 
-    def __init__(
-        self,
-        root: Path,
-        *,
-        init: str | None,
-        reset: str | None,
-        health_check: str | None,
-        stop: str | None,
-        log: Path,
-        say: Callable[[str], None],
-        script_seconds: float = SCRIPT_SECONDS,
-    ) -> None:
-        self.sandbox: Sandbox | None = None  # of the scripts
-        self._root = root
-        self._script_seconds = script_seconds
-        self._init = init
-        self._reset = reset
-        self._health_check = health_check
-        self._stop = stop
-        self._log = log
-        self._say = say
-        self._env: Mapping[str, str] = process.scrubbed_environment()
-        self._running: list[process.Running] = []
-        self._over_limit = ""  # the machine limit that the last script exceeded
+    root: Path
+    init: str | None
+    reset: str | None
+    health_check: str | None
+    stop: str | None
+    log: Path
+    say: Callable[[str], None]
+    script_seconds: float = SCRIPT_SECONDS
+    sandbox: Sandbox | None = field(default=None, init=False)  # of the scripts
+    _env: Mapping[str, str] = field(default_factory=process.scrubbed_environment, init=False)
+    _running: list[process.Running] = field(default_factory=list, init=False)
+    _over_limit: str = field(default="", init=False)  # the machine limit that the last script exceeded
 
     def up(self, *, auto_reset: bool, max_reset_attempts: int) -> None:
-        """Start the environment with init.sh. If init.sh fails, run reset.sh and try again, as often as allowed.
-
-        Raise ``PreflightFailed`` if the environment cannot be started.
-        """
-        code = self._script(self._init)
+        """Run init.sh. If it fails, run reset.sh and try again, as often as allowed; then raise ``PreflightFailed``."""
+        code = self._script(self.init)
         resets = 0
-        while code != 0 and auto_reset and self._reset and resets < max_reset_attempts:
+        while code != 0 and auto_reset and self.reset and resets < max_reset_attempts:
             resets += 1
-            self._say(f"{self._init} failed (exit {code}); running {self._reset} ({resets}/{max_reset_attempts})")
-            if self._script(self._reset) == 0:
-                code = self._script(self._init)
+            self.say(f"{self.init} failed (exit {code}); running {self.reset} ({resets}/{max_reset_attempts})")
+            if self._script(self.reset) == 0:
+                code = self._script(self.init)
         if code != 0:
             if self._over_limit:
                 raise PreflightFailed(
-                    f"{self._init} {self._over_limit}, and was killed.", hint=f"less {self._log}", check="environment"
+                    f"{self.init} {self._over_limit}, and was killed.", hint=f"less {self.log}", check="environment"
                 )
-            said = "Could not recover clean state. Manual intervention needed." if resets else f"{self._init} failed."
+            said = "Could not recover clean state. Manual intervention needed." if resets else f"{self.init} failed."
             raise PreflightFailed(
-                f"{said} {self._last_lines()}", hint=f"less {self._log}", check="environment", resets=resets
+                f"{said} {self._last_lines()}", hint=f"less {self.log}", check="environment", resets=resets
             )
 
     def healthy(self) -> None:
-        """Run the environment's health check, if there is one. Raise ``PreflightFailed`` if the health check fails."""
-        if not self._health_check:
+        if not self.health_check:
             return
         done = process.run(
-            self._health_check,
-            cwd=self._root,
-            env=self._env,
-            timeout_seconds=HEALTH_SECONDS,
-            sandbox=self.sandbox,
+            self.health_check, cwd=self.root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox
         )
         if done.exit_code != 0:
             raise PreflightFailed(
-                f"The health check failed: {self._health_check}", hint="./init.sh", check="environment"
+                f"The health check failed: {self.health_check}", hint="./init.sh", check="environment"
             )
 
     def down(self) -> None:
-        """End all processes that the environment's scripts left running. Repeated calls are safe."""
+        """End what the environment's scripts left running. Repeated calls are safe."""
         while self._running:
             running = self._running.pop()
             running.stop(grace_seconds=2.0)
             if running.over_limit:
-                self._say(f"Warning: a process left running by {self._init} {running.over_limit}, and was killed.")
-        if self._stop:
-            process.run(self._stop, cwd=self._root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox)
+                self.say(f"Warning: a process left running by {self.init} {running.over_limit}, and was killed.")
+        if self.stop:
+            process.run(self.stop, cwd=self.root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox)
 
     def _script(self, command: str | None) -> int:
         if not command:
             return 0
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        logged = f"({command}) </dev/null >>{shlex.quote(str(self._log))} 2>&1"
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        logged = f"({command}) </dev/null >>{shlex.quote(str(self.log))} 2>&1"
         running = process.start(
-            logged, cwd=self._root, env=self._env, input=b"", keep_background=True, sandbox=self.sandbox
+            logged, cwd=self.root, env=self._env, input=b"", keep_background=True, sandbox=self.sandbox
         )
-        code = running.wait(self._script_seconds)
+        code = running.wait(self.script_seconds)
         if code == 0:
             self._running.append(running)
         else:
@@ -354,7 +301,7 @@ class DevelopmentEnvironment:
 
     def _last_lines(self) -> str:
         try:
-            lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         except OSError:
             return ""
         return f"Last output: {lines[-1][:300]}" if lines else ""

@@ -1,8 +1,5 @@
-"""Progress file of a project, written for people and agents. The harness only appends to the file.
-
-Each entry begins with a ruled heading ``SESSION N - YYYY-MM-DD HH:MM``, and its parts have upper-case labels. Source:
-features.md section I (UAH-140..143), UAH-248, UAH-341.
-"""
+"""Progress file, written for people and agents; the harness only appends. An entry has a ruled heading ``SESSION N -
+YYYY-MM-DD HH:MM`` and upper-case labels. Source: features.md section I (UAH-140..143), UAH-248, UAH-341."""
 
 import os
 import re
@@ -22,15 +19,13 @@ _TAIL_BYTES = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class SessionEntry:
-    """Entry of one session in the progress file, as text that the agent or the harness wrote."""
+    """Entry of one session, as text that the agent or the harness wrote."""
 
     session: int
     text: str
 
     def part(self, label: str) -> list[str]:
-        """Return the lines of the entry's part ``LABEL:`` without bullets. Text on the line of the label is
-        included.
-        """
+        """Return the lines of part ``LABEL:`` without bullets. Text on the label's own line is included."""
         lines: list[str] = []
         inside = False
         for line in self.text.splitlines():
@@ -46,7 +41,6 @@ class SessionEntry:
 
 
 def header(project: str) -> str:
-    """Return the heading of a new progress file."""
     return (
         f"{RULE}\nCLAUDE PROGRESS LOG - {project}\n{RULE}\n\n"
         "This file tells what was done, session by session. The harness sums up the recent\n"
@@ -55,9 +49,7 @@ def header(project: str) -> str:
 
 
 def recent_entries(path: str) -> list[SessionEntry]:
-    """Return the session entries in the last 64 KiB of the progress file, oldest first. A missing file has no
-    entries.
-    """
+    """Return the entries in the last 64 KiB of the progress file, oldest first."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -74,11 +66,8 @@ def recent_entries(path: str) -> list[SessionEntry]:
 
 
 def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: int = 3) -> list[tuple[int, str]]:
-    """Return (session, decision) pairs of the last sessions that recorded decisions, newest session first (UAH-248).
-
-    Decisions come from the DECISIONS parts of the progress file and from ``told``. Duplicates within a session are
-    dropped.
-    """
+    """Return (session, decision) pairs of the last sessions with decisions, newest first (UAH-248): from DECISIONS
+    parts and ``told``, without duplicates in a session."""
     found: dict[int, dict[str, None]] = {}
     written = ((entry.session, line) for entry in recent_entries(path) for line in entry.part("DECISIONS"))
     for session, text in (*written, *told):
@@ -89,12 +78,10 @@ def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: 
 
 
 def has_entry(path: str, session: int) -> bool:
-    """Return True if the progress file already contains an entry of this session."""
     return any(entry.session == session for entry in recent_entries(path))
 
 
 def entry(session: int, parts: Sequence[Part]) -> str:
-    """Return the text of a new progress file entry that consists of the given parts."""
     heading = f"\n{LINE}\nSESSION {session} - {clock.now():%Y-%m-%d %H:%M}\n{LINE}\n"
     body = []
     for label, lines in parts:
@@ -104,9 +91,7 @@ def entry(session: int, parts: Sequence[Part]) -> str:
 
 
 def append(path: str, text: str) -> None:
-    """Append text to the progress file atomically. If the file does not end with a line break, a line break is inserted
-    first.
-    """
+    """Append text atomically, after a line break if the file does not end with one."""
     try:
         before = files.read_bytes(path)
     except FileNotFoundError:

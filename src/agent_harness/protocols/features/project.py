@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agent_harness.errors import NotAProject, Refused
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.snapshot import Snapshot
+from agent_harness.kernel.snapshot import Rescue, Snapshot
 from agent_harness.protocols.features import costs as cost_rules
 from agent_harness.protocols.features import repository
 from agent_harness.protocols.features.config import Config
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 
-def silent(_line: str) -> None:
-    """Discard a progress message, for callers that print no progress."""
+def silent(_line: str) -> None: ...
 
 
 def _read_yaml(path: str) -> dict[str, Any]:
@@ -35,8 +34,6 @@ def _read_yaml(path: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """Paths, settings, state and git client of one opened feature project."""
-
     root: Path
     layout: FeatureLayout
     config: Config
@@ -51,12 +48,8 @@ class Project:
 
     @classmethod
     def open(cls, root: Path, config: Config, say: Say = silent, *, by: str | None = None) -> "Project":
-        """Return the project in the folder ``root``, with the given settings."""
         layout = FeatureLayout(
-            root,
-            features=config.paths.features,
-            progress=config.paths.progress,
-            state_dir=config.paths.state_dir,
+            root, features=config.paths.features, progress=config.paths.progress, state_dir=config.paths.state_dir
         )
         store = FeatureStore(layout, log_level=config.logging.level, read_yaml=_read_yaml, by=by)
         return cls(root=root, layout=layout, config=config, store=store, git=Git(root), say=say)
@@ -67,7 +60,7 @@ class Project:
         return (self.layout.relative(self.layout.state_dir),)
 
     def candidate(self, name: str, message: str, base: Snapshot | None = None) -> str:
-        """Commit the current work tree to a private ref and return the commit. The branch does not move."""
+        """Commit the current work tree to a private ref. The branch does not move."""
         commit, ref = repository.named_ref(
             self.git,
             f"refs/harness/candidates/{name}",
@@ -76,9 +69,20 @@ class Project:
         self.candidate_refs.append(ref)
         return commit
 
+    def dirty(self) -> list[str]:
+        """Return the uncommitted paths besides the progress file."""
+        return [path for path in repository.dirty_paths(self.git) if path != self.progress_name]
+
     def tree_now(self, base: Snapshot | None = None) -> str:
         """Return a git tree of the current files. No ref is created."""
         return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)
+
+    def go_back(self, to: Snapshot, ref: str, name: str, *, set_aside_operation: bool = False) -> Rescue:
+        """Restore a snapshot. ``ref`` keeps the removed work, ``rescue-files/NAME`` what no commit can contain."""
+        place = self.root / self.state_name / "rescue-files" / name
+        return snapshot.restore(
+            self.git, to, ref, exclude=self.excluded, rescue_files=place, set_aside_operation=set_aside_operation
+        )
 
     def starts(self, item: int | str | None) -> StartCount:
         """Return the counter of agent starts for a feature id or a name. ``None`` means the cleanup session."""
@@ -107,9 +111,7 @@ class Project:
         )
 
     def require_initialised(self) -> None:
-        """Raise ``NotAProject`` if ``harness init`` was not completed, and ``Refused`` if the project folder is not
-        usable.
-        """
+        """Raise ``NotAProject`` if ``harness init`` was not completed, ``Refused`` if the folder is unusable."""
         for folder in (self.layout.state_dir, self.layout.logs):
             if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
                 name = self.layout.relative(folder)

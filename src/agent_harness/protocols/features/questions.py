@@ -133,39 +133,33 @@ EXPLAINED: dict[str, dict[str, str]] = {
 
 
 def option_line(asked: Question, option: str) -> str:
-    """Return the label and meaning of an answer option. For an unknown option, return the option's word."""
     return " - ".join(filter(None, [LABELS.get(option, option), meaning(asked, option)]))
 
 
 def meaning(asked: Question, option: str) -> str:
-    """Return the meaning of an answer option, or an empty string for an unknown option."""
     meant = EXPLAINED.get(asked.kind, {}).get(option) or MEANT.get(option, "")
     features = ", ".join(f"Feature {i}" for i in asked.features) or "the feature"
     return meant.replace("{features}", features)
 
 
 def letter(option: str) -> str:
-    """Return the letter of an answer option, which the option's label shows in brackets."""
+    """Return the letter of an answer option, which its label shows in brackets."""
     return LABELS[option].partition("[")[2][0].lower()
 
 
 def question(kind: str, message: str, **facts: "Any") -> Question:
-    """Return a new question of the given kind, in the form in which it is stored."""
     stops = {"stops": False} if kind in OFFERED else {}
     return Question({"type": kind, "message": message, "options": list(OPTIONS[kind]), **stops, **facts})
 
 
 def stops(asked: Question | None) -> bool:
-    """Return True if the question prevents runs. A question of an unknown kind does so too."""
+    """Return True if the question prevents runs, as one of an unknown kind does."""
     return asked is not None and asked.kind not in OFFERED
 
 
 def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
-    """Return the question's text, the answer options with their meanings (UAH-402), and the command that answers the
-    question.
-
-    The command contains the feature id if another question in ``among`` would be answered first.
-    """
+    """Return the question, its options (UAH-402), and the command that answers it. The command names the feature if
+    another question in ``among`` would be answered first."""
     options = [f"{n} {option_line(asked, option)}" for n, option in enumerate(asked.options, 1)]
     head = [asked.title or "A QUESTION", ""] if asked.kind == "dependency_regression" else []
     said = [*head, asked.message, *asked.details, "", "Options:", *options]
@@ -175,11 +169,8 @@ def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
 
 
 def waiting(state: SessionState, document: FeatureList) -> list[Question]:
-    """Return the pending questions in the order in which they are answered.
-
-    A stored question that stops the runs comes first, then the current dependency cycle of features.json, then
-    questions about kept candidates, then any other stored question. A stored cycle that no longer exists is omitted.
-    """
+    """Return the pending questions in the order in which they are answered: a stored one that stops the runs, the
+    current cycle of features.json, those about kept candidates, other stored ones."""
     stored = [state.question] if state.question and state.question.kind != "dependency_cycle" else []
     circle = of_cycle(document)
     first = [asked for asked in stored if stops(asked)]
@@ -187,17 +178,14 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
 
 
 def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
-    """Return the pending question that a run prints in full.
-
-    A question that stops all runs comes first, then a question about the run's own features, then any other question.
-    """
+    """Return the question that a run prints in full: one that stops all runs, else one about its features, else any."""
     own = (asked for asked in waiting if asked.feature_id in worked_on)
     first = [asked for asked in waiting[:1] if stops(asked)]
     return next(iter([*first, *own, *waiting]), None)
 
 
 def of_cycle(document: FeatureList) -> Question | None:
-    """Return a question about the first dependency cycle in features.json (E8), or None if there is no cycle."""
+    """Return a question about the first dependency cycle (E8), or None."""
     found = records.cycles(document)
     if not found:
         return None
@@ -207,7 +195,7 @@ def of_cycle(document: FeatureList) -> Question | None:
 
 
 def store(project: "Project", asked: Question) -> None:
-    """Store a question until it is answered, and write an event. If the same question is already stored, do nothing."""
+    """Store a question and write an event, unless the same question is stored."""
     state = project.store.state()
     if state.question and state.question.record == asked.record:
         return
@@ -217,10 +205,8 @@ def store(project: "Project", asked: Question) -> None:
 
 
 def forget_passing(project: "Project") -> None:
-    """Remove stored questions whose condition the next run checks again. This function is called before a session.
-
-    A question about a large feature stays until the question is answered or the feature is done.
-    """
+    """Remove questions whose condition the next run checks again. One about a large feature stays until it is answered
+    or the feature is done."""
     state = project.store.state()
     asked = state.question
     if asked and asked.kind in OPTIONS and asked.kind not in (*STOPPING, "large_feature", "dependency_cycle"):
@@ -237,12 +223,11 @@ def forget_passing(project: "Project") -> None:
 
 
 def forget(project: "Project") -> None:
-    """Remove the stored question without an answer."""
     project.store.update_state(pending_escalation=None)
 
 
 def let_go(project: "Project", feature_id: int | None) -> None:
-    """Remove the question about a feature's kept candidate, and delete the candidate's ref. Rescue refs stay."""
+    """Remove the question about a kept candidate, and delete the candidate's ref. Rescue refs stay."""
     state = project.store.state()
     found = [asked for asked in state.kept_candidates if asked.feature_id == feature_id]
     if not found:
@@ -255,9 +240,7 @@ def let_go(project: "Project", feature_id: int | None) -> None:
 
 
 def kept_ref(asked: Question) -> str | None:
-    """Return the private ref that keeps the question's candidate. Return None if the recorded name cannot be such a
-    ref.
-    """
+    """Return the private ref that keeps the candidate, or None if the recorded name cannot be one."""
     import re  # late: ``harness status`` starts without it
 
     return asked.ref if re.fullmatch(r"refs/harness(-\d+)?/kept(-\d+)?/[\w-]+", asked.ref or "") else None
@@ -271,34 +254,27 @@ def refuse_pending(state: SessionState) -> None:
 
 
 def as_event(asked: Question) -> "dict[str, Any]":
-    """Return the question as an event. The kind of the question is stored under ``kind``, next to the event type."""
+    """Return the question as an event, with its type as ``kind``."""
     facts = {name: value for name, value in asked.record.items() if name != "type"}
     return {"event_type": "escalation", "level": "critical", "kind": asked.kind, **facts}
 
 
 def refuse_kept(state: SessionState, feature_id: int | None = None) -> None:
-    """Raise ``Escalated`` if a question about a kept candidate waits for an answer.
-
-    With ``feature_id``, only questions about this feature count.
-    """
+    """Raise ``Escalated`` if a question about a kept candidate (of this feature, if given) waits."""
     for asked in state.kept_candidates:
         if feature_id in (None, asked.feature_id):
             raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
 
 
 def command(asked: Question, option: str) -> str:
-    """Return the shell command that answers the question with the given option."""
     from shlex import quote  # costs a start, and is needed where somebody is asked
 
     return f"harness resume --choose {quote(option)}{_of_feature(asked)}"
 
 
 def hint(asked: Question) -> str:
-    """Return a shell command that answers the question, with the other options in a comment.
-
-    The command uses the option ``retry`` if the question has it, so that running the command never ends or skips
-    anything.
-    """
+    """Return a command that answers the question, with the other options in a comment. It uses ``retry`` if it can, so
+    that running it never ends or skips anything."""
     options = asked.options or ("retry",)
     first = "retry" if "retry" in options else options[0]
     others = ", ".join(each for each in options if each != first)
@@ -306,14 +282,11 @@ def hint(asked: Question) -> str:
 
 
 def _of_feature(asked: Question) -> str:
-    """Return the ``--feature`` option for a question about a kept candidate, otherwise an empty string."""
     return f" --feature {asked.feature_id}" if asked.kind in KEEPING else ""
 
 
 def word(asked: Question, chosen: str) -> str:
-    """Return the answer option that the user chose by number, letter or word. Raise ``UsageError`` for anything
-    else.
-    """
+    """Return the option that the user chose by number, letter or word, else raise ``UsageError``."""
     found = asked.options
     wanted = chosen.strip().lower()
     if wanted.isdecimal() and 0 < int(wanted) <= len(found):

@@ -1,15 +1,11 @@
-"""Parsers for the files of a feature project. Each parser accepts values of any type.
-
-A record is a view of a JSON object, which is written back unchanged apart from edits. Members that a newer version or a
-person added therefore survive every write, in their order. The classes are not dataclasses, because ``status`` reads
-them and importing ``dataclasses`` would slow down ``status``. Source: features.md sections F, G, H.
-"""
+"""Views of JSON objects, written back unchanged apart from edits: unknown members survive in their order. They are not
+dataclasses, because that import would slow down ``status``. Source: features.md sections F, G, H."""
 
 from agent_harness.kernel.json import number_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from agent_harness.kernel.json import JsonObject
 
@@ -32,27 +28,22 @@ VERIFICATION_TYPES = ("automated", "hybrid", "manual")
 
 
 def number(value: object, otherwise: int = 0) -> int:
-    """Return a value from a file if the value is a whole number, otherwise the default ``otherwise``."""
     return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
 
 def amount(value: object) -> float:
-    """Return a value from a file as an amount of money, or 0 if the value is not an amount."""
     return number_below(value, 1e12) or 0.0
 
 
 def json_object(value: object) -> "JsonObject | None":
-    """Return the value if it is a JSON object, otherwise None."""
     return value if isinstance(value, dict) else None
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return the members of a list as strings. If the value is not a list, the result is empty."""
     return tuple(str(each) for each in value) if isinstance(value, list) else ()
 
 
 def ids(value: object) -> tuple[int, ...]:
-    """Return the whole numbers in a list. If the value is not a list, the result is empty."""
     return tuple(each for each in value if isinstance(each, int)) if isinstance(value, list) else ()
 
 
@@ -60,8 +51,6 @@ def ids(value: object) -> tuple[int, ...]:
 
 
 class Feature:
-    """Feature, which is one entry of features.json."""
-
     __slots__ = ("depends_on", "description", "id", "name", "passes", "record", "skipped", "steps", "test_file")
 
     def __init__(self, record: "JsonObject", name: str | None = None) -> None:
@@ -78,17 +67,15 @@ class Feature:
 
     @property
     def has_id(self) -> bool:
-        """True if the feature's id in the file is a whole number."""
         return self.id != NO_ID
 
     @property
     def asked(self) -> str:
-        """Description and verification steps of the feature, joined into one text."""
         return ". ".join((self.description, *self.steps))
 
     @property
     def feature_id(self) -> int | None:
-        """Id of the feature. For ``CLEANUP``, which is not a feature, the id is ``None``."""
+        """Id, or ``None`` for ``CLEANUP``, which is not a feature."""
         return None if self is CLEANUP else self.id
 
     @property
@@ -109,14 +96,11 @@ class Feature:
 
     @property
     def is_open(self) -> bool:
-        """True if sessions may work on the feature, as far as the feature itself is concerned; dependencies are not
-        considered.
-        """
+        """True if sessions may work on the feature, apart from its dependencies."""
         return not (self.passes or self.skipped or self.awaits_person)
 
     @property
     def skip_reason(self) -> str:
-        """Reason why the feature was skipped, or an empty string."""
         found = json_object(self.record.get("skipped")) or {}
         return " ".join(str(found.get("reason") or "").split())
 
@@ -132,15 +116,13 @@ class Feature:
 
     @property
     def priority(self) -> float:
-        """Priority of the feature. Lower values come first; features without a priority come last (UAH-106)."""
+        """Lower values come first; features without a priority come last (UAH-106)."""
         found = self.record.get("priority")
         return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else float("inf")
 
     @property
     def verification_type(self) -> str:
-        """Verification type of the feature, from ``VERIFICATION_TYPES``. An unknown type counts as automated
-        (UAH-403).
-        """
+        """One of ``VERIFICATION_TYPES``; an unknown type counts as automated (UAH-403)."""
         found = self.record.get("verification_type")
         return found if isinstance(found, str) and found in VERIFICATION_TYPES else "automated"
 
@@ -151,25 +133,22 @@ class Feature:
 
     @property
     def may_change(self) -> tuple[str, ...]:
-        """Patterns of the protected files that sessions on the feature may change, such as other tests and runner
-        settings.
-        """
+        """Patterns of the protected files that sessions on the feature may change."""
         return texts(self.record.get("may_change"))
 
     @property
     def details(self) -> str:
-        """Detailed description of the feature, copied from the list that the feature was imported from."""
+        """Long description, copied from the list that the feature was imported from."""
         found = self.record.get("details")
         return found if isinstance(found, str) else ""
 
     @property
     def automated_checks(self) -> tuple[str, ...]:
-        """Checks that the agent makes before a person confirms the feature."""
+        """Checks that the agent makes before a person confirms."""
         return texts(self.record.get("automated_checks"))
 
     @property
     def manual_checks(self) -> tuple[str, ...]:
-        """Checks that the person makes to confirm the feature."""
         return texts(self.record.get("manual_checks"))
 
     @property
@@ -186,8 +165,6 @@ CLEANUP = Feature({"id": None, "description": "Cleanup session", "test_file": ""
 class FeatureList:
     """Content of features.json. Entries that are not objects are only in ``record``."""
 
-    __slots__ = ("features", "record")
-
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
         found = record.get("features")
@@ -195,24 +172,20 @@ class FeatureList:
 
     @property
     def project(self) -> str:
-        """Name of the project. If features.json contains no name, the name is empty."""
         return str(self.record.get("project") or "")
 
     @property
     def passing(self) -> list[Feature]:
-        """Features that are marked as passing."""
         return [f for f in self.features if f.passes]
 
     def by_id(self, feature_id: int | None) -> Feature | None:
-        """Return the feature with this id, or ``None``."""
         return next((f for f in self.features if f.id == feature_id), None)
 
     def counts(self) -> tuple[int, int]:
-        """Return the number of passing features and the number of all features."""
+        """Return the number of passing features and of all."""
         return len(self.passing), len(self.features)
 
     def next_id(self) -> int:
-        """Return the next free feature id, which is one more than the highest id."""
         return max((f.id for f in self.features if f.has_id), default=0) + 1
 
 
@@ -234,7 +207,6 @@ def problems(document: FeatureList, *, require_test_file: bool = True) -> list[s
 
 
 def malformed(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """Return the defects of individual entries of features.json. Dependency problems are not included."""
     found = document.record.get("features")
     if not isinstance(found, list):
         return ["features.json: 'features' is not a list"]
@@ -275,10 +247,7 @@ def _feature_problems(feature: Feature, seen: set[int], require_test_file: bool)
 
 
 def cycles(document: FeatureList) -> list[list[int]]:
-    """Return every dependency cycle as a list of ids in which the last id repeats the first (E8).
-
-    Skipped features break cycles.
-    """
+    """Return every dependency cycle, its first id repeated at the end (E8). Skipped features break cycles."""
     from agent_harness.kernel import graph
 
     found = {f.id: f.depends_on for f in document.features if f.has_id and not f.skipped}
@@ -291,9 +260,7 @@ STEPS_OF_SIZE = {"small": 3, "medium": 5, "large": 7}
 
 
 def flags(features: "Iterable[Feature]", *, max_steps: int) -> "Iterator[str]":
-    """Yield a warning for each feature with more verification steps than recommended or than its size allows (UAH-113,
-    C42).
-    """
+    """Warn about features with more verification steps than recommended for their size (UAH-113, C42)."""
     for feature in features:
         steps, size = len(feature.steps), feature.record.get("size_estimate")
         most = STEPS_OF_SIZE.get(size, max_steps) if isinstance(size, str) else max_steps
@@ -306,7 +273,6 @@ def flags(features: "Iterable[Feature]", *, max_steps: int) -> "Iterator[str]":
 
 
 def too_large(feature: Feature, max_steps: int) -> str:
-    """Return the warning about a feature with too many verification steps."""
     return f"{feature.name} has {len(feature.steps)} verification steps (max recommended: {max_steps})."
 
 
@@ -315,31 +281,6 @@ def too_large(feature: Feature, max_steps: int) -> str:
 
 class SessionState:
     """Content of session_state.json. Missing members have the defaults of a new project (UAH-115..125)."""
-
-    __slots__ = (
-        "cleaned_up_at",
-        "current_feature",
-        "failures",
-        "feature_checkpoint",
-        "fix_first",
-        "handoff",
-        "kept_candidates",
-        "last_failure",
-        "last_session",
-        "next_prompt",
-        "partial",
-        "paused",
-        "question",
-        "record",
-        "red_tests",
-        "sizes_accepted",
-        "status",
-        "stuck_count",
-        "summary",
-        "termination_reason",
-        "timeout_count",
-        "wip_commit",
-    )
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = found = {**NEW_STATE, **record}
@@ -371,10 +312,7 @@ class SessionState:
         self.cleaned_up_at = number(found.get("cleaned_up_at"))
 
     def but(self, **members: object) -> "SessionState":
-        """Return a copy of the session state in which the given members have new values.
-
-        Raise ``TypeError`` for a member that session_state.json does not have.
-        """
+        """Return a copy with new values. Raise ``TypeError`` for a member that session_state.json does not have."""
         if unknown := members.keys() - {*NEW_STATE, "cleaned_up_at"}:
             raise TypeError(f"session_state.json has no member {min(unknown)}")
         return SessionState({**self.record, **members})
@@ -417,13 +355,6 @@ NOTHING_UNFINISHED: "JsonObject" = {
 
 
 class Question:
-    """Question for a person, in the form in which it is stored. ``questions.py`` has the kinds and wording."""
-
-    __slots__ = (
-        *("commit", "details", "failing", "feature_id", "features", "kind", "limit", "message", "options", "paths"),
-        *("record", "ref", "rescue_ref", "session", "title"),
-    )
-
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
         feature = record.get("feature_id")
@@ -443,8 +374,12 @@ class Question:
         self.title = _text(record.get("title"))
 
 
+def listed(names: "Collection[str]", most: int) -> str:
+    shown = ", ".join(list(names)[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
 def counts(value: object) -> dict[str, int]:
-    """Return the members of a JSON object that are whole numbers."""
     found = json_object(value) or {}
     return {str(name): number for name, number in found.items() if isinstance(number, int)}
 
@@ -463,10 +398,7 @@ def shown_kinds(kinds: "Mapping[str, int]") -> str:
 
 
 def lint_line(errors: int, warnings: int, kinds: "Mapping[str, int]", files: "Mapping[str, int]") -> str:
-    """Return a lint summary such as ``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``.
-
-    The most frequent kinds and files come first.
-    """
+    """Return a summary such as ``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``, the most frequent first."""
     numbers = ((errors, "error"), (warnings, "warning"))
     told = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in numbers)
     ranked = sorted(files, key=lambda path: (-files[path], path))
@@ -480,14 +412,11 @@ def _text(value: object) -> str | None:
 
 
 def _asked(value: object, unreadable: "JsonObject") -> "JsonObject | None":
-    """Return a stored request of a person. If the request is unreadable, return ``unreadable``."""
     return value if isinstance(value, dict) else unreadable if value else None
 
 
 class Baseline:
     """Content of test_baseline.json: the tests known to pass (UAH-129, UAH-131) and the data files that they read."""
-
-    __slots__ = ("files_read", "known_failures", "passing", "record")
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = {**NEW_BASELINE, **record}
@@ -496,16 +425,14 @@ class Baseline:
         self.known_failures = frozenset(texts(self.record.get("known_failures")))  # of a project that was adopted
 
     def but(self, **members: object) -> "Baseline":
-        """Return a copy of the baseline in which the given members have new values."""
         return Baseline({**self.record, **members})
 
     def with_more(self, passing: "Iterable[str]", files_read: "Iterable[str]") -> "Baseline":
-        """Return a copy of the baseline with more passing tests and with the current list of files that tests read."""
+        """Add passing tests, and replace the list of files that tests read."""
         found = sorted({*texts(self.record["passing_tests"]), *passing})
         return self.but(passing_tests=found, total_passing=len(found), files_read=sorted(files_read))
 
     def measured(self, passing: "Iterable[str]", total: int, **members: object) -> "Baseline":
-        """Return a copy of the baseline that contains the results of a suite run."""
         found = sorted(passing)
         return self.but(**{"passing_tests": found, "total_passing": len(found), "total_tests": total, **members})
 
@@ -528,17 +455,6 @@ def tells_nothing(tokens: object, cost_usd: object) -> bool:
 
 class CostRecord:
     """Content of costs.yaml: the costs of all sessions so far. ``silent`` is true if no session reported any cost."""
-
-    __slots__ = (
-        "assumed_usd",
-        "by_feature",
-        "cumulative",
-        "last_session_usd",
-        "record",
-        "silent",
-        "total_usd",
-        "unpriced_sessions",
-    )
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = record

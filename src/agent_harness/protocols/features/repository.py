@@ -1,9 +1,5 @@
-"""Actions of the harness on the repository outside a session, each made with git commands.
-
-Private refs never replace refs of other programs. Git stores refs like files and folders: if
-``refs/harness/candidates/4/x`` exists, no ref can be named ``refs/harness/candidates/4``. In such a case, the harness
-uses the most similar name that git accepts. Source: features.md C25, C26, C48, C65.
-"""
+"""Actions on the repository outside a session. Git stores refs like files: next to ``refs/harness/candidates/4/x`` no
+``…/4`` can be; then the most similar free name is used. Source: features.md C25, C26, C48, C65."""
 
 import os
 import subprocess
@@ -24,18 +20,13 @@ LOCK_LOOK_SECONDS = 0.1
 
 
 def dirty_paths(git: Git) -> list[str]:
-    """Return every path that differs from HEAD. Ignored files and nested repositories are omitted.
-
-    Git shows a nested repository as one folder with a final slash, and never stashes or commits the folder's content.
-    """
+    """Return every path that differs from HEAD, without ignored files and nested repositories. Git shows the latter as
+    a folder with a final slash, and never stashes or commits their content."""
     return [change.path for change in git.status() if not change.path.endswith("/")]
 
 
 def keep_out_of_sight(git: Git, folder: str) -> None:
-    """Hide the harness's state folder from git, even if the line for the folder was removed from .gitignore.
-
-    Otherwise, git would stash the state and the running process's log together with a person's changes.
-    """
+    """Hide the state folder from git, even if .gitignore lost its line; else git would stash the state."""
     if not git.is_repository:
         return
     own_output.keep_out_of_sight(git.repository)
@@ -49,10 +40,7 @@ def ignore_always(git: Git, folder: str) -> None:
 
 
 def refuse_tracked(git: Git, folder: str) -> None:
-    """Raise ``UnsafeTree`` if the branch contains the harness's state folder.
-
-    Otherwise, sessions would change and push the state.
-    """
+    """Raise ``UnsafeTree`` if the branch contains the state folder: sessions would change and push it."""
     head = git.head()
     with git.objects() as objects:
         held = head is not None and objects.at(objects.tree_of(head), os.fsencode(folder)) != ABSENT
@@ -65,7 +53,6 @@ def refuse_tracked(git: Git, folder: str) -> None:
 
 
 def make_repository(root: Path) -> None:
-    """Run ``git init`` in a folder that is not yet inside a repository."""
     try:
         done = subprocess.run(
             ["git", "init", "--quiet"], cwd=root, env=scrubbed_environment(), capture_output=True, check=False
@@ -77,10 +64,7 @@ def make_repository(root: Path) -> None:
 
 
 def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
-    """Stash every change except those to ``free_paths``, including untracked files, under the given name.
-
-    Raise ``UnsafeTree`` if git fails or changes remain. If a stash was created, the message mentions the stash.
-    """
+    """Stash every change except to ``free_paths``, or raise ``UnsafeTree``, which mentions a stash that was made."""
     before = git.commit_of("refs/stash")
     words = ("stash", "push", "--quiet", "--include-untracked", "--message", name, "--", ".")
     stays = [*free_paths, *map(os.fsdecode, own_output.among(os.fsencode(git.top())))]
@@ -101,13 +85,7 @@ def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
     )
 
 
-def switch(git: Git, branch: str) -> None:
-    """Check out a branch. Git refuses to do so if uncommitted changes would be overwritten."""
-    git.run("switch", "--quiet", branch)
-
-
 def other_work_tree(git: Git, branch: str) -> str | None:
-    """Return the folder of another work tree that has the branch checked out, or None."""
     shared = Path(git.shared_dir())
     bare = git.settings().get("core.bare") == "true"
     for folder in [*([] if bare else [shared]), *sorted((shared / "worktrees").glob("*"))]:
@@ -127,9 +105,7 @@ def commit_files(git: Git, paths: Sequence[str], message: str) -> None:
 
 
 def index_lock(git: Git) -> str | None:
-    """Return the path of git's index lock if the lock stays for some time. Return ``None`` as soon as there is no
-    lock.
-    """
+    """Return git's index lock if it stays for some time, ``None`` as soon as it is gone."""
     path = os.path.join(git.git_dir(), "index.lock")
     for _ in range(LOCK_CHECKS):
         if not os.path.lexists(path):
@@ -139,7 +115,7 @@ def index_lock(git: Git) -> str | None:
 
 
 def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int]:
-    """Return the number of lines of each file with one of the suffixes in a commit; 0 for empty and binary files."""
+    """Return line counts of a commit's files; 0 for empty and binary files."""
     globs = [f":(glob)**/*{suffix}" for suffix in suffixes]
     names = os.fsdecode(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)).split("\0")
     text = os.fsdecode(git.run("grep", "-I", "-z", "-c", "-e", "", commit, "--", *globs, check=False))
@@ -155,7 +131,6 @@ def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int
 
 
 def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
-    """Return a git tree like ``tree``, with the given files added or replaced."""
     with git.room() as room, IsolatedView(git.repository, raw=True) as view, git.objects() as objects:
         index = room.path("tree-with")
         view.call("read-tree", tree, index=index)
@@ -168,12 +143,9 @@ def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
 
 
 def write_changes(git: Git, base: str | None, commit: str, *, now: str, free: Sequence[str] = ()) -> None:
-    """Write the files that differ between ``base`` and ``commit`` to the work tree. ``now`` is the tree of the current
-    files.
-
-    Raise ``UnsafeTree`` and write nothing if a file matches neither ``base`` nor ``commit``, or if an ignored file is
-    in the way. Files in ``free`` may differ from both. After a crash, the call can be repeated.
-    """
+    """Write files that differ between ``base`` and ``commit``; ``now`` is the tree of the current files. Raise
+    ``UnsafeTree`` and write nothing if a file (not in ``free``) matches neither, or an ignored one is in the way.
+    After a crash, the call can be repeated."""
     wanted = git.differences(base, commit)
     left = {path: entries for path, entries in git.differences(now, commit).items() if path in wanted}
     links = Links(os.fsencode(git.top()))
@@ -200,10 +172,7 @@ SIBLINGS = 9  # names tried at each level
 
 
 def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
-    """Call ``act`` with a ref name, and return the result together with the name that was used.
-
-    If git refuses the wanted name, a similar, free name is used.
-    """
+    """Call ``act`` with a ref name, or a similar free one if git refuses it. Return the result and the name used."""
     try:
         return act(wanted), wanted
     except GitFailed:
@@ -214,11 +183,7 @@ def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
 
 
 def kept_ref(git: Git, wanted: str, commit: str) -> str:
-    """Keep a commit under a new ref with the wanted name or a similar name, and return the ref. The call can be
-    repeated.
-
-    An existing ref with the wanted name, such as a ref of another work tree, is not changed.
-    """
+    """Keep a commit under a new ref, and return the ref. Repeatable. An existing ref of that name stays unchanged."""
 
     def keep(ref: str) -> str:
         if git.commit_of(ref) != commit:
@@ -229,19 +194,12 @@ def kept_ref(git: Git, wanted: str, commit: str) -> str:
 
 
 def free_ref(git: Git, wanted: str) -> str:
-    """Return the wanted ref name if git accepts a new ref with this name, otherwise the most similar name that git
-    accepts.
-
-    If git accepts no name, return the wanted name, so that git reports the error when the ref is created.
-    """
+    """Return the wanted name or the most similar that git accepts; if none, the wanted one: git reports the error."""
     target = git.head() or git.empty_tree()
     return next((name for name in _ref_names(wanted) if _would_make(git, name, target)), wanted)
 
 
 def _ref_names(wanted: str) -> Iterator[str]:
-    """Yield the ref name, then variants with a number after the last part, then variants with a number after earlier
-    parts.
-    """
     yield wanted
     parts = wanted.split("/")
     for level in range(len(parts) - 1, 0, -1):

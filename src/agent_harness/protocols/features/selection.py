@@ -1,13 +1,11 @@
-"""Pure functions that select the next feature, or say why no feature can be worked on.
-
-The module imports little, so that `status` can use it. Source: features.md UAH-452..456, C13, C53.
-"""
+"""Pure functions that select the next feature, or say why none. Small, because `status` imports it. Source: features.md
+UAH-452..456, C13, C53."""
 
 from agent_harness.protocols.features.records import Feature, FeatureList, SessionState
 
 
 class Choice:
-    """Selected feature. If ``feature`` is ``None``, ``waiting`` contains the reasons why no feature is eligible."""
+    """Selected feature. Without one, ``waiting`` has the reasons why none is eligible."""
 
     __slots__ = ("all_proven", "feature", "waiting")
 
@@ -18,12 +16,8 @@ class Choice:
 
 
 def next_feature(document: FeatureList, state: SessionState) -> Choice:
-    """Return the next feature to work on. The unfinished feature comes first (UAH-462), then features that sessions
-    broke (C10).
-
-    After these, the eligible feature with the lowest priority value and id is selected. A feature is eligible if it is
-    open, does not wait for a person, and each dependency is proven or was skipped without blocking other features.
-    """
+    """Return the unfinished feature (UAH-462), else one that sessions broke (C10), else the eligible one with the
+    lowest priority and id: open, waits for no person, each dependency proven or skipped without blocking others."""
     partial = document.by_id(state.current_feature) if state.next_prompt == "continuation" else None
     if partial is not None and partial.is_open:
         return Choice(partial)
@@ -40,11 +34,8 @@ def next_feature(document: FeatureList, state: SessionState) -> Choice:
 
 
 def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) -> Feature:
-    """Return the feature that a person selected.
-
-    Raise ``UsageError`` or ``NothingEligible`` if no session on this feature can start. While another feature is
-    unfinished, no feature can be selected, because the unproven commits would be pushed with the next accepted session.
-    """
+    """Return the feature that a person selected. Raise ``UsageError`` or ``NothingEligible`` if it cannot start. While
+    another is unfinished, none can: its unproven commits would be pushed with the next acceptance."""
     from agent_harness.errors import NothingEligible
 
     feature = existing_feature(document, feature_id)
@@ -63,7 +54,7 @@ def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) 
 
 
 def existing_feature(document: FeatureList, feature_id: int) -> Feature:
-    """Return the feature with this id. If there is none, raise ``UsageError`` with the known ids."""
+    """Return the feature, or raise ``UsageError`` with the known ids."""
     from agent_harness.errors import UsageError
 
     feature = document.by_id(feature_id)
@@ -74,14 +65,12 @@ def existing_feature(document: FeatureList, feature_id: int) -> Feature:
 
 
 def finalized(document: FeatureList) -> set[int]:
-    """Return the ids of the features that block no other feature because they are proven or skipped after a regression
-    (C53).
-    """
+    """Return the ids of features that block no other: proven, or skipped after a regression (C53)."""
     return {f.id for f in document.features if f.passes or f.unblocks}
 
 
 def _kept(state: SessionState) -> set[int | None]:
-    """Return the ids of features whose candidate is kept until a person answers the question about the candidate."""
+    """Return the ids of features whose candidate waits for a person's answer."""
     return {asked.feature_id for asked in state.kept_candidates}
 
 

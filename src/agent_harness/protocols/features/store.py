@@ -1,18 +1,10 @@
-"""State files of a feature project, which are written atomically under one lock, and append-only logs.
-
-This module is the lowest layer of the protocol: it handles files, but not git, agents or verification. Source:
-features.md sections F-H, C31.
-"""
+"""State files, written atomically under one lock, and append-only logs. The lowest layer of the protocol: files only,
+no git, agents or verification. Source: features.md sections F-H, C31."""
 
 import os
 
 from agent_harness.errors import StateDamaged
-from agent_harness.kernel import (
-    clock,
-    files,
-    journal,
-    trusted_state,
-)
+from agent_harness.kernel import clock, files, journal, trusted_state
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.layout import FeatureLayout
 
@@ -29,19 +21,21 @@ HISTORIES = ("events.jsonl", "sessions.jsonl", "decisions.jsonl", "usage.jsonl")
 
 
 def _content(path: str) -> bytes:
-    """Return the content of a file. If the file is unreadable or too large, the result is empty."""
     try:
         return files.read_bytes(path)
     except (OSError, StateDamaged):
         return b""
 
 
-def _read_or_backup(path: str) -> "JsonObject | None":
-    """Return the JSON record in a file or, if the file is damaged, in its backup. Return ``None`` if the file is
-    missing.
+def _or_empty(path: str | None) -> "JsonObject":
+    try:
+        return files.read_json(path) if path else {}
+    except (OSError, StateDamaged):
+        return {}
 
-    Raise ``StateDamaged`` if both the file and its backup are damaged.
-    """
+
+def _read_or_backup(path: str) -> "JsonObject | None":
+    """Return a record or else its backup; ``None`` if the file is missing. ``StateDamaged`` if both are damaged."""
     try:
         return files.read_json(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -55,7 +49,7 @@ def _read_or_backup(path: str) -> "JsonObject | None":
 
 
 def _is_sampled(row: "Mapping[str, object]") -> bool:
-    """Return True for about one row in ten. The result depends only on the row's content."""
+    """Return True for about one row in ten, by its content alone."""
     import zlib
 
     return zlib.crc32(repr(sorted(row.items())).encode("utf-8", "replace")) % SAMPLED_ONE_IN == 0
@@ -74,8 +68,6 @@ REVERSAL = "undo.json"
 
 
 class FeatureStore:
-    """Access to the state files and logs of one project."""
-
     def __init__(
         self,
         layout: FeatureLayout,
@@ -84,10 +76,7 @@ class FeatureStore:
         read_yaml: "Callable[[str], JsonObject] | None" = None,
         by: str | None = None,
     ) -> None:
-        """Open the store. ``read_yaml`` parses a costs file that a person rewrote as YAML that is not JSON.
-
-        If ``by`` is given, every event records its value.
-        """
+        """Open the store. ``read_yaml`` parses costs that a person rewrote as YAML. Events record ``by``."""
         self.layout = layout
         self.by: JsonObject = {"by": by} if by else {}
         self._read_yaml = read_yaml
@@ -99,7 +88,7 @@ class FeatureStore:
     # -- features.json -------------------------------------------------------------------------------------------
 
     def features(self) -> records.FeatureList:
-        """Return features.json. Raise ``StateDamaged`` if the file is missing or malformed."""
+        """Raise ``StateDamaged`` if features.json is missing or malformed."""
         try:
             return records.FeatureList(files.read_json(self.layout.features))
         except FileNotFoundError:
@@ -117,47 +106,34 @@ class FeatureStore:
         return os.path.isfile(self.layout.session_state)
 
     def state(self) -> records.SessionState:
-        """Return session_state.json. Missing members have the defaults of a new project."""
+        """Return session_state.json, missing members with the defaults of a new project."""
         return records.SessionState(self._read(self.layout.session_state))
 
     def write_state(self, state: records.SessionState) -> None:
-        """Replace session_state.json with the given session state."""
         self.write(self.layout.session_state, state.record)
 
     def update_state(self, **members: object) -> records.SessionState:
-        """Set the given members of session_state.json, and return the new state."""
         state = self.state().but(**members)
         self.write_state(state)
         return state
 
     def stored_state(self) -> "JsonObject":
-        """Return session_state.json as it is on disk, without defaults."""
         return self._read(self.layout.session_state)
 
     def baseline(self) -> records.Baseline:
-        """Return test_baseline.json. Missing members have their defaults."""
         return records.Baseline(self._read(self.layout.baseline))
 
     def write_baseline(self, baseline: records.Baseline) -> None:
-        """Replace test_baseline.json with the given baseline."""
         self.write(self.layout.baseline, baseline.record)
 
     def file_sizes(self) -> "JsonObject":
-        """Return the content of file_sizes.json. If the file is missing, the result is an empty object."""
         return self._read(self.layout.file_sizes)
 
     def quality(self) -> "JsonObject":
-        """Return the content of quality.json. If the file is missing, the result is an empty object."""
         return self._read(self.layout.quality)
 
     def issues(self) -> "JsonObject":
-        """Return the content of github_issues.json. If the file is missing or unreadable, the result is an empty
-        object.
-        """
-        try:
-            return files.read_json(self.layout.github_issues)
-        except (OSError, StateDamaged):
-            return {}
+        return _or_empty(self.layout.github_issues)
 
     def costs(self) -> records.CostRecord:
         """Return costs.yaml. If the file is not JSON, ``read_yaml`` parses it."""
@@ -172,9 +148,7 @@ class FeatureStore:
                 raise error from None
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
-        """Replace a state file atomically. The previous version is kept as a backup, and the new content is
-        remembered.
-        """
+        """Replace a state file atomically, keep a backup, and remember the new content for ``tampered``."""
         files.own_place(path, self.layout.root)
         files.own_place(f"{path}.bak", self.layout.root)
         files.write_json(path, dict(value), backup=True)
@@ -189,7 +163,7 @@ class FeatureStore:
             raise self._with_hint(error, path) from None
 
     def _with_hint(self, error: StateDamaged, path: str) -> StateDamaged:
-        """Return the error with a hint added: the command that restores the last undamaged version of the file."""
+        """Add the command that restores the last undamaged version of the file."""
         name = self.layout.relative(path)
         kept = os.path.exists(f"{path}.bak")
         error.hint = f"cp {name}.bak {name}" if kept else f"fix {name} manually"
@@ -215,7 +189,7 @@ class FeatureStore:
         self.keep_histories()
 
     def keep_histories(self) -> None:
-        """Copy the logs, before an agent works, to a folder that agents cannot write to."""
+        """Copy the logs, before an agent works, where agents cannot write."""
         import shutil
 
         for name in HISTORIES:
@@ -227,11 +201,7 @@ class FeatureStore:
                     continue
 
     def put_back_histories(self) -> list[str]:
-        """Restore logs that no longer begin with the rows that they had before the agent's work, and return their
-        names.
-
-        Rows that were added later are kept, after the restored rows.
-        """
+        """Restore logs that lost rows which they had before the agent's work; later rows follow. Return their names."""
         found = []
         for name in HISTORIES:
             path, kept = self.layout.log(name), self._trusted(f"before-{name}")
@@ -247,15 +217,12 @@ class FeatureStore:
         return found
 
     def tampered(self) -> list[str]:
-        """Restore state files that differ from what the harness wrote, and return the names of these files."""
+        """Restore state files that differ from what the harness wrote, and return their names."""
         paths = dict.fromkeys((*self._guarded(), *self._written))
         return [self.layout.relative(path) for path in paths if self.restore(path, self._written.get(path))]
 
     def restore(self, path: str, expected: "bytes | None") -> bool:
-        """Restore the content of a file, even if a symbolic link or a folder has replaced the file.
-
-        If ``expected`` is ``None``, the file is deleted. Return True if the file had changed.
-        """
+        """Write content (``None`` deletes), even over a link or folder. Return True if the file had changed."""
         try:
             found = files.read_bytes(path)
         except (OSError, StateDamaged):
@@ -279,10 +246,7 @@ class FeatureStore:
     # -- the running session --------------------------------------------------------------------------------------
 
     def finalize_in(self) -> str | None:
-        """Create or find the state folder that the project has outside its own folder, where agents cannot change it.
-
-        Return a note for the user if this is not the usual folder.
-        """
+        """Find or create the state folder outside the project. Return a note if it is not the usual one."""
         self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
 
@@ -291,21 +255,14 @@ class FeatureStore:
         return os.path.join(folder, name) if folder else None
 
     def home(self) -> str | None:
-        """Return the state folder that the project has outside its own folder, or ``None`` if there is none."""
+        """State folder outside the project, or ``None`` if there is none."""
         return self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
 
     def now_path(self) -> str | None:
-        """Return the path of now.json, which says what the session is doing.
-
-        Return ``None`` if there is no state folder outside the project.
-        """
         return self._trusted("now.json")
 
     def open_session(self) -> "JsonObject | None":
-        """Return the harness's record of a running or interrupted session, or None if there is no such session.
-
-        The record is stored outside the project.
-        """
+        """Return the trusted record, outside the project, of a running or interrupted session, or None."""
         if self._open is not None:
             return self._open
         path = self._trusted(OPEN_SESSION)
@@ -317,10 +274,7 @@ class FeatureStore:
             files.own_place(self.layout.session_copy, self.layout.git_dir)
 
     def session_copy(self) -> "JsonObject | None":
-        """Return the untrusted copy of the session record in the project, or ``None`` if there is none.
-
-        An unreadable copy counts as an empty record.
-        """
+        """Return the untrusted copy in the project: ``None`` if missing, empty if unreadable."""
         try:
             return _read_or_backup(self.layout.session_copy)
         except (OSError, StateDamaged):
@@ -336,9 +290,7 @@ class FeatureStore:
                 files.write_json(path, dict(record), backup=True)
 
     def close_session(self) -> None:
-        """Remove the session record. All effects of the session must already be on disk. The trusted record is removed
-        last.
-        """
+        """Remove the record, the trusted one last. All effects of the session must already be on disk."""
         self._open = None
         for path in (self.layout.session_copy, self._trusted(OPEN_SESSION)):
             for each in (path, f"{path}.bak") if path else ():
@@ -368,22 +320,11 @@ class FeatureStore:
         return kept
 
     def claims_of_run(self) -> "JsonObject":
-        """Return the content of the claims file of a running or killed parallel run: ``owner``, ``workers``,
-        ``branch``, ``items``.
-        """
-        path = self._trusted(CLAIMS_OF_RUN)
-        if path is None or not os.path.exists(path):
-            return {}
-        try:
-            return files.read_json(path)
-        except (OSError, StateDamaged):
-            return {}
+        """Return the claims of a running or killed parallel run: ``owner``, ``workers``, ``branch``, ``items``."""
+        return _or_empty(self._trusted(CLAIMS_OF_RUN))
 
     def left_by_run(self) -> "JsonObject | None":
-        """Return the content of a killed parallel run's claims file (``workers``, ``branch``, ``items``), or None.
-
-        None means that no parallel run was killed.
-        """
+        """Return the claims (``workers``, ``branch``, ``items``) of a killed parallel run, or None."""
         found = self.claims_of_run()
         if not found:
             return None
@@ -401,18 +342,11 @@ class FeatureStore:
     # -- proven features ------------------------------------------------------------------------------------------
 
     def proven(self) -> "JsonObject":
-        """Return the content of proven.json. If the file is missing or unreadable, the result is an empty object."""
-        path = self._trusted(PROVEN)
-        try:
-            return files.read_json(path) if path else {}
-        except (OSError, StateDamaged):
-            return {}
+        return _or_empty(self._trusted(PROVEN))
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """Return the feature list in which a feature passes only if the harness accepted it or a person marked it.
-
-        An agent could have edited features.json. A project that is new to the harness is trusted.
-        """
+        """Keep ``passes`` only where the harness or a person set it: agents edit features.json. A new project is
+        trusted."""
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}
         if not isinstance(listed, list) or accepted.issuperset(f.id for f in document.passing):
@@ -421,18 +355,12 @@ class FeatureStore:
         return records.FeatureList({**document.record, "features": found})
 
     def write_proven(self, record: "Mapping[str, Any]") -> None:
-        """Replace proven.json. If there is no folder for the file, nothing is written, and the next run runs the suite
-        instead.
-        """
+        """Replace proven.json. Without a folder for it, write nothing: the next run runs the suite instead."""
         if path := self._trusted(PROVEN):
             files.own_place(path, os.path.dirname(path))
             files.write_json(path, dict(record))
 
     def installed(self) -> str | None:
-        """Return the path of the list of packages that were installed before a session.
-
-        Return ``None`` if there is no state folder outside the project.
-        """
         return self._trusted(INSTALLED)
 
     def reversal(self) -> str | None:
@@ -445,11 +373,7 @@ class FeatureStore:
     # -- verdicts on claims ---------------------------------------------------------------------------------------
 
     def ledger(self, *, make: bool = True) -> str:
-        """Return the path of the verdict ledger.
-
-        The ledger is in the project if there is no writable folder outside the project. ``make=False`` is for readers:
-        no folder is created.
-        """
+        """Path of the verdict ledger, in the project if no folder outside is writable. ``make=False`` creates none."""
         at = self.layout
         home = self._home or trusted_state.existing(at.git_dir, at.root)
         if home is None and make:
@@ -459,7 +383,7 @@ class FeatureStore:
     # -- a person's pause ----------------------------------------------------------------------------------------
 
     def pause(self) -> "JsonObject | None":
-        """Return the user's pause request, or None. A request that is unreadable counts as a pause."""
+        """Return the user's pause request, or None. An unreadable one counts as a pause."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
             return files.read_json(path)
@@ -469,7 +393,7 @@ class FeatureStore:
             return {"reason": "paused"} if os.path.isfile(path) else None
 
     def write_pause(self, record: "Mapping[str, Any] | None") -> None:
-        """Write a pause request. If ``record`` is ``None``, delete the request."""
+        """Write a pause request; ``None`` deletes it."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         files.own_place(path, os.path.dirname(path))
         if record is not None:
@@ -480,17 +404,13 @@ class FeatureStore:
     # -- logs ----------------------------------------------------------------------------------------------------
 
     def event(self, event_type: str, level: str = "important", **fields: object) -> None:
-        """Write an event to events.jsonl, unless the event's level is below the configured level (C44).
-
-        If the configured level is ``routine``, about one in ten routine events is kept, selected by its content.
-        """
+        """Write an event, if its level is high enough (C44). ``routine`` keeps one routine event in ten, by content."""
         rank = LEVELS.index(level)
         row = {"type": event_type, "level": level.upper(), **fields, **self.by}
         if rank < self._floor or (rank == self._floor and (level != "routine" or _is_sampled(row))):
             self.log("events.jsonl", row)
 
     def log(self, name: str, fields: "Mapping[str, object]") -> None:
-        """Append one JSON line with a timestamp to a log of the project."""
         files.own_place(self.layout.log(name), self.layout.root)
         journal.append(self.layout.log(name), {"ts": clock.timestamp(fraction=True), **fields})
 
@@ -499,17 +419,13 @@ class FeatureStore:
         return journal.tail(self.layout.log(name), count)
 
     def next_session(self) -> int:
-        """Return the number of the next session. No recorded session has this number, even if an older state was
-        restored.
-        """
+        """Return a number that no recorded session has, even if an older state was restored."""
         return max(self.state().last_session, *self.recorded_sessions(), 0) + 1
 
     def recorded_sessions(self) -> set[int]:
-        """Return the session numbers in the last five rows of sessions.jsonl."""
         return {records.number(row.get("session_id"), -1) for row in journal.tail(self.layout.log("sessions.jsonl"), 5)}
 
 
 def jobs_of_run(left: "Mapping[str, object]") -> "dict[str, str]":
-    """Return the job id of each feature in the result of ``left_by_run``."""
     items = records.json_object(left.get("items")) or {}
     return {item: str((records.json_object(each) or {}).get("order")) for item, each in items.items()}

@@ -1,7 +1,5 @@
-"""Derivation of commands that the settings omit, and safe insertion of a file name into a command.
-
-A command that cannot be derived reliably stays ``None``. Source: ``features.md`` UAH-155..160, C17, C22.
-"""
+"""Derivation of omitted commands, and safe insertion of a file name into a command. A command that cannot be derived
+reliably stays ``None``. Source: ``features.md`` UAH-155..160, C17, C22."""
 
 import os
 import re
@@ -19,39 +17,15 @@ _OPERATORS = re.compile(r"[;&|()<>`]|\$\(")
 _TESTS_FOLDER = re.compile(r"(?:\./)?(?:[\w.-]+/)*tests?(?:/[\w./*:\[\]-]*)?")
 _TAKES_VALUE = frozenset(
     {
-        "-k",
-        "-m",
-        "-c",
-        "-n",
-        "-p",
-        "-o",
-        "-W",
-        "-r",
-        "--rootdir",
-        "--confcutdir",
-        "--config-file",
-        "--basetemp",
-        "--junitxml",
-        "--cov",
-        "--cov-report",
-        "--dist",
-        "--maxfail",
-        "--tb",
-        "--ignore",
-        "--deselect",
-        "--timeout",
-        "--durations",
-        "--log-file",
-        "--override-ini",
-        "--import-mode",
+        *("-k", "-m", "-c", "-n", "-p", "-o", "-W", "-r", "--rootdir", "--confcutdir", "--config-file", "--basetemp"),
+        *("--junitxml", "--cov", "--cov-report", "--dist", "--maxfail", "--tb", "--ignore", "--deselect", "--timeout"),
+        *("--durations", "--log-file", "--override-ini", "--import-mode"),
     }
 )
 
 
 @dataclass(frozen=True)
 class FoundTooling:
-    """Development tools that were found in the project and on PATH."""
-
     poetry: bool = False  # pyproject.toml has [tool.poetry] and poetry is on PATH
     ruff_configured: bool = False
     ruff_on_path: bool = False
@@ -59,7 +33,6 @@ class FoundTooling:
 
     @property
     def runner(self) -> str:
-        """Command that starts pytest in this project."""
         return "poetry run pytest" if self.poetry else "python3 -m pytest"
 
     @property
@@ -94,11 +67,7 @@ def _tools(pyproject: Path) -> frozenset[str]:
 
 
 def feature_command(full: str) -> str | None:
-    """Return the command for one test file, derived from the command for all tests; ``None`` if that is impossible.
-
-    ``{test_file}`` replaces the first word that is a tests folder; all other such words are removed. If a pytest
-    command contains no tests folder, the placeholder is inserted after ``pytest``.
-    """
+    """Return the command for one test file, derived from the command for all tests; ``None`` if that is impossible."""
     words = list(_WORD.finditer(full))
     runner = _runner(full)
     pairs = zip(words[1:], words, strict=False)
@@ -123,10 +92,7 @@ _LETTERS = re.compile(r"\s+-([hlqsvx]*x[hlqsvx]*)(?=\s|$)")
 
 
 def without(command: str, tests: Iterable[str]) -> str:
-    """Return the pytest command, changed so that it excludes the given tests and does not stop at the first failure.
-
-    A command that is not a pytest command is returned unchanged.
-    """
+    """Return the pytest command without the given tests and without stopping at a failure; other commands unchanged."""
     runner = _runner(command)
     if runner is None:
         return command
@@ -151,20 +117,13 @@ _PYTEST = re.compile(r"(?:.*/)?(?:pytest|py\.test)")
 
 
 def _is_tests_path(word: str, before: str, pytest: bool) -> bool:
-    """Return True if the word is the path of a tests folder.
-
-    ``test`` is a folder in ``pytest test`` but a target in ``make test``. ``tests/`` is a folder in any command.
-    """
+    """Return True for the path of a tests folder: ``test`` is one in ``pytest test``, a target in ``make test``."""
     word = word.strip("\"'")
     return before not in _TAKES_VALUE and _TESTS_FOLDER.fullmatch(word) is not None and (pytest or "/" in word)
 
 
 def quoting_problem(template: str) -> str | None:
-    """Return why a file name cannot safely replace ``{test_file}`` in the template; ``None`` if it can.
-
-    The placeholder may stand alone or directly inside a pair of quotes. A placeholder inside a longer quoted string is
-    refused, because the quotes around the inserted name would end that string.
-    """
+    """Return why a file name cannot safely replace ``{test_file}``: it is inside a longer quoted string. Else None."""
     if PLACEHOLDER not in template:
         return f"must contain {PLACEHOLDER}"
     bare = _PLACED.sub(" ", template)
@@ -177,7 +136,6 @@ _PLACED = re.compile(r"""(["']?)\{test_file\}\1""")
 
 
 def _quote_open(text: str) -> bool:
-    """Return True if ``text`` ends inside shell quotes."""
     quote, escaped = "", False
     for char in text:
         if escaped:
@@ -192,11 +150,7 @@ def _quote_open(text: str) -> bool:
 
 
 def with_file(template: str, test_file: str) -> str:
-    """Return the template with the file name in place of ``{test_file}``: quoted as one shell word, never read as an
-    option.
-
-    The file name may have a ``::node`` suffix.
-    """
+    """Return the template with the file name (maybe with ``::node``) as one shell word, never read as an option."""
     if "\0" in test_file or not test_file:
         raise ValueError("a test file needs a name without NUL characters")
     word = shlex.quote(f"./{test_file}" if test_file.startswith("-") else test_file)

@@ -1,8 +1,5 @@
-"""Settings files in YAML, read as plain values with the line of every key, so that errors can state the line.
-
-``Layers`` merges the settings from several sources and records the source of each key. ``default_text`` returns the
-``.harness.yaml`` of a new project, which contains only settings that a user wants to see and change.
-"""
+"""Settings files in YAML, read as plain values with the line of every key, for error messages. ``Layers`` merges
+several sources and records the source of each key."""
 
 import io
 import json
@@ -58,10 +55,7 @@ def read(path: Path) -> SettingsFile:
 
 
 def scalar(text: str) -> object:
-    """Return the value of a string that does not come from a file, parsed as YAML.
-
-    A string that is not valid YAML is returned unchanged.
-    """
+    """Return a string that does not come from a file, parsed as YAML; invalid YAML is returned unchanged."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -72,9 +66,7 @@ def scalar(text: str) -> object:
 
 
 def with_value(text: str, section: str, key: str, value: object) -> bytes:
-    """Return the text of a settings file with one value changed or added; comments, key order and quotes are
-    preserved.
-    """
+    """Return the text of a settings file with one value changed or added; comments, order and quotes are preserved."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt", pure=True)
@@ -122,9 +114,7 @@ def _first_line(problem: object) -> str:
 
 
 class _Plain:
-    """Converter from the YAML parser's types to plain types. It refuses files with too many values or nesting
-    levels.
-    """
+    """Converter from the YAML parser's types to plain types. It refuses files with too many values or levels."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -160,7 +150,6 @@ class _Plain:
 
 
 def leaves(values: Mapping[str, object], at: Key = ()) -> Iterator[tuple[Key, object]]:
-    """Yield each key that is not a section, with its value, in the order of the file."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from leaves(value, (*at, key))
@@ -188,8 +177,6 @@ Source = Literal["default", "file", "environment", "flag"]
 
 @dataclass
 class Layers:
-    """Settings merged from several sources, with the source of each key and the name of this source for messages."""
-
     document: SettingsFile
     values: dict[str, object]
     sources: dict[Key, Source] = field(default_factory=dict)
@@ -219,9 +206,7 @@ class Layers:
         return value
 
     def decided(self, key: Key) -> bool:
-        """Return True if any source sets the key. ``key: ""`` sets (and disables) the key, but a bare ``key:`` does
-        not.
-        """
+        """Return True if any source sets the key. ``key: ""`` sets (and disables) it, a bare ``key:`` does not."""
         return key in self.sources
 
 

@@ -1,12 +1,6 @@
-"""MCP servers that the settings enable, in the form in which agents start the servers.
-
-In ``args``, ``env`` and ``config``, ``${NAME}`` is replaced by the environment variable. ``${NAME:-text}`` uses
-``text`` if the variable is not set. ``$${`` stands for ``${``.
-
-``config`` contains the server's own settings. A recipe maps each of these keys to an argument or variable of a public
-server. A key without a recipe is refused, never ignored, because it may be ``read_only: true``. The recipes follow the
-servers' own documentation. Source: features.md UAH-212..216, C59.
-"""
+"""MCP servers that the settings enable. Source: features.md UAH-212..216, C59. In values, ``${NAME}`` or
+``${NAME:-text}`` stands for an environment variable, ``$${`` for ``${``. A key of ``config`` without a recipe is
+refused, never ignored, because it may be ``read_only: true``."""
 
 import json
 import os
@@ -30,11 +24,7 @@ EDIT = "Edit .harness.yaml, then run the same command again"
 def switched_on(
     servers: Mapping[str, "McpServerSettings"], environ: Mapping[str, str] | None = None
 ) -> dict[str, McpServer]:
-    """Return the enabled MCP servers, ready to start. Values from the environment are registered, so that output masks
-    them.
-
-    Raise ``ConfigurationError`` if a variable is not set or a setting cannot be passed to the server.
-    """
+    """Return the enabled MCP servers. Register values from the environment, so that output masks them."""
     environ = os.environ if environ is None else environ
     return {name: _ready(name, server, environ) for name, server in servers.items() if server.enabled}
 
@@ -75,7 +65,6 @@ _PLAIN_VALUES = frozenset({"localhost", "127.0.0.1"})  # not secrets either, and
 
 
 def _filled(key: str, value: object, environ: Mapping[str, str]) -> object:
-    """Return the value with the environment variables in it replaced, at any depth."""
     if isinstance(value, Mapping):
         return {str(name): _filled(f"{key}.{name}", below, environ) for name, below in value.items()}
     if isinstance(value, list):
@@ -117,7 +106,6 @@ class GivenConfig:
     taken: set[str] = field(default_factory=set)
 
     def switch(self, name: str) -> bool | None:
-        """Take the key ``name`` and return its boolean value; ``None`` if the key is absent."""
         value = self._take(name)
         known = {"true": True, "false": False}.get(str(value).lower())
         if value is not None and known is None:
@@ -125,14 +113,13 @@ class GivenConfig:
         return known
 
     def text(self, name: str) -> str | None:
-        """Take the key ``name`` and return its non-empty string; ``None`` if the key is absent."""
         value = self._take(name)
         if value is not None and (not isinstance(value, str) or not value.strip()):
             raise ConfigurationError(f"{self.key}.{name} must be text", hint=EDIT)
         return value
 
     def size(self, name: str) -> tuple[int, int] | None:
-        """Take the key ``name`` and return its width and height in pixels; ``None`` if the key is absent."""
+        """Take the key ``name`` and return its width and height in pixels."""
         value = self._take(name)
         if value is None:
             return None
@@ -143,23 +130,18 @@ class GivenConfig:
         return width, height
 
     def variables(self) -> dict[str, str]:
-        """Take the key ``env`` and return the server's environment variables; an empty mapping if the key is absent."""
         value = self._take("env")
         if value is not None and not isinstance(value, Mapping):
             raise ConfigurationError(f"{self.key}.env must be a section of names with values", hint=EDIT)
         return {str(name): str(each) for name, each in value.items()} if isinstance(value, Mapping) else {}
 
     def refuse(self, name: str, why: str) -> None:
-        """Take the key ``name``, and raise ``ConfigurationError`` with the reason ``why`` if the key is present and not
-        false.
-        """
+        """Take the key ``name``, and raise ``ConfigurationError`` if it is present and not false."""
         if self._take(name) not in (None, False):
             raise ConfigurationError(f"{self.key}.{name} cannot be passed to the agent: {why}", hint=EDIT)
 
     def refuse_the_rest(self, package: str | None) -> None:
-        """Raise ``ConfigurationError`` about the first key that no recipe has taken. If there is no such key, do
-        nothing.
-        """
+        """Raise ``ConfigurationError`` about the first key that no recipe has taken, if there is one."""
         left = next((name for name in self.values if name not in self.taken), None)
         if left is not None:
             who = f"{package} has no such setting" if package in RECIPES else f"unknown setting of {self.words[0]}"
@@ -200,10 +182,7 @@ def _puppeteer(given: GivenConfig) -> Started:
 
 
 def _postgres(given: GivenConfig) -> Started:
-    """Return the arguments and variables of the Postgres server, which is read-only unless ``read_only`` is false.
-
-    In read-only mode, the server parses every statement and runs it in a read-only transaction.
-    """
+    """Return the arguments of the Postgres server. In read-only mode (the default), it parses every statement."""
     workspace, only = given.text("connection_string"), given.switch("read_only")
     said = any(word.startswith("--access-mode") for word in given.words)
     mode = "unrestricted" if only is False else "restricted"
@@ -231,7 +210,6 @@ RECIPES: Mapping[str | None, Callable[[GivenConfig], Started]] = {
     "@modelcontextprotocol/server-postgres": _reference_postgres,
     "@bytebase/dbhub": _dbhub,
 }
-"""Recipes for public MCP servers, by package name."""
 
 GONE = {"@anthropic/puppeteer-mcp": "@playwright/mcp (npx)", "@anthropic/postgres-mcp": "postgres-mcp (uvx)"}
 """Package names that the specification mentions but that do not exist, each with the package to use instead."""
@@ -244,16 +222,12 @@ PROGRAMS = {
     "mcp-server-postgres": "@modelcontextprotocol/server-postgres",
     "dbhub": "@bytebase/dbhub",
 }
-"""Names of the programs that the MCP server packages install, each with its package."""
 
 _NAME = re.compile(r"(@[\w.-]+/)?[\w.-]+")
 
 
 def _package(words: tuple[str, ...]) -> str | None:
-    """Return the MCP server package that a command line runs; None if the package is not known.
-
-    The package is recognised by its program, or as an argument of a runner such as npx.
-    """
+    """Return the MCP server package that a command line runs, found as program or as argument of npx; else None."""
     if (program := os.path.basename(words[0])) in PROGRAMS:
         return PROGRAMS[program]
     named = (found[0] for word in words[1:] if (found := _NAME.match(word)))

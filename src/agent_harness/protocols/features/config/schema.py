@@ -1,11 +1,6 @@
-"""Model of ``.harness.yaml``: every key with its type, default and meaning.
-
-To add a key, add a field here and a row of ``DEFAULTS`` in ``tests/features/test_config.py``, then run ``make docs``. A
-new section also needs a line in ``Config`` (``settings.py``). Unknown keys are kept (``extra="allow"``) and cause
-warnings. ``load`` imports this module on first use, because the module imports pydantic. A command with the default
-``None`` is derived from the project if possible (``commands.py``). Sources: ``features.md`` UAH-148..233, C04, C17,
-C18, C22, C26, C34, C51.
-"""
+"""Model of ``.harness.yaml``. To add a key, add a field and a row of ``DEFAULTS`` in ``tests/features/test_config.py``,
+then run ``make docs``. A new section also needs a line in ``Config``. Unknown keys are kept and cause warnings.
+Sources: ``features.md`` UAH-148..233, C04, C17, C18, C22, C26, C34, C51."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -70,9 +65,7 @@ Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class Section(BaseModel):
-    """Frozen base model of a settings section. An empty value (``key:``) counts as absent, and unknown keys are
-    kept.
-    """
+    """Frozen base model of a settings section. An empty value (``key:``) counts as absent; unknown keys are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, validate_default=False)
 
@@ -140,19 +133,14 @@ class Models(Section):
     @model_validator(mode="before")
     @classmethod
     def _fall_back(cls, given: object) -> object:
-        """Use the file's ``default`` model, if there is one, for each prompt type that the file does not list
-        (UAH-164).
-        """
+        """Use the file's ``default`` model for each prompt type that the file does not list (UAH-164)."""
         if not isinstance(given, Mapping) or given.get("default") is None:
             return given
         listed = {k: v for k, v in given.items() if v is not None}
         return dict.fromkeys(("initializer", "coding", "continuation", "cleanup"), given["default"]) | listed
 
     def for_prompt(self, prompt_type: str) -> str:
-        """Return the model for a prompt type: ``initializer``, ``coding``, ``continuation`` or ``cleanup``.
-
-        Any other prompt type gets the default model. Source: UAH-242.
-        """
+        """Return the model for a prompt type; an unknown type gets the default model (UAH-242)."""
         own = {
             "initializer": self.initializer,
             "coding": self.coding,
@@ -217,7 +205,6 @@ class Progress(Section):
     @model_validator(mode="before")
     @classmethod
     def _name_the_count(cls, given: object) -> object:
-        """Insert the configured number of repeats into the default message about a repeated error."""
         if isinstance(given, Mapping) and given.get("repeated_error_message") is None:
             return {**given, "repeated_error_message": _repeated_error(given.get("max_repeated_errors") or 5)}
         return given
@@ -365,12 +352,7 @@ MCP_SERVERS: dict[str, dict[str, object]] = {
 
 
 def _with_known_servers(given: object) -> object:
-    """Return the two predefined MCP servers, which are disabled by default, merged with the file's servers
-    (UAH-212..216).
-
-    If the file sets a server's program, that server gets no defaults. Otherwise, keys missing from ``config`` keep
-    their defaults.
-    """
+    """Merge the two predefined, disabled servers into the file's (UAH-212..216), unless it sets a server's program."""
     if not isinstance(given, Mapping):
         return given
     merged: dict[str, object] = {name: dict(server) for name, server in MCP_SERVERS.items()}
@@ -414,17 +396,14 @@ class Session(Section):
         50.0, description="Time after which the agent is warned about the session limit."
     )
     response_seconds: Count | None = Field(
-        None,
-        description="Seconds without output after which a turn ends and is retried once. Default: no limit.",
+        None, description="Seconds without output after which a turn ends and is retried once. Default: no limit."
     )
     on_timeout: OnTimeout = Field(default_factory=OnTimeout)
 
     @model_validator(mode="before")
     @classmethod
     def _warning_before_limit(cls, given: object) -> object:
-        """Set the warning time to 5/6 of the session limit if the limit is at most 50 minutes and the file sets no
-        warning time.
-        """
+        """Set the warning time to 5/6 of a session limit of at most 50 minutes, unless the file sets it."""
         if not isinstance(given, Mapping) or given.get("timeout_warning_minutes") is not None:
             return given
         limit = given.get("timeout_minutes")
@@ -580,10 +559,7 @@ class SandboxSection(Section):
     )
 
     def settings(self, *, services: bool = False) -> SandboxSettings:
-        """Return the sandbox settings in the form that the ``kernel`` package uses.
-
-        If the project runs services that its checks may need (``services``), ``network: auto`` means an open network.
-        """
+        """Return the sandbox settings. ``network: auto`` is open if the project runs ``services`` for its checks."""
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
         return SandboxSettings(
             mode=self.mode,

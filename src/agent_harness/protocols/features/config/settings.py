@@ -1,8 +1,5 @@
-"""Settings of a project, each with its value and source. Precedence rises: default, file, environment, flag.
-
-The environment variable ``HARNESS_<SECTION>__<KEY>`` sets a key of ``.harness.yaml``, with two underscores between
-levels: ``HARNESS_COSTS__PER_SESSION_USD=5``. Source: ``features.md`` section J.
-"""
+"""Settings of a project, each with its source. Precedence rises: default, file, environment, flag.
+``HARNESS_<SECTION>__<KEY>`` sets a key: ``HARNESS_COSTS__PER_SESSION_USD=5``. Source: ``features.md`` section J."""
 
 import copy
 import os
@@ -21,16 +18,11 @@ if TYPE_CHECKING:
 
     from agent_harness.protocols.features.config import schema
 
-if TYPE_CHECKING:
-    from agent_harness.protocols.features.config import schema
-
 __all__ = ["Config", "Source", "default_text", "json_schema", "load"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Settings of one project. Each section of the settings is a frozen attribute."""
-
     project: "schema.ProjectSection"
     environment: "schema.Environment"
     testing: "schema.Testing"
@@ -63,14 +55,10 @@ class Config:
 
     @property
     def raw(self) -> dict[str, object]:
-        """Deep copy of the settings file's content as plain values. Unknown keys are included."""
         return copy.deepcopy(dict(self._raw))
 
     def origin(self, key: str) -> Source:
-        """Return the source of ``section.key``, or the strongest source of any key in a section.
-
-        Raise ``KeyError`` if the key is unknown.
-        """
+        """Return the source of ``section.key``, or the strongest source in a section; else raise ``KeyError``."""
         if key in self._rows:
             return self._rows[key][1]
         found = [source for name, (_, source) in self._rows.items() if name.startswith(f"{key}.")]
@@ -79,42 +67,28 @@ class Config:
         return max(found, key=_STRENGTH.index)
 
     def is_model_chosen(self, prompt_type: str) -> bool:
-        """Return True if the user set the model for this type of session. Agents may ignore a model that is only a
-        default.
-        """
+        """Return True if the user set the model. Agents may ignore a model that is only a default."""
         return any(self.origin(f"models.{name}") != "default" for name in ("default", prompt_type))
 
     def rows(self) -> Iterator[tuple[str, object, Source]]:
-        """Return every setting as key, value and source, in schema order."""
         return ((key, value, source) for key, (value, source) in self._rows.items())
 
     @property
     def check_commands(self) -> list[str]:
         """Commands that check the project. The command for one test file contains ``{test_file}``."""
         testing = self.testing
-        found = (
-            testing.full,
-            testing.feature,
-            testing.unit,
-            testing.e2e,
-            testing.sanity.lint,
-            self.quality.lint_command,
-        )
-        return [command for command in found if command]
+        found = (testing.full, testing.feature, testing.unit, testing.e2e, testing.sanity.lint)
+        return [command for command in (*found, self.quality.lint_command) if command]
 
     @property
     def environment_commands(self) -> list[str]:
-        """Commands that set up, reset, stop, or check the health of the project's environment."""
         settings = self.environment
         found = (settings.init, settings.reset, settings.health_check, settings.stop, self.testing.sanity.health)
         return [command for command in found if command]
 
     def test_command(self, test_file: str) -> str:
-        """Return the shell command that runs one feature's tests. ``test_file`` may have a ``::node`` suffix.
-
-        If ``test_file`` is empty, return the command for the whole suite (UAH-190). Raise ``ConfigurationError`` if
-        ``testing.feature`` is not set and cannot be derived from ``testing.full`` (C22).
-        """
+        """Return the command for one feature's tests, or for all if ``test_file`` is empty (UAH-190). Raise
+        ``ConfigurationError`` if the command is not set and cannot be derived (C22)."""
         if not test_file:
             return str(self.testing.full)
         if self.testing.feature is None:
@@ -139,11 +113,8 @@ def load(
     *,
     flags: Mapping[str, object] | None = None,
 ) -> Config:
-    """Return a project's settings. ``flags`` contains values from the command line by dotted key.
-
-    Raise ``ConfigurationError`` with the file, key and line if the file is missing or malformed, a value has the wrong
-    type, or ``project.name`` is missing. Unknown keys cause warnings.
-    """
+    """Return a project's settings. ``flags`` has command-line values by dotted key. Unknown keys cause warnings. A
+    missing or malformed file, or a wrong value, raises ``ConfigurationError`` with the file, key and line."""
     root = Path(project)
     environ = os.environ if environ is None else environ
     document = file.read(Path(FeatureLayout(root).settings))
@@ -158,7 +129,6 @@ def load(
 
 
 def json_schema() -> dict[str, object]:
-    """Return the JSON Schema (2020-12) of ``.harness.yaml``."""
     from agent_harness.protocols.features.config.schema import HarnessFile
 
     answer: dict[str, object] = {
@@ -263,9 +233,7 @@ def _words(error: "ErrorDetails") -> str:
 
 
 def error(layers: Layers, problems: list[tuple[Key, str]]) -> ConfigurationError:
-    """Return an error with the file, key and line of the first problem. ``problems`` contains pairs of a key and its
-    defect.
-    """
+    """Return an error with the file, key and line of the first problem: a key and its defect."""
     key, why = problems[0]
     document = layers.document
     outside = layers.where.get(key)
@@ -285,7 +253,6 @@ def error(layers: Layers, problems: list[tuple[Key, str]]) -> ConfigurationError
 
 
 def _unknown_keys(model: "schema.Section", at: Key = ()) -> Iterator[Key]:
-    """Yield the path of each unknown key, in all known sections."""
     yield from ((*at, name) for name in model.model_extra or {})
     for name in type(model).model_fields:
         for below, value in _sections(getattr(model, name)):
@@ -302,7 +269,6 @@ def _sections(value: object) -> Iterator[tuple[Key, "schema.Section"]]:
 
 
 def _warning_of(layers: Layers, key: Key) -> str:
-    """Return the warning about an unknown key. The warning suggests the most similar known setting."""
     from difflib import get_close_matches
 
     from agent_harness.protocols.features.config.schema import HarnessFile

@@ -1,9 +1,6 @@
-"""Effects of a person's answers to questions. A destructive answer is never selected automatically.
-
-``ANSWERS`` maps each answer word to its effect. ``ANSWERS_OF_KIND`` replaces these effects for one kind of question
-that stops no run. A raised budget is written to ``.harness.yaml`` in a separate commit; comments and order are
-preserved. Source: features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27, C53.
-"""
+"""Effects of a person's answers: ``ANSWERS``, replaced by ``ANSWERS_OF_KIND`` for one kind of question. A destructive
+answer is never selected automatically. Source: features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27,
+C53."""
 
 import os
 import shlex
@@ -36,12 +33,8 @@ def resume(
     feature_id: int | None = None,
     shown: AskedQuestion | None = None,
 ) -> JsonObject:
-    """End a pause, apply the answer to the pending question, and print the next step. No session is started (C40).
-
-    If several questions are pending, the answer goes to the first question, or to the first question about
-    ``feature_id``. Raise ``UsageError`` if the answer is unknown or missing. If the question is not the question that
-    was ``shown``, raise ``Superseded`` and change nothing.
-    """
+    """End a pause and apply the answer to the first question (or that about ``feature_id``); start no session (C40).
+    Raise ``UsageError`` for an unknown or missing answer, ``Superseded`` if the question is not the ``shown`` one."""
     waiting = questions.waiting(project.store.state(), project.store.features())
     asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)
     if shown is not None and (asked is None or asked_question(asked) != shown):
@@ -91,7 +84,6 @@ def _say_next(project: Project, state: SessionState, *, was_paused: bool) -> Jso
 
 
 def _forget(project: Project, asked: Question) -> None:
-    """Remove the answered question, and reset the counters that led to the question."""
     if asked.kind in questions.KEEPING:
         questions.let_go(project, asked.feature_id)
         return
@@ -176,7 +168,7 @@ KEYS = {"Session": "per_session_usd", "Feature": "per_feature_usd", "Project": "
 
 
 def raise_budget(project: Project, limit: str, budget_usd: float | None) -> JsonObject:
-    """Raise the budget named ``limit`` to ``budget_usd``, or else double the budget, and commit the settings."""
+    """Raise the budget ``limit`` to ``budget_usd``, or else double it, and commit the settings."""
     key = KEYS.get(limit, "per_session_usd")
     now = float(getattr(project.config.costs, key))
     wanted = budget_usd if budget_usd is not None else 2 * now
@@ -205,22 +197,18 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Json
 
 
 def _by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Hand the project to a person who wants to review rejected work manually (E2)."""
     answer = _fix_by_hand(project, asked, None)
     project.say(f"If the work is correct after all: harness manual-verify --feature {asked.feature_id}")
     return answer
 
 
 def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Hand the project to a person who will fix what a session broke (E3)."""
     _say_rescue(project, asked)
     return takeover.handoff(project, feature_id=next(iter(asked.features), None))
 
 
 def _confirm_rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Print that the rollback has already been carried out. The person's answer only confirms the rollback (C03,
-    E3).
-    """
+    """Print that the rollback was already carried out; the answer only confirms it (C03, E3)."""
     project.say(f"Session {asked.session} has already been rolled back. Nothing is left to do.")
     _say_rescue(project, asked)
     return {"rescue_ref": asked.rescue_ref}
@@ -256,9 +244,7 @@ def _skip_to_split(project: Project, asked: Question) -> None:
 
 
 def _parts(project: Project, feature: Feature) -> list[str]:
-    """Return `add-feature` commands that split a feature into parts with at most ``max_verification_steps`` steps
-    each.
-    """
+    """Return `add-feature` commands that split a feature into parts of at most ``max_verification_steps`` steps."""
     steps = feature.steps
     most = project.config.features.max_verification_steps
     cuts = range(0, len(steps), most)
@@ -297,7 +283,7 @@ def _accept_kept(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _reject_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Reject the kept work: count a failure and tell the next session why. The work stays in a rescue ref."""
+    """Count a failure and tell the next session why. The work stays in a rescue ref."""
     state, name = project.store.state(), str(asked.feature_id)
     told = f"A person rejected the work of Session {asked.session}: {asked.message}"
     line = [("HARNESS", [f"A person rejected the work on Feature #{asked.feature_id}, which was rolled back."])]
@@ -345,4 +331,3 @@ ANSWERS_OF_KIND: dict[tuple[str, str], Callable[[Project, Question, float | None
     ("dependency_regression", "skip"): _skip_broken,
     ("large_feature", "split"): _split_large,
 }
-"""Answers that have a different effect for a particular kind of question."""

@@ -1,15 +1,5 @@
-"""Checks and views of a project outside a session: health, verification, and a preview of the next session.
-
-    measure         measures features, tests, lint result and file sizes on the current work tree
-    verify          runs one feature's tests, or all tests; changes no status
-    manual_verify   asks a person whether a feature works, and records the answer yes
-    preview         describes the next session without running the session: `harness run --dry-run`
-    checks          makes the checks that come before a session: `harness doctor`
-    maintain        runs the whole suite at intervals, until `harness end-maintenance`
-
-No agent is started. If the suite fails, maintenance ends with the question about false positives (E9). Source:
-features.md UAH-048..052, UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488, C36, C51, C52.
-"""
+"""Health, verification, preview, doctor checks and maintenance, without an agent. Source: features.md UAH-048..052,
+UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488, C36, C51, C52."""
 
 import os
 import shlex
@@ -19,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_harness.agents import usage
-from agent_harness.errors import Busy, HarnessError, Refused, UsageError
+from agent_harness.errors import Busy, HarnessError, Refused
 from agent_harness.kernel import clock, files, lock, owner
 from agent_harness.kernel.files import own_place
 from agent_harness.kernel.json import JsonObject
@@ -51,10 +41,7 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def measure(project: Project) -> JsonObject:
-    """Return all health metrics of the project and print the metrics. Nothing is changed.
-
-    Tests of open features do not count (C23).
-    """
+    """Print and return all health metrics. Tests of open features do not count (C23)."""
     project.require_initialised()
     clear_leftovers(project.root)
     document = project.store.believed(project.store.features())
@@ -128,20 +115,11 @@ def verify(project: Project, feature_id: int) -> JsonObject:
     """Run one feature's tests on a clean copy of the work tree. The feature's status does not change (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
-    document = preflight.valid_features(project)
-    feature = document.by_id(feature_id)
-    if feature is None:
-        known = ", ".join(str(f.id) for f in document.features)
-        raise UsageError(f"There is no Feature #{feature_id}; known ids: {known}", hint="harness status")
-    return Judge(project).report(feature)
+    return Judge(project).report(selection.existing_feature(preflight.valid_features(project), feature_id))
 
 
 def verify_all(project: Project) -> JsonObject:
-    """Run the whole suite once on the work tree and report the results per feature. No feature's status changes.
-
-    The result is a pass if the whole baseline passes, and every feature marked as passing has passing tests and no
-    failing test. A feature that a person marked is listed but not counted.
-    """
+    """Run the whole suite on the work tree. No status changes; a feature that a person marked is not counted."""
     project.require_initialised()
     clear_leftovers(project.root)
     document = preflight.valid_features(project)
@@ -197,10 +175,7 @@ def _row(feature: Feature, passing: frozenset[str], failing: frozenset[str]) -> 
 
 
 def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool]) -> JsonObject:
-    """Ask the person whether a feature works, and commit the answer if it is yes (UAH-062, UAH-063).
-
-    The answer no is not recorded.
-    """
+    """Ask the person whether a feature works, and commit only a yes (UAH-062, UAH-063)."""
     feature = overrides.feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} already passes", hint="harness status")
@@ -266,9 +241,7 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def _estimate(project: Project, document: FeatureList) -> JsonObject:
-    """Return the estimated cost of the open features, based on the cost of proven features, and the remaining
-    budget.
-    """
+    """Return the estimated cost of the open features, from that of proven ones, and the remaining budget."""
     spent = project.store.costs()
     rows = {row.get("feature_id"): row for row in spent.by_feature}
     proven_costs: list[float | None] = []
@@ -301,10 +274,7 @@ class ProjectCheck:
 
 
 def checks(folder: Path) -> Iterator[ProjectCheck]:
-    """Yield the results of the checks of settings, state, features, scripts and locks.
-
-    Raise ``ConfigurationError`` if the settings are invalid.
-    """
+    """Yield the results of the checks of settings, state, features, scripts and locks."""
     config = load(folder)
     yield ProjectCheck("settings", "ok", ".harness.yaml is valid")
     for warning in config.warnings:
@@ -415,7 +385,7 @@ def stop(project: Project) -> JsonObject:
 
 
 def _wait(project: Project, stop: interruption.Stop) -> bool:
-    """Wait until the interval ends and return True. If a stop is requested meanwhile, return False immediately."""
+    """Return True at the end of the interval, False at once if a stop is requested."""
     until = time.monotonic() + project.config.maintenance.interval_minutes * 60 * clock.time_scale()
     while stop.requested() is None:
         left = until - time.monotonic()

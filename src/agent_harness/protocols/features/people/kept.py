@@ -1,8 +1,5 @@
-"""Listing, restoring and pruning of removed work, which is kept in private git refs of a feature project.
-
-Each ref is named after the session, feature or plan whose work the ref contains, and exists until a person prunes it.
-Source: features.md C09, C26.
-"""
+"""Listing, restoring and pruning of removed work, which private git refs keep until a person prunes them. Source:
+features.md C09, C26."""
 
 import os
 import re
@@ -44,21 +41,17 @@ class KeptWork:
 
 
 def entries(git: Git) -> list[KeptWork]:
-    """Return all removed work that is kept in git refs, newest first."""
     return [_entry(each) for each in snapshot.kept_refs(git, *(f"{REFS}{kind}" for kind in KINDS))]
 
 
 def listed(git: Git) -> JsonObject:
-    """Return the result that ``harness rescue list`` prints."""
     found = entries(git)
     following = f"harness rescue show {_short(found[0].ref)}" if found else "harness status"
     return {"rescues": [asdict(each) for each in found], "next": following}
 
 
 def show(git: Git, ref: str) -> JsonObject:
-    """Return the removed work in a ref: its ``base`` commit, the ``files`` that differ from the base, and its
-    ``commits``.
-    """
+    """Return the ``base`` commit of removed work, the ``files`` that differ from it, and its ``commits``."""
     found = find(git, ref)
     base = _base(git, found)
     below = git.commit_of(f"{base}^1") if found.subject.startswith("Rescued ") else base
@@ -72,12 +65,8 @@ def show(git: Git, ref: str) -> JsonObject:
 
 
 def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tuple[str, ...] = ()) -> JsonObject:
-    """Restore removed work: write all files to the new folder ``to``, or else apply the changes to the work tree.
-
-    In the work tree, every affected file must be unchanged since the rollback. Otherwise, raise ``UnsafeTree`` and
-    change nothing. The harness's own files in ``without`` are not restored. HEAD, branches and the index stay
-    unchanged.
-    """
+    """Restore removed work into the new folder ``to``, or else into the work tree. If an affected file changed there
+    since the rollback, raise ``UnsafeTree`` and change nothing. HEAD, branches and the index stay."""
     found = find(git, ref)
     if to is not None:
         folder = os.path.join(cwd, os.path.expanduser(to))
@@ -92,10 +81,7 @@ def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tup
 
 
 def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) -> JsonObject:
-    """Delete refs that are older than the given number of days, except refs that a question needs.
-
-    Return the deleted refs as ``pruned``, and the number of remaining refs as ``kept``.
-    """
+    """Delete old refs, except refs that a question needs. Return those ``pruned`` and the number ``kept``."""
     limit = clock.timestamp(clock.now() - timedelta(days=older_than_days))
     known = entries(git)
     old = [each for each in known if each.at <= limit and each.ref not in waiting]
@@ -105,10 +91,7 @@ def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) ->
 
 
 def find(git: Git, ref: str) -> KeptWork:
-    """Return the removed work under a ref, given in full or in short form (``rolled-back/3``).
-
-    Raise ``UsageError`` if there is no such ref.
-    """
+    """Return the removed work under a ref, full or short (``rolled-back/3``). Raise ``UsageError`` if there is none."""
     found = next((each for each in entries(git) if ref in (each.ref, _short(each.ref))), None)
     if found is None:
         raise UsageError(f"No rescue ref named {ref}", hint="harness rescue list")
@@ -127,9 +110,7 @@ def _short(ref: str) -> str:
 
 
 def _base(git: Git, found: KeptWork) -> str:
-    """Return the commit that the rollback restored. If nothing was rolled back, return the commit where the work left
-    the branch.
-    """
+    """Return the commit that the rollback restored, or else the commit where the work left the branch."""
     if found.subject.startswith("Rescued "):
         return snapshot.rescue_base(git, found.commit, found.subject)
     fork = git.text("merge-base", "HEAD", found.commit, check=False).strip()

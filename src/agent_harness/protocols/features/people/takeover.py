@@ -1,8 +1,5 @@
-"""Hand-off of the project to a person, hand-back, abort, and creation of new state after an abort or in a clone.
-
-An abort moves the state to another folder; commits, logs and costs stay. New state can be created from the committed
-files alone. Source: features.md UAH-064..067, UAH-075, C06, C39, C40, C48, C65.
-"""
+"""Hand-off to a person, hand-back, abort (moves the state; commits, logs and costs stay), and new state after an abort
+or in a clone. Source: features.md UAH-064..067, UAH-075, C06, C39, C40, C48, C65."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -11,7 +8,7 @@ from agent_harness.errors import NotAProject, Refused, UnsafeTree
 from agent_harness.kernel import clock
 from agent_harness.kernel.files import free_name
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import overrides, progress, records, repository
+from agent_harness.protocols.features import overrides, progress, records
 from agent_harness.protocols.features.preflight import running, valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature
@@ -25,10 +22,7 @@ Ask = Callable[[str], bool]
 
 
 def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Hand the project over to a person: no session starts until `harness hand-back`.
-
-    If the project is already handed over, nothing changes.
-    """
+    """Hand the project over: no session starts until `harness hand-back`. A second call changes nothing."""
     state = project.store.state()
     document = project.store.features()
     passing, total = document.counts()
@@ -48,15 +42,12 @@ def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def takeback(project: Project, ask: Ask) -> JsonObject:
-    """Give the project back to the harness: verify the person's work, and ask whether the work counts.
-
-    The question is asked for every open feature whose tests now pass.
-    """
+    """Verify the person's work, and ask for every open feature that now passes whether it counts."""
     state = project.store.state()
     handed = state.handoff
     if not isinstance(handed, dict):
         raise Refused("The project is not handed off", hint="harness handoff")
-    dirty = [path for path in repository.dirty_paths(project.git) if path != project.progress_name]
+    dirty = project.dirty()
     if dirty:
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     project.say("Scanning for changes...")
@@ -99,7 +90,7 @@ def _commits(project: Project, since: object) -> list[str]:
 
 
 def _is_green(feature: Feature, suite: Suite) -> bool:
-    """Return True if the feature is open, has tests, and all its tests passed in this suite run."""
+    """Return True if the feature is open, has tests, and all passed in this suite run."""
     own, failing = (
         {n for n in nodes if proven.belongs(n, feature.test_file)} for nodes in (suite.passing, suite.failing)
     )
@@ -138,9 +129,7 @@ def _broken(project: Project, suite: Suite) -> list[str]:
 
 
 def abort(project: Project) -> JsonObject:
-    """End the running session, recover its work, and move the state to another folder. The person has confirmed the
-    abort.
-    """
+    """End the running session, recover its work, and move the state away. The person has confirmed it."""
     project.require_initialised()
     project.store.finalize_in()
     project.store.write_pause({"reason": "aborted by a person", "at": clock.timestamp()})
@@ -172,7 +161,6 @@ def clear_state(project: Project) -> JsonObject:
 
 
 def was_aborted(project: Project) -> bool:
-    """Return True if an abort has moved the project's state to another folder."""
     try:
         names = os.listdir(project.layout.state_dir)
     except OSError:
@@ -191,9 +179,7 @@ def can_begin_anew(project: Project) -> bool:
 
 
 def is_clone(project: Project) -> bool:
-    """Return True if a run may create the project's state without asking, because there was never any state in this
-    folder.
-    """
+    """Return True if there was never any state in this folder, so that a run may create it without asking."""
     at = project.layout
     if os.path.islink(at.state_dir) or (os.path.lexists(at.state_dir) and not os.path.isdir(at.state_dir)):
         return False
@@ -201,11 +187,8 @@ def is_clone(project: Project) -> bool:
 
 
 def begin_anew(project: Project) -> JsonObject:
-    """Create new state from features.json, a run of the suite at HEAD, and the sessions in the logs.
-
-    Raise ``Escalated`` (E9) if tests of features that are marked as passing fail. If features are marked as passing but
-    the suite cannot run, raise ``Refused`` and leave the state unchanged.
-    """
+    """Create new state from features.json, a run of the suite at HEAD, and the sessions in the logs. Raise
+    ``Escalated`` (E9) if tests of marked features fail, ``Refused`` if the suite cannot run."""
     if not can_begin_anew(project):
         raise NotAProject(f"{project.root} is not an initialised project", hint="harness init --spec FILE")
     with locked(project):
@@ -237,7 +220,6 @@ def begin_anew(project: Project) -> JsonObject:
 
 
 def suite_at_head(project: Project) -> Suite:
-    """Run the whole test suite at HEAD and return its result. Raise ``Refused`` if the repository has no commit."""
     commit = project.git.head()
     if commit is None:
         raise Refused("The repository has no commit yet", hint="git commit")
@@ -245,7 +227,7 @@ def suite_at_head(project: Project) -> Suite:
 
 
 def fresh_state(project: Project, facts: Suite, *, known_failures: Sequence[str] = ()) -> None:
-    """Write the baseline, file sizes and session state for HEAD. The session state is written last."""
+    """Write the baseline, file sizes and, last, the session state for HEAD."""
     at, document, commit = project.layout, project.store.features(), str(project.git.head())
     told = (entry.session for entry in progress.recent_entries(at.progress))
     last = max([0, *project.store.recorded_sessions(), *told])

@@ -1,10 +1,5 @@
-"""Addition of features: one feature by a person, with a failing test stub, or several that an agent plans.
-
-An agent plans from a specification. Its plan may only append features and add one new test file per feature. The plan
-is checked, fixed at most once by the agent, and then committed or moved to a rescue ref. If the harness is killed
-first, the next command finishes these steps (``work/plan.py``). Source: features.md UAH-071, UAH-074, UAH-101..105,
-UAH-257, UAH-266, C48.
-"""
+"""Addition of features: one by a person, or several that an agent plans. A plan may only append features, each with one
+new test file. Source: features.md UAH-071, UAH-074, UAH-101..105, UAH-257, UAH-266, C48."""
 
 import os
 import re
@@ -28,7 +23,7 @@ from agent_harness.errors import (
 from agent_harness.kernel import files
 from agent_harness.kernel.git import DETACHED
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import escalation, overrides, preflight, prompts, records, repository
+from agent_harness.protocols.features import escalation, overrides, preflight, prompts, records
 from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
@@ -47,10 +42,7 @@ MESSAGE = "Plan more features"
 
 
 def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject:
-    """Let an agent plan additional features from a specification, and return the committed features.
-
-    Raise ``VerificationFailed`` if the agent's plan is invalid.
-    """
+    """Let an agent plan more features, and return those committed. An invalid plan raises ``VerificationFailed``."""
     text = initializer.specification(spec)
     allowed = run.choose_agents(project, agents)
     told: JsonObject = {"project": str(project.root), "item": "harness plan-features"}
@@ -77,14 +69,7 @@ def _planned(project: Project, text: str, agent: Agent, stop: interruption.Stop)
             plan.spent(project, record)
             return _problems(project, before, checkpoint)
 
-        work = PlanWork(
-            project,
-            agent,
-            stop,
-            prompt=_prompt(project, before, text),
-            problems=problems,
-            what="The plan",
-        )
+        work = PlanWork(project, agent, stop, prompt=_prompt(project, before, text), problems=problems, what="The plan")
         record |= plan.begin(project, checkpoint, work.run_id)
         found = walk(work, work.turns)
         if found:
@@ -101,7 +86,7 @@ def _planned(project: Project, text: str, agent: Agent, stop: interruption.Stop)
 
 def _refuse_unsafe(project: Project) -> None:
     overrides.refuse_unsafe(project)
-    if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
+    if dirty := project.dirty():
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     state = project.store.state()
     if state.next_prompt == "continuation":
@@ -127,7 +112,6 @@ def _prompt(project: Project, before: FeatureList, text: str) -> str:
 
 
 def _problems(project: Project, before: FeatureList, checkpoint: SessionCheckpoint) -> list[str]:
-    """Return one line for every forbidden change in the agent's plan."""
     if changed := project.store.tampered():
         return [f"the state of the harness was changed: {', '.join(changed)}"]
     try:
@@ -147,7 +131,7 @@ def _problems(project: Project, before: FeatureList, checkpoint: SessionCheckpoi
 
 
 def _wrong_files(project: Project, new: list[Feature], checkpoint: SessionCheckpoint) -> list[str]:
-    """Return one line for each missing test file of a new feature, and one for each other file that was changed."""
+    """Return one line for each missing test file of a new feature, and for each other file that was changed."""
     rollback_point = checkpoint.snapshot
     tests = {f.test_path for f in new}
     candidate = project.candidate("extend", MESSAGE, rollback_point)
@@ -206,12 +190,7 @@ def add(
     visual_steps: Sequence[str] = (),
     may_change: Sequence[str] = (),
 ) -> JsonObject:
-    """Add one feature after the last id and commit the feature. Optional members are written only if they are not
-    defaults.
-
-    The default test file is named after the description. If the test file is a ``.py`` file that does not exist, a
-    failing stub is written. If the feature list would become invalid, raise ``UsageError`` and change nothing.
-    """
+    """Add one feature and, for a missing ``.py`` test file, a failing stub. An invalid list raises ``UsageError``."""
     text = " ".join(description.split())
     if not text:
         raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
@@ -252,12 +231,7 @@ def add(
 
 
 def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject:
-    """Add all features that were imported from another list, in one commit. Features added earlier stay unchanged.
-
-    Each new feature records its origin in ``source``. In ``depends_on``, it lists the sources of the features that it
-    depends on. A feature without a test file gets a new file with a failing stub. If the feature list would become
-    invalid, raise ``UsageError`` and change nothing.
-    """
+    """Add all features of another list in one commit. Features added earlier, known by ``source``, stay unchanged."""
     overrides.refuse_unsafe(project)
     document = project.store.features()
     came = by_source(document)
@@ -298,7 +272,7 @@ def by_source(document: FeatureList) -> dict[str, int]:
 
 
 def _append(project: Project, document: FeatureList, new: list[JsonObject], message: str) -> tuple[str, list[str]]:
-    """Append the features to the list, write their test stubs, and commit. Return the commit and the stub files."""
+    """Append the features, write their test stubs, and commit. Return the commit and the stub files."""
     before = records.problems(document, require_test_file=project.config.features.require_test_file)
     if before:
         raise ConfigurationError(before[0], hint=f"edit {project.features_name}", problems=before)
@@ -324,10 +298,8 @@ def _size(steps: Sequence[str]) -> str:
 
 
 class NewTestFiles:
-    """Generator of names for new test files, in the folder that contains most of the other features' tests.
-
-    If no feature has tests yet, the test names that the suite reported show whether the project's tests are in Python.
-    """
+    """Names for new test files, in the folder with most of the other features' tests. Without any, the test names that
+    the suite reported show whether tests are in Python."""
 
     def __init__(self, document: FeatureList, baseline: Baseline | None = None) -> None:
         known = [f.test_path for f in document.features if f.test_file]
@@ -340,9 +312,7 @@ class NewTestFiles:
         self._folder = folder[0][0] if folder else "tests"
 
     def new(self, text: str) -> str:
-        """Return an unused test file name for a feature description. Raise ``UsageError`` if the tests are not in
-        Python.
-        """
+        """Return an unused name for a description. Raise ``UsageError`` if the tests are not in Python."""
         if not self._python:
             raise UsageError(
                 "This project does not use pytest, so the feature needs a test file name",
@@ -356,7 +326,6 @@ class NewTestFiles:
 
 
 def _stub(project: Project, feature: Feature) -> list[str]:
-    """Write a failing test stub if the feature's test file is a missing Python file. Return the created files."""
     file = feature.test_path
     path = project.root / file
     if path.exists() or path.is_symlink() or not file.endswith(".py"):

@@ -1,10 +1,5 @@
-"""Adoption of a project that has code and tests as a feature project (`harness init --adopt`), without an agent.
-
-The suite runs once at HEAD. The passing tests are protected from then on; failing tests are recorded as known failures.
-Then missing files are written and committed; existing files are never overwritten. If the tests cannot run, only the
-settings file is written, and it is not committed, so that the user can correct it. The same command resumes an
-unfinished adoption. Source: features.md C23, C48.
-"""
+"""Adoption of existing code (`harness init --adopt`), without an agent. The passing tests at HEAD are protected from
+then on. Existing files are never overwritten. Source: features.md C23, C48."""
 
 import os
 import stat
@@ -39,11 +34,8 @@ RUNNERS = (
 
 
 def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
-    """Turn the repository in ``root`` into a feature project. If that is not safe, raise an error and change nothing.
-
-    If no test of the suite passes and ``allow_failing`` is false, raise ``Refused`` with the first error. The adoption
-    can then be resumed with the same command.
-    """
+    """Turn the repository in ``root`` into a feature project; if that is unsafe, raise an error and change nothing. If
+    no test passes, raise ``Refused``, unless ``allow_failing``; the same command resumes the adoption."""
     layout = initializer.layout_of(root)
     git = Git(root)
     is_anew = roots.is_anew(os.fspath(root))
@@ -121,7 +113,6 @@ def _own_names(layout: FeatureLayout) -> list[str]:
 
 
 def _settings_file(root: Path, layout: FeatureLayout) -> list[str]:
-    """Write the settings file if it is missing, and return the files that were written."""
     if os.path.exists(layout.settings):
         return []
     files.replace(layout.settings, _settings(root, _name(root)))
@@ -129,7 +120,6 @@ def _settings_file(root: Path, layout: FeatureLayout) -> list[str]:
 
 
 def _write_missing(root: Path, layout: FeatureLayout) -> list[str]:
-    """Write every other required file that is missing, and return the files that were written."""
     written = []
     name = _name(root)
     for path, text in (
@@ -175,10 +165,7 @@ def _no_features(name: str) -> str:
 
 
 def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> Suite:
-    """Return the test results at HEAD. Raise ``Refused`` if no test runs.
-
-    Also raise ``Refused`` if no test passes, unless ``allow_failing`` is set.
-    """
+    """Return the results at HEAD. Raise ``Refused`` if no test runs, or none passes without ``allow_failing``."""
     facts = takeover.suite_at_head(project)
     left = f" Nothing was committed; {written[0]} is new." if written else " Nothing was committed."
     if facts.problem or not facts.total:
@@ -193,7 +180,7 @@ def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> 
 
 
 def _record(project: Project, facts: Suite) -> JsonObject:
-    """Write the state of the adopted project, which is the last step, and return the test results."""
+    """Write the state of the adopted project, which is the last step."""
     failing = proven.not_open(project.store.features(), facts.failing)
     takeover.fresh_state(project, facts, known_failures=failing)
     project.store.event("adopted", session=0, passing=len(facts.passing), known_failures=len(failing))
@@ -204,10 +191,7 @@ def _record(project: Project, facts: Suite) -> JsonObject:
 
 
 def traces(layout: FeatureLayout) -> JsonObject:
-    """Return everything that the harness added to this project; see ``api.traces``.
-
-    Raise ``Busy`` while a harness is running. Raise ``Refused`` if an interrupted session has not been recovered.
-    """
+    """See ``api.traces``. Raise ``Busy`` while a harness runs, ``Refused`` before the recovery of a session."""
     state, name = FeatureStore(layout), layout.relative(layout.lock)
     if (holder := lock.holder(layout.root, name)) is not None:
         raise Busy(f"A harness is running here: {holder}", hint="harness pause  # then the same command")

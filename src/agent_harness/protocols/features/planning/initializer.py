@@ -1,9 +1,5 @@
-"""Session 0: an agent turns a specification into features, test stubs, scripts and one commit.
-
-The harness first writes the settings and .gitignore. After the agent's work, the harness checks the files, allows one
-fix round, and commits. The project counts as initialised only after all of these steps. Risky commands in init.sh and
-reset.sh are reported, because both scripts run unattended. Source: features.md section L, UAH-146, C33, C48.
-"""
+"""Session 0: an agent turns a specification into features, test stubs, scripts and one commit, in one fix round at
+most. Risky commands in init.sh and reset.sh are reported. Source: features.md section L, UAH-146, C33, C48."""
 
 import os
 import stat
@@ -13,14 +9,7 @@ from pathlib import Path
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent, ToolRules
 from agent_harness.agents.guardrails import check_command
-from agent_harness.errors import (
-    HarnessError,
-    Refused,
-    StateDamaged,
-    UnsafeTree,
-    UsageError,
-    VerificationFailed,
-)
+from agent_harness.errors import HarnessError, Refused, StateDamaged, UnsafeTree, UsageError, VerificationFailed
 from agent_harness.kernel import clock, files, snapshot, trusted_state
 from agent_harness.kernel import root as roots
 from agent_harness.kernel.files import own_place
@@ -78,11 +67,8 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
 
 
 def forget_earlier(root: Path, say: Say) -> None:
-    """Move the state of an earlier, deleted project in the same folder to another place.
-
-    Call ``is_anew`` before any other code inspects the repository, because an inspection creates the harness's own
-    files.
-    """
+    """Move the state of an earlier, deleted project in this folder away. Call ``is_anew`` before anything inspects the
+    repository, because an inspection creates the harness's own files."""
     layout = layout_of(root)
     if aside := trusted_state.set_aside(layout.git_dir, layout.root):
         say(f"An earlier project was here; its state is now in {aside}.")
@@ -92,10 +78,7 @@ def forget_earlier(root: Path, say: Say) -> None:
 
 
 def specification(spec: Path) -> str:
-    """Return the text of a specification file.
-
-    Raise ``UsageError`` if the file is unreadable, too large, empty or not UTF-8.
-    """
+    """Return the text of a file; ``UsageError`` if it is unreadable, too large, empty or not UTF-8."""
     try:
         raw = spec.read_bytes()
     except OSError as error:
@@ -175,7 +158,6 @@ def _first_files(root: Path, say: Say) -> Project:
 
 
 def layout_of(root: Path) -> FeatureLayout:
-    """Return the file paths of a project. If the project has settings, the paths come from the settings."""
     usual = FeatureLayout(root)
     if not os.path.exists(usual.settings):
         return usual
@@ -184,13 +166,12 @@ def layout_of(root: Path) -> FeatureLayout:
 
 
 def ignored_lines(layout: FeatureLayout) -> list[str]:
-    """Return the .gitignore lines for the state folder and its backups."""
     state = layout.relative(layout.state_dir)
     return [f"{state}/", f"{state}.backup.*/"]
 
 
 def ignore(root: Path, lines: list[str]) -> None:
-    """Add the given lines to .gitignore if they are missing. Raise ``Refused`` if .gitignore is a symbolic link."""
+    """Add missing lines to .gitignore. Raise ``Refused`` if it is a symbolic link."""
     path = root / ".gitignore"
     if path.is_symlink():
         raise Refused(".gitignore is a symbolic link, which the harness does not follow", hint="ls -l .gitignore")
@@ -248,9 +229,7 @@ def _problems(project: Project) -> list[str]:
 
 
 def _complete_files(project: Project) -> None:
-    """Check the settings, add the linter, make the scripts executable, and write the progress log entry of session
-    0.
-    """
+    """Check the settings, add the linter, make scripts executable, and write the progress entry of session 0."""
     _settle_linter(project)
     load(project.root)
     for name, what in SCRIPTS.items():
@@ -283,7 +262,7 @@ def _settle_linter(project: Project) -> None:
 
 
 def _commit(project: Project) -> str:
-    """Commit the set-up files and return the commit. If nothing is uncommitted, return HEAD, the agent's own commit."""
+    """Commit the set-up files. If nothing is uncommitted, return HEAD, the agent's own commit."""
     before = project.git.head()
     commit = project.candidate("0", COMMIT_MESSAGE)
     if commit != before:
@@ -293,7 +272,7 @@ def _commit(project: Project) -> str:
 
 
 def _state(project: Project, commit: str) -> None:
-    """Write the state of a project that is ready for its first session. This is the last step of the initialisation."""
+    """Write the state of a project that is ready for its first session, as the last step."""
     at = project.layout
     document = project.store.features()
     facts = Judge(project).suite(commit)
@@ -343,10 +322,7 @@ COMPOSERS = ("docker", "docker-compose", "podman", "podman-compose")
 
 
 def findings(text: str, root: Path) -> list[str]:
-    """Return one line for each command in a script that may harm processes or files that the script did not create.
-
-    Also return one line if the script cannot be parsed.
-    """
+    """Return one line for each command in a script that may harm what it did not create, or if it cannot be parsed."""
     script = read(text)
     if script.fault:
         return [f"it cannot be read: {script.fault}"]

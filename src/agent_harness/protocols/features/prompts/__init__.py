@@ -1,10 +1,6 @@
-"""Prompts for agents. The prompt files in this package contain ``{{name}}`` placeholders.
-
-``orientation_of`` returns the project summary that an agent gets so that it need not read files. The summary has fewer
-than 1,000 tokens, estimated as one token per four characters, rounded up. If the summary is too long, key files are
-dropped first, then decisions, then the lists of partial work. Source: features.md section K, UAH-244..251, UAH-319,
-UAH-403, C49, C57; UAH-434..451 for the verification types.
-"""
+"""Prompts for agents, from files with ``{{name}}`` placeholders. A long summary drops key files first, then decisions,
+then lists of partial work. Source: features.md section K, UAH-244..251, UAH-319, UAH-403, C49, C57; UAH-434..451 for
+the verification types."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +15,7 @@ NAMES = ("initializer", "repair", "coding", "continuation", "cleanup", "extend",
 
 
 def render(name: str, values: Mapping[str, str]) -> str:
-    """Return the text of the prompt ``name`` with its placeholders filled in. Raise ``KeyError`` for an unknown
-    placeholder.
-    """
+    """Return the prompt ``name`` with its placeholders filled in. Raise ``KeyError`` for an unknown one."""
     text = files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8")
     parts = text.split("{{")
     filled = [parts[0]]
@@ -35,22 +29,17 @@ def render(name: str, values: Mapping[str, str]) -> str:
 
 
 def note_for_agent(feature: Feature, screenshots: str) -> str:
-    """Return the note that a feature adds to the prompt, or "" (UAH-447).
-
-    The note describes free files, visual checks and manual verification. ``screenshots`` is the project's image folder.
-    """
+    """Return the note about free files, visual checks and manual verification, or "" (UAH-447)."""
     return _free_files(feature) + _look(feature, screenshots) + _person(feature)
 
 
 def _free_files(feature: Feature) -> str:
-    """Return the prompt's note about the protected files that this feature may change."""
     if not feature.may_change:
         return ""
     return f"\nA person allows this feature to change, beside its own files: {', '.join(feature.may_change)}\n"
 
 
 def _look(feature: Feature, screenshots: str) -> str:
-    """Return the prompt's note that asks the agent to check the feature visually in a browser."""
     if feature.visual_steps is None:
         return ""
     return "\n".join(
@@ -66,7 +55,6 @@ def _look(feature: Feature, screenshots: str) -> str:
 
 
 def _person(feature: Feature) -> str:
-    """Return the prompt's note about the manual verification that a person makes after the agent's work."""
     if feature.verification_type == "automated":
         return ""
     told = "\nA person verifies this feature after you. Mark it as usual when it is built; the harness keeps it open."
@@ -89,8 +77,6 @@ _LINE_LIMIT = 300
 
 @dataclass(frozen=True, kw_only=True)
 class OrientationFacts:
-    """Facts from which the orientation summary for an agent is built."""
-
     session: int
     project: str
     passing: int
@@ -108,7 +94,7 @@ class OrientationFacts:
 
 
 def tokens(text: str) -> int:
-    """Return the estimated number of tokens in a text: one per four characters, rounded up."""
+    """Return the estimated number of tokens: one per four characters, rounded up."""
     return -(-len(text) // 4)
 
 
@@ -241,12 +227,12 @@ KEY_FILES = 8
 
 
 def orientation_of(project: Project, state: SessionState, choice: selection.Choice, number: int) -> str:
-    """Return the orientation summary for the next session, which has fewer than 1,000 tokens."""
     document = project.store.features()
     passing, total = document.counts()
     feature = choice.feature
     continues = state.next_prompt == "continuation"
     done = {f.id for f in document.passing}
+    unrecorded = {"reason": state.termination_reason, "session": state.last_session}
     facts = OrientationFacts(
         session=number,
         project=document.project or project.config.project.name,
@@ -260,7 +246,7 @@ def orientation_of(project: Project, state: SessionState, choice: selection.Choi
         failure=state.last_failure,
         key_files=_key_files(project),
         decisions=tuple(_decided(project)),
-        partial=(state.partial or _unrecorded(state)) if continues else None,
+        partial=(state.partial or unrecorded) if continues else None,
         waiting=choice.waiting,
     )
     return summary(facts)
@@ -270,19 +256,12 @@ _ROWS_OF_DECISIONS = 200  # the last of the log; an agent may decide without end
 
 
 def _decided(project: Project) -> list[tuple[int, str]]:
-    """Return the decisions of the last sessions from the progress file and decisions.jsonl. Rolled-back decisions are
-    marked.
-    """
+    """Return the decisions of the last sessions. Rolled-back decisions are marked."""
     rows = project.store.recent("decisions.jsonl", _ROWS_OF_DECISIONS)
     told = [(records.number(row.get("session")), str(row["text"])) for row in rows if row.get("text")]
     gone = {row.get("session_id") for row in project.store.recent("sessions.jsonl", 50) if row.get("rejected")}
     found = progress.recent_decisions(project.layout.progress, told)
     return [(session, f"{text} (rolled back)" if session in gone else text) for session, text in found]
-
-
-def _unrecorded(state: SessionState) -> dict[str, object]:
-    """Return a minimal record of partial work (reason and session), for use if the state contains no record."""
-    return {"reason": state.termination_reason, "session": state.last_session}
 
 
 def _health(project: Project, state: SessionState) -> str:

@@ -1,14 +1,11 @@
-"""Access to GitHub issues through PyGithub, with few calls, retries, and one-line errors.
-
-``Tracker`` is the interface of an issue tracker that the mirror uses; it has five calls. The extra ``github`` installs
-the library, which is imported when a tracker is created. ``GITHUB_API_URL`` sets the API address. ``GH_TOKEN`` or
-``GITHUB_TOKEN`` contains the token. Source: features.md UAH-383..386, C28.
-"""
+"""Access to GitHub issues through PyGithub, with retries and one-line errors. Source: features.md UAH-383..386, C28.
+The library comes with the extra ``github``, the address from ``GITHUB_API_URL``, the token from ``GH_TOKEN`` or
+``GITHUB_TOKEN``."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing
 from agent_harness.kernel import clock, failures, retry
@@ -17,38 +14,10 @@ from agent_harness.kernel.json import JsonObject
 
 @dataclass(frozen=True, kw_only=True)
 class Issue:
-    """State of one issue in the tracker."""
-
     number: int
     is_open: bool
     marker: str  # the last line of its text
     trusted: bool = True  # written by somebody who may write to the repository, or by a bot
-
-
-class Tracker(Protocol):
-    """Interface of an issue tracker. Every call raises ``HarnessError`` if the call fails."""
-
-    def issues(self) -> list[Issue]:
-        """Return every issue with the harness's label, whether open or closed."""
-        ...
-
-    def issue(self, number: int) -> Issue | None:
-        """Return one issue, or ``None`` if the issue no longer exists."""
-        ...
-
-    def create(self, title: str, body: str) -> Issue:
-        """Create an open issue and return it. If an earlier try got no response but created the issue, return that
-        issue.
-        """
-        ...
-
-    def set_open(self, number: int, *, is_open: bool) -> None:
-        """Close or reopen an issue."""
-        ...
-
-    def comment(self, number: int, text: str) -> None:
-        """Add a comment to an issue."""
-        ...
 
 
 if TYPE_CHECKING:
@@ -79,13 +48,11 @@ def repository_name(text: str) -> str:
 
 
 class GitHubTracker:
-    """Issue tracker of one GitHub repository, limited to issues with the harness's label."""
+    """Issue tracker of one GitHub repository, limited to issues with the harness's label. Each call raises
+    ``HarnessError`` if it fails."""
 
     def __init__(self, repository: str, *, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
-        """Create the tracker without a call to GitHub.
-
-        Raise ``ToolMissing`` if the library is not installed, and ``HarnessError`` if no token is set.
-        """
+        """Make no call to GitHub. Raise ``ToolMissing`` without the library, ``HarnessError`` without a token."""
         self._name = repository
         self._say = say
         self._waited = 0.0
@@ -111,7 +78,7 @@ class GitHubTracker:
         return client.get_repo(self._name)
 
     def issues(self) -> list[Issue]:
-        """Return every issue with the harness's label, whether open or closed. Pull requests are omitted."""
+        """Return every issue with the harness's label, open or closed, without pull requests."""
 
         def ask() -> list[Issue]:
             found = self._repository.get_issues(state="all", labels=[LABEL], sort="created", direction="asc")
@@ -120,10 +87,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def rows(self, labels: Sequence[str], *, closed: bool) -> list[JsonObject]:
-        """Return the issues that have all given labels, with their texts, oldest first, so that they can be imported.
-
-        Pull requests are omitted. Closed issues are included if ``closed`` is set.
-        """
+        """Return the issues that have all labels, oldest first, without pull requests, to be imported."""
 
         def ask() -> list[JsonObject]:
             state = "all" if closed else "open"
@@ -145,7 +109,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def issue(self, number: int) -> Issue | None:
-        """Return one issue, or ``None`` if the issue was deleted or moved to another repository."""
+        """Return one issue, or ``None`` if it was deleted or moved to another repository."""
 
         def ask() -> Issue | None:
             try:
@@ -159,9 +123,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def create(self, title: str, body: str) -> Issue:
-        """Create an open issue and return it. If an earlier try got no response but created the issue, return that
-        issue.
-        """
+        """Create an open issue. If an earlier try got no response but created it, return that issue."""
         tries = 0
 
         def ask() -> Issue:
@@ -178,20 +140,16 @@ class GitHubTracker:
         return next((_issue(each) for each in newest[:30] if last_line(each.body or "") == mark), None)
 
     def set_open(self, number: int, *, is_open: bool) -> None:
-        """Close an issue as completed, or reopen the issue."""
         state, reason = ("open", "reopened") if is_open else ("closed", "completed")
         self._tried(lambda: self._repository.get_issue(number).edit(state=state, state_reason=reason))
 
     def comment(self, number: int, text: str) -> None:
-        """Add a comment to an issue."""
         self._tried(lambda: self._repository.get_issue(number).create_comment(text))
 
     # -- retries -----------------------------------------------------------------------------------------------------
 
     def _tried(self, ask: Callable[[], T]) -> T:
-        """Call ``ask``, with retries if it fails, and return its result. Raise ``HarnessError`` if a retry cannot
-        help.
-        """
+        """Call ``ask`` with retries. Raise ``HarnessError`` if a retry cannot help."""
         import requests
         import stamina
         from stamina.instrumentation import set_on_retry_hooks
@@ -215,9 +173,7 @@ class GitHubTracker:
         raise AssertionError("stamina ends with an answer or an error")
 
     def _wait_before_next(self, error: Exception) -> bool | float:
-        """Return True if a retry can help, False if it cannot, or the number of seconds that GitHub asks the caller to
-        wait.
-        """
+        """Return True if a retry can help, False if not, or the seconds that GitHub asks the caller to wait."""
         import requests
 
         if isinstance(error, self._library.GithubException):
@@ -256,9 +212,7 @@ _REFUSALS: Mapping[int, tuple[str, str, str | None]] = {
 
 
 def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> float | None:
-    """Return the number of seconds that GitHub asks the caller to wait, or ``None`` if it states no rate limit
-    (UAH-383).
-    """
+    """Return the seconds that GitHub asks the caller to wait, or ``None`` without a rate limit (UAH-383)."""
     if status not in (403, 429):
         return None
     at = clock.now()
@@ -274,7 +228,6 @@ def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> floa
 
 
 def last_line(text: str) -> str:
-    """Return the last non-empty line of a text, or an empty string."""
     lines = text.split()
     return text.strip().splitlines()[-1].strip() if lines else ""
 

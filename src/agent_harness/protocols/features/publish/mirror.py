@@ -1,10 +1,5 @@
-"""Mirror of features as issues: unfinished features have open issues, and verified features have closed issues.
-
-Issues are written after sessions and never read back. The pure function ``step_for`` decides what happens to each
-issue. Issue numbers are stored in ``.harness/github_issues.json``. Each issue also ends with a marker, so that no
-duplicate issues are created if the file is lost. features.json is authoritative, and people's changes to issues are
-kept. Source: features.md section U, C01, C17, C37, C38.
-"""
+"""Mirror of features as issues, written after sessions and never read back. Each issue ends with a marker, so that a
+lost ``github_issues.json`` makes no duplicates. Source: features.md section U, C01, C17, C37, C38."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -17,8 +12,8 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish.github import Issue, Tracker
-from agent_harness.protocols.features.records import Feature
+from agent_harness.protocols.features.publish.github import GitHubTracker, Issue
+from agent_harness.protocols.features.records import Feature, listed
 from agent_harness.protocols.features.sessions.finalization import Result
 
 Act = Literal["create", "close", "reopen", "tell"]
@@ -35,16 +30,12 @@ _BODY = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorChoices:
-    """Settings of the issue mirror."""
-
     create_missing: bool = True
     close_verified: bool = True
 
 
 @dataclass
 class MirrorReport:
-    """Result of one update of the mirrored issues, as lists of feature ids."""
-
     created: list[int] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
     reopened: list[int] = field(default_factory=list)
@@ -56,15 +47,13 @@ class MirrorReport:
         return {name: list(getattr(self, name)) for name in self.__dataclass_fields__}
 
     def line(self) -> str | None:
-        """Return one output line about the actions of the update, or ``None`` if there were no actions."""
         words = {"created": "created", "closed": "closed", "reopened": "reopened", "told": "commented on"}
         parts = [f"{word} {_named(getattr(self, name))}" for name, word in words.items() if getattr(self, name)]
         return f"GitHub: {'; '.join(parts)}." if parts else None
 
 
 def _named(ids: Sequence[int]) -> str:
-    more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
-    return ("the issue of " if len(ids) == 1 else "the issues of ") + ", ".join(f"Feature {i}" for i in ids[:5]) + more
+    return ("the issue of " if len(ids) == 1 else "the issues of ") + listed([f"Feature {i}" for i in ids], 5)
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
@@ -100,14 +89,12 @@ def marker(project: str, feature_id: int) -> str:
 
 
 def title(feature: Feature) -> str:
-    """Return the title of a feature's issue. The title has no number sign, which would link to another issue."""
+    """The title has no number sign, which would link to another issue."""
     return _cut(f"Feature {feature.id}: {_plain(feature.description)}", _TITLE)
 
 
 def body(project: str, feature: Feature) -> str:
-    """Return the text of a feature's issue: the description, tests and dependencies, with the marker as the last
-    line.
-    """
+    """Return the description, tests and dependencies, with the marker as the last line."""
     listed = [f"- {_plain(step)}" for step in feature.steps]
     needs = ", ".join(f"Feature {i}" for i in feature.depends_on)
     parts = [
@@ -122,7 +109,7 @@ def body(project: str, feature: Feature) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return the text on one line, with secrets masked, and with mentions, issue links and markers made ineffective."""
+    """Return one line with secrets masked, and mentions, issue links and markers made ineffective."""
     one_line = " ".join(redact(text).split())
     return one_line.replace("@", "@\u200b").replace("#", "#\u200b").replace("<!--", "<\u200b!--")
 
@@ -137,7 +124,7 @@ def _cut(text: str, limit: int) -> str:
 class Mirror:
     """Update of one project's issues. Progress is saved to disk after each step."""
 
-    def __init__(self, project: Project, tracker: Tracker, repository: str) -> None:
+    def __init__(self, project: Project, tracker: GitHubTracker, repository: str) -> None:
         self._project = project
         self._tracker = tracker
         self._repository = repository
@@ -176,9 +163,7 @@ class Mirror:
         self._act(name, feature, found)
 
     def _find(self, feature_id: int, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
-        """Return the feature's issue: the recorded issue if it exists, otherwise the first issue that has the feature's
-        marker.
-        """
+        """Return the recorded issue if it exists, else the first one with the feature's marker."""
         number = self._known.get(str(feature_id), {}).get("number")
         if isinstance(number, int):
             recorded = listed.get(number) or self._tracker.issue(number)
@@ -232,7 +217,7 @@ class Mirror:
 
 
 def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
-    """Return the recorded issues if their record is about this repository, otherwise an empty mapping."""
+    """Return the recorded issues if their record is about this repository, else none."""
     rows = found.get("issues")
     if found.get("repository") != repository or not isinstance(rows, dict):
         return {}
@@ -243,11 +228,7 @@ def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
 
 
 def after_session(project: Project, session: int) -> str | None:
-    """Update the issues after a session if the settings ask for an update.
-
-    Errors of the tracker are not raised and do not affect the session's result. Return such an error as one line, or
-    None.
-    """
+    """Update the issues if the settings ask for it. An error of the tracker is returned as one line, not raised."""
     settings = project.config.github
     if settings.repo is None or settings.sync_mode == "none" or not settings.sync_on_session_end:
         return None
@@ -269,11 +250,8 @@ def after_session(project: Project, session: int) -> str | None:
 
 
 def close(project: Project, result: Result) -> Result:
-    """Return the session's result after an update of the issues (C38).
-
-    If the update fails and ``github.on_sync_failure`` is ``fail``, the exit code is 5. After Ctrl-C, the next session
-    makes the update.
-    """
+    """Return the result after an update (C38). With ``on_sync_failure: fail``, a failure gives exit code 5. After
+    Ctrl-C, the next session makes the update."""
     if result.reason == "user_pause":
         return result
     problem = after_session(project, result.session)

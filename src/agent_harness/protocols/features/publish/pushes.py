@@ -33,19 +33,18 @@ from agent_harness.protocols.features.verdict.judge import Judge
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """Commit at the tip of the branch after a push. ``paused`` is the reason why a person must act, or None."""
+    """Tip of the branch after a push. ``paused`` is the reason why a person must act, or None."""
 
     commit: str | None
     paused: str | None = None
 
     @property
     def exit_code(self) -> int:
-        """Exit code of an accepted session: 5 if the failed push paused the project, otherwise 0."""
         return 5 if self.paused else 0
 
 
 class _GivenUp(Exception):
-    """Error that the second push failed, with the reason as text."""
+    pass
 
 
 def after_push(
@@ -57,11 +56,8 @@ def after_push(
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Published:
-    """Retry the push of an accepted session if the remote rejected the push; otherwise do nothing.
-
-    ``judge`` is called only for a retry. ``undisturbed`` creates a context in which signals do not interrupt the move
-    of the files and the branch.
-    """
+    """Retry the push if the remote rejected it. ``judge`` is called only for a retry. ``undisturbed`` creates a context
+    in which no signal interrupts the move of files and branch."""
     if not finalized.push_rejected:
         if finalized.push_problem:
             project.say(f"Push failed: {finalized.push_problem}")
@@ -106,7 +102,7 @@ class _Again:
         self.commit = str(finalization.commit)
 
     def push(self) -> str:
-        """Pull if needed, push, and return the pushed commit. Raise ``_GivenUp`` if the push failed."""
+        """Pull if needed, push, and return the pushed commit, or raise ``_GivenUp``."""
         upstream = self._project.git.upstream(self._branch)
         if upstream is None:
             raise _GivenUp("the branch no longer has an upstream")
@@ -149,10 +145,7 @@ class _Again:
             raise _GivenUp(found[0])
 
     def _prove(self, tip: str) -> tuple[frozenset[str], int]:
-        """Return the passing tests of the combined commit and the number of all tests.
-
-        Raise ``_GivenUp`` if a baseline test fails.
-        """
+        """Return the combined commit's passing tests and the number of all. A broken baseline is ``_GivenUp``."""
         facts = self._judge.suite(tip)
         known = self._baseline.passing
         lost = known - facts.passing
@@ -200,10 +193,8 @@ Config = Mapping[str, list[str]]
 
 
 def no_push_variables(config: Config) -> dict[str, str]:
-    """Return environment variables that prevent git, when the agent calls it, from pushing to the configured remotes.
-
-    Fetching still works. An address that one setting uses for fetching and another for pushing is not redirected.
-    """
+    """Return variables that keep the agent's git from pushing to the remotes. Fetching still works. An address that one
+    setting uses for fetching and another for pushing is not redirected."""
     fetched = _addresses(config, "url")
     pushed = _addresses(config, "pushurl")
     rules = [(f"url.{NOWHERE}.pushInsteadOf", address) for address in sorted(fetched)]
@@ -226,10 +217,7 @@ def known_tips(project: Project) -> frozenset[str]:
 
 
 def report_pushes_of_agent(project: Project, under_way: OpenSession, before: Iterable[str]) -> None:
-    """Report the refs on each remote that contain commits of this session that the harness did not push.
-
-    Remotes that cannot be reached are skipped.
-    """
+    """Report remote refs with commits of this session that the harness did not push. Skip unreachable remotes."""
     known = frozenset(before)
     for remote in sorted({match["name"] for key in under_way.git_config if (match := _ADDRESS.match(key))}):
         for ref, commit in _refs_of(project, remote, under_way.git_config).items():

@@ -1,10 +1,6 @@
-"""Finalizations of a session that is accepted or rolled back. Sessions that end with unfinished work are in ``wip.py``.
-
-Before the verdict, files that the agent may not change are restored to the content that they had at the start of the
-agent's turn. State files and checkpoints are restored from memory, settings from the commit before the session. Logs
-are append-only and not compared. Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09; rows
-UAH-296..300, UAH-341..346.
-"""
+"""Finalizations of accepted and rolled-back sessions. State files are first restored from memory, settings from the
+commit before the session. Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09; rows UAH-296..300,
+UAH-341..346."""
 
 import os
 from collections.abc import Sequence
@@ -19,7 +15,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.snapshot.restore import write_changes
 from agent_harness.protocols.features import costs, progress, questions, repository
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question
+from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question, listed
 from agent_harness.protocols.features.sessions.finalization import Finalization
 from agent_harness.protocols.features.sessions.open_session import OpenSession, seconds_since
 from agent_harness.protocols.features.verdict.judge import Ruling
@@ -27,7 +23,7 @@ from agent_harness.session import turn_end
 
 
 def put_back_features(project: Project, under_way: OpenSession) -> None:
-    """Restore features.json as it was before the session. The agent's claims and edits are discarded."""
+    """Restore features.json. The agent's claims and edits are discarded."""
     own_place(project.layout.features, project.layout.root)
     expected = files.dumps(under_way.features.record)
     kept = project.git.show(under_way.checkpoint.snapshot.commit, project.features_name)
@@ -44,19 +40,14 @@ def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str
 
 
 def branch_tip(project: Project, branch: str) -> str | None:
-    """Return the current tip of the branch on which the session works, even if the agent has switched to another
-    branch.
-    """
+    """Return the tip of the session's branch, even if the agent has switched to another."""
     return project.git.head() if branch == DETACHED else project.git.commit_of(branch)
 
 
 def candidate(project: Project, under_way: OpenSession, message: str) -> str:
-    """Commit everything that the agent left to a private ref, and return the commit. The branch does not move.
-
-    The commit always descends from the commit before the session. If the agent rewrote that history or committed the
-    harness's files, the agent's own commits are kept under ``refs/harness/rewritten/N``. The candidate is then one new
-    commit on the original history, without the harness's files.
-    """
+    """Commit everything that the agent left to a private ref; the branch does not move. If the agent rewrote history or
+    committed the harness's files, its commits are kept under ``refs/harness/rewritten/N``, and the candidate is one
+    new commit on the original history."""
     rollback_point = under_way.checkpoint.snapshot
     tip = branch_tip(project, rollback_point.branch)
     commit = project.candidate(str(under_way.session), message, rollback_point)
@@ -82,34 +73,26 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
 
 
 def _holds_state(project: Project, base: str, tip: str) -> bool:
-    """Return True if any commit since the base contains the harness's state files.
-
-    This is also the case if a later commit removes these files.
-    """
+    """Return True if any commit since the base contains the state, even if a later one removes it."""
     words = ("rev-list", "--max-count=1", "--full-history", tip, f"^{base}", "--", f"{project.state_name}/")
     return bool(project.git.run(*words, env={"GIT_LITERAL_PATHSPECS": "1"}).strip())
 
 
 def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Sequence[progress.Part]) -> None:
-    """Add an entry for the session to the progress file, unless the agent has written one (UAH-368)."""
+    """Add an entry to the progress file, unless the agent has written one (UAH-368)."""
     own_place(project.layout.progress, project.layout.root)
     if not progress.has_entry(project.layout.progress, under_way.session):
         progress.append(project.layout.progress, progress.entry(under_way.session, parts))
 
 
 def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that makes the candidate the new head of the branch.
-
-    The branch must not have moved since the candidate was created. The finalization also updates the baseline, file
-    sizes and state, and pushes the commit.
-    """
+    """Return the finalization that moves the branch, if it has not moved since, to the candidate, and pushes it."""
     feature = under_way.feature
     rollback_point = under_way.checkpoint.snapshot
     completed = f"{feature.name} ({feature.description})"
     commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
     state = under_way.state_after(
-        "complete",
-        summary={"completed": completed, "commits": commits, "status": "complete"},
+        "complete", summary={"completed": completed, "commits": commits, "status": "complete"}
     )
     event = {
         "event_type": "feature_completed",
@@ -141,14 +124,12 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
 
 
 def _proven(under_way: OpenSession) -> list[int]:
-    """Return the ids of the features accepted so far, including the current feature."""
     return sorted(
         {*(f.id for f in under_way.features.passing), *([] if under_way.feature_id is None else [under_way.feature_id])}
     )
 
 
 def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> JsonObject:
-    """Return the new content of quality.json after an accepted session."""
     lint = ruling.proof.lint
     return {
         "lint_errors": lint and lint.errors,
@@ -163,14 +144,12 @@ def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> 
 
 
 def file_alerts(under_way: OpenSession, ruling: Ruling) -> list[JsonObject]:
-    """Return an event for each file that the session made too large or that has grown fast (UAH-315)."""
     sizes = (ruling.proof.file_sizes or {}).get("files") or {}
     changed = [a for a in ruling.proof.file_alerts if sizes[a["path"]]["session_changed"] == under_way.session]
     return [{"event_type": "file_alert", "level": "important", **alert} for alert in changed]
 
 
 def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> Baseline:
-    """Return the new content of test_baseline.json after an accepted session (UAH-130)."""
     proof = ruling.proof
     members: JsonObject = {
         "session": under_way.session,
@@ -185,10 +164,7 @@ def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> B
 def without_rollback_point(
     project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: Question
 ) -> Finalization:
-    """Return the finalization of a session whose checkpoint is lost, so that nothing can be accepted or rolled back.
-
-    The finalization stores the question ``asked``, which a person must answer (UAH-390).
-    """
+    """Return the finalization of a session whose checkpoint is lost: a person must answer ``asked`` (UAH-390)."""
     state = under_way.state_after(
         "failed",
         reason="error",
@@ -208,15 +184,11 @@ def without_rollback_point(
 
 
 def rolled_back(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back all sessions on the feature. A rescue ref keeps the removed work (C08).
-
-    If a person has committed since the first of these sessions, only the last session is rolled back.
-    """
+    """Return the finalization that rolls back all sessions on the feature into a rescue ref (C08). If a person has
+    committed since the first, only the last session is rolled back."""
     feature = under_way.feature
     state = under_way.state_after(
-        "failed",
-        failure=failure,
-        summary={"completed": "nothing", "commits": [], "status": "failed, rolled back"},
+        "failed", failure=failure, summary={"completed": "nothing", "commits": [], "status": "failed, rolled back"}
     )
     entry = progress.entry(
         under_way.session,
@@ -238,10 +210,7 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
 
 
 def kept_for_person(project: Project, under_way: OpenSession, asked: Question, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back the session but keeps its candidate until a person answers a question.
-
-    Until then, no failure is counted for the feature.
-    """
+    """Return the finalization that rolls back, keeps the candidate for ``asked``, and counts no failure yet."""
     told = f"kept until a person answers ({asked.kind})"
     state = under_way.state_after(
         "failed",
@@ -262,14 +231,13 @@ def kept_for_person(project: Project, under_way: OpenSession, asked: Question, u
 
 
 def blocked_features(document: FeatureList, feature_ids: Sequence[int]) -> list[int]:
-    """Return the ids of open features that depend on the given features, directly or indirectly."""
+    """Return the ids of open features that depend on the given ones, also indirectly."""
     work = {f.id: f.depends_on for f in document.features}
     waiting = {d for i in feature_ids for d in graph.dependents(work, i)}
     return [f.id for f in document.features if f.id in waiting and not f.passes]
 
 
 def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) -> CostRecord:
-    """Return the cost record as it was before the session, with the session's cost added."""
     spent = costs.Spent.by(
         used, session=under_way.session, started=under_way.started_at, feature_id=under_way.feature_id
     )
@@ -277,7 +245,6 @@ def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) ->
 
 
 def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, completed: bool) -> JsonObject:
-    """Return the session's row for sessions.jsonl (UAH-124)."""
     return {
         "session_id": under_way.session,
         "started_at": under_way.started_at,
@@ -305,11 +272,8 @@ TAMPERED = "harness_state_tampered"
 
 
 def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
-    """Restore the harness's files that were changed, and return their names.
-
-    Logs that lost rows are completed and reported. Their names are returned only if other files were changed too,
-    because lost rows alone do not cause a rejection.
-    """
+    """Restore changed files of the harness and return their names. Logs that lost rows are completed; they alone cause
+    no rejection, so their names are returned only with others."""
     lost = project.store.put_back_histories()
     changed = [*_tampered_settings(project, under_way), *project.store.tampered()]
     if lost and not changed:
@@ -318,32 +282,24 @@ def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
 
 
 def tell_of_histories(project: Project, session: object, lost: list[str]) -> None:
-    """Report the logs from which the agent removed rows. The logs have already been restored."""
     if lost:
         project.say(f"{tampering(lost)}. They were restored.")
         project.store.event(TAMPERED, "critical", session=session, message=tampering(lost))
 
 
 def tampering(changed: list[str]) -> str:
-    """Return the message that says which of the harness's files the agent changed."""
-    more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
-    return "The agent changed files of the harness: " + ", ".join(changed[:5]) + more
+    return f"The agent changed files of the harness: {listed(changed, 5)}"
 
 
 def report_tampering(project: Project, under_way: OpenSession) -> None:
-    """Restore and report the harness's files that were changed in a session that ends without a verdict."""
+    """Restore and report changed files of the harness, in a session without a verdict."""
     if changed := put_back_state(project, under_way):
         project.say(f"{tampering(changed)}. They were restored.")
-        project.store.event(
-            TAMPERED, "critical", session=under_way.session, feature_id=under_way.feature_id, message=tampering(changed)
-        )
+        under_way.event(project, TAMPERED, "critical", message=tampering(changed))
 
 
 def put_back_settings(project: Project, under_way: OpenSession) -> str | None:
-    """Restore the settings from before an interrupted session. Return the path of a copy of the edited file, or None.
-
-    A person may have edited the file, so the edited version is kept. It has no effect until a person restores it.
-    """
+    """Restore the settings. Return the path of a copy, kept because a person may have edited the file, or None."""
     at = project.layout
     try:
         found = files.read_bytes(at.settings)

@@ -1,10 +1,6 @@
-"""Log of the agent's actions in a session, taken from message prefixes, tool calls, output, and git.
-
-Rows are written to agent_actions.jsonl, decisions also to decisions.jsonl, and tokens to usage.jsonl. The log does not
-affect verdicts, unless the project requires prefixes. Each image that the agent reports with ``[VISUAL:SCREENSHOT]`` is
-copied to ``.harness/screenshots/session-N/``; an event records the session, feature and digest. Source: features.md
-section W, UAH-092, UAH-139, UAH-422..436, UAH-448, C43, C44, C59.
-"""
+"""Log of the agent's actions in a session, from message prefixes, tool calls, output, and git. Images of
+``[VISUAL:SCREENSHOT]`` are copied. Source: features.md section W, UAH-092, UAH-139, UAH-422..436, UAH-448, C43, C44,
+C59."""
 
 import os
 import shutil
@@ -19,6 +15,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import progress, repository
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import listed
 from agent_harness.protocols.features.sessions.open_session import OpenSession
 
 LOG = "agent_actions.jsonl"
@@ -28,7 +25,7 @@ _OF_ONE_SESSION = 25_000  # rows at most: a turn writes 5,000, and there are few
 
 
 class ActionLog:
-    """Log of the agent's actions in one turn. Each action is written as soon as the agent reports it."""
+    """Log of the agent's actions in one turn, written as soon as the agent reports them."""
 
     def __init__(self, project: Project, session: int, model: str | None, feature_id: int | None = None) -> None:
         self._project = project
@@ -40,7 +37,6 @@ class ActionLog:
         self._structured = project.config.logging.structured_agent_output
 
     def see(self, event: Event) -> None:
-        """Log the actions and the token usage that one agent event reports."""
         if isinstance(event, Usage) and (event.context or event.cost_usd or event.told_usd):
             self._note_usage(event)
         if not self._structured:
@@ -61,9 +57,7 @@ class ActionLog:
             store.event(str(row["type"]), "routine", session=self._session, what=row.get("path") or row.get("cmd"))
 
     def close(self, seconds: float) -> None:
-        """Log the end of the turn, which took ``seconds``. If the agent used no prefixes, report this once
-        (UAH-427).
-        """
+        """Log the end of the turn. If the agent used no prefixes, report this once (UAH-427)."""
         store = self._project.store
         store.event("agent_turn", "debug", session=self._session, seconds=round(seconds, 1), rows=self._actions.given)
         if self._structured and not self._actions.structured and self._project.config.logging.warn_on_missing_prefixes:
@@ -81,7 +75,6 @@ class ActionLog:
 
 
 def of_session(project: Project, session: int) -> list[JsonObject]:
-    """Return the recent rows of the action log that belong to one session."""
     return [row for row in project.store.recent(LOG, _OF_ONE_SESSION) if row.get("session") == session]
 
 
@@ -89,10 +82,7 @@ MOST_TOLD = 20  # lines of one part of an entry
 
 
 def told_by_traces(project: Project, under_way: OpenSession) -> list[progress.Part]:
-    """Return the parts WHAT I DID and DECISIONS of a progress entry, for a session whose agent wrote no entry.
-
-    The parts are built from the session's commits, changed files and message prefixes.
-    """
+    """Return WHAT I DID and DECISIONS from commits, files and prefixes, for a session without an entry."""
     decided = [
         " ".join(str(row.get("text")).split())
         for row in project.store.recent("decisions.jsonl", _OF_ONE_SESSION)
@@ -106,19 +96,16 @@ def told_by_traces(project: Project, under_way: OpenSession) -> list[progress.Pa
 
 
 def commits_of(project: Project, under_way: OpenSession) -> list[str]:
-    """Return the agent's commits in this session as one line each, oldest first."""
     tip = project.git.head()
     made = project.git.commits_between(under_way.checkpoint.snapshot.head, tip) if tip else []
     return [f"committed {commit.sha[:10]}: {commit.subject}" for commit in reversed(made)]
 
 
 def _files_of(project: Project, under_way: OpenSession) -> list[str]:
-    """Return one line about the files that the session changed, as a list. If no file changed, the list is empty."""
     base, tip = under_way.checkpoint.snapshot.head, project.git.head()
     committed = [path for _, path in project.git.changed_paths(base, tip)] if tip and base != tip else []
     found = sorted({*committed, *repository.dirty_paths(project.git)} - {project.progress_name, project.features_name})
-    more = f" and {len(found) - MOST_TOLD} more" if len(found) > MOST_TOLD else ""
-    return [f"changed {', '.join(found[:MOST_TOLD])}{more}"] if found else []
+    return [f"changed {listed(found, MOST_TOLD)}"] if found else []
 
 
 def _at_most(lines: list[str]) -> list[str]:
@@ -127,16 +114,13 @@ def _at_most(lines: list[str]) -> list[str]:
 
 
 def last_test_run(project: Project, session: int) -> str | None:
-    """Return the last test result that the agent saw in a session, in the test runner's words, or None."""
+    """Return the last test result that the agent saw, in the test runner's words, or None."""
     results = [row.get("result") for row in of_session(project, session) if row.get("type") == "test_run"]
     return str(results[-1]) if results else None
 
 
 def missing_prefixes(project: Project, session: int) -> str | None:
-    """Return the reason why a claim without prefixes is refused, or None if the claim is not refused (UAH-200).
-
-    A claim is refused if ``logging.require_prefixes`` is set and the agent used no prefix.
-    """
+    """Return why a claim without prefixes is refused, or None (``logging.require_prefixes``, UAH-200)."""
     settings = project.config.logging
     if not settings.require_prefixes or not settings.structured_agent_output:
         return None
@@ -146,7 +130,7 @@ def missing_prefixes(project: Project, session: int) -> str | None:
 
 
 def log_from_git(project: Project, under_way: OpenSession, commit: str | None) -> None:
-    """Log the files that the session changed but did not report, found in the commit of its work (UAH-428, C43)."""
+    """Log the files that the session's commit changed and the agent did not report (UAH-428, C43)."""
     if commit is None or not project.config.logging.fallback_tracking:
         return
     told = {row.get("path") for row in of_session(project, under_way.session) if row.get("type") == "file_write"}
@@ -166,17 +150,14 @@ MOST_IMAGES = 50  # of one turn
 
 
 def folder_for_images(project: Project) -> str:
-    """Create the folder for the agent's images, and return the folder's path relative to the project (UAH-092)."""
+    """Create the folder for the agent's images; return its relative path (UAH-092)."""
     folder = project.layout.screenshots
     own_place(os.path.join(folder, "image"), project.layout.root)
     return project.layout.relative(folder)
 
 
 def keep_screenshots(project: Project, session: int, feature_id: int | None, named: Iterable[str]) -> list[str]:
-    """Copy the images that the agent reported in a turn, and return the paths of the copies relative to the project.
-
-    An event is written for each image that cannot be copied.
-    """
+    """Copy the images that the agent reported; return relative paths. Events name those that cannot be copied."""
     kept: list[str] = []
     for path in list(dict.fromkeys(named))[:MOST_IMAGES]:
         fields = {"session": session, "feature_id": feature_id, "path": path}
@@ -195,7 +176,6 @@ def keep_screenshots(project: Project, session: int, feature_id: int | None, nam
 
 
 def screenshots_of(project: Project, session: int) -> list[str]:
-    """Return the paths of the images that were saved from a session, relative to the project."""
     folder = _folder(project, session)
     if os.path.islink(folder) or not os.path.isdir(folder):
         return []
@@ -207,10 +187,7 @@ def _folder(project: Project, session: int) -> str:
 
 
 def _image(project: Project, path: str) -> str | None:
-    """Return the absolute path of an image file inside the project.
-
-    Return ``None`` if the path is anything else, such as a symbolic link.
-    """
+    """Return the absolute path of an image file inside the project; ``None`` for anything else, such as a link."""
     root = os.path.realpath(project.root)
     try:
         found = os.path.join(root, path)

@@ -14,7 +14,7 @@ A checkpoint is deleted together with its private ref. Source: features.md UAH-4
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -29,7 +29,7 @@ from agent_harness.protocols.features.records import FeatureList
 
 @dataclass(frozen=True, kw_only=True)
 class SessionCheckpoint:
-    """Checkpoint of a session. ``rest`` contains members that another version of the harness has written."""
+    """Checkpoint of a session. ``rest`` has members that another version wrote."""
 
     id: str = ""
     timestamp: str | None = None
@@ -44,7 +44,7 @@ class SessionCheckpoint:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "SessionCheckpoint":
-        """Return the checkpoint that a record describes. Raise ``StateDamaged`` if the record contains no snapshot."""
+        """Raise ``StateDamaged`` if the record contains no snapshot."""
         try:
             rest = {**record}
             taken = Snapshot.from_record(rest.pop("snapshot"))
@@ -55,14 +55,11 @@ class SessionCheckpoint:
 
     @property
     def record(self) -> JsonObject:
-        """Record of the checkpoint: the JSON object that is written to disk."""
         known: JsonObject = {name: getattr(self, name) for name in self.__dataclass_fields__ if name in _MEMBERS}
         return {**known, "snapshot": self.snapshot.as_record(), **self.rest}
 
     def is_gone(self, project: Project) -> bool:
-        """Return True if the checkpoint's commit was deleted from the repository, so that a rollback is impossible
-        (UAH-390).
-        """
+        """Return True if the checkpoint's commit was deleted: no rollback is possible (UAH-390)."""
         return project.git.commit_of(self.snapshot.commit) is None
 
 
@@ -70,7 +67,6 @@ _MEMBERS = SessionCheckpoint.__dataclass_fields__.keys() - {"snapshot", "rest"}
 
 
 def create(project: Project, session: int, feature_id: int | None, reason: str = "pre_feature") -> SessionCheckpoint:
-    """Take a checkpoint of the current files and state, and return the checkpoint."""
     checkpoint_id = f"s{session}-{secrets.token_hex(4)}"
     message = f"harness checkpoint {checkpoint_id}"
     taken, _ = repository.named_ref(
@@ -96,7 +92,6 @@ def create(project: Project, session: int, feature_id: int | None, reason: str =
 
 
 def differences(project: Project, checkpoint: SessionCheckpoint) -> list[str]:
-    """Return which of HEAD, features.json and the progress file differ from the checkpoint (UAH-471)."""
     now = {
         "HEAD": (project.git.head(), checkpoint.git_ref),
         project.features_name: (files.digest(project.layout.features), checkpoint.features_json_hash),
@@ -106,7 +101,6 @@ def differences(project: Project, checkpoint: SessionCheckpoint) -> list[str]:
 
 
 def clear_unfinished(project: Project) -> None:
-    """Remove incomplete checkpoint folders that a killed harness left."""
     place = project.layout.checkpoints
     for name in os.listdir(place) if os.path.isdir(place) and not os.path.islink(place) else ():
         folder = os.path.join(place, name)
@@ -129,7 +123,7 @@ REFS = "refs/harness/checkpoints/"
 
 
 def prune(project: Project) -> list[str]:
-    """Remove expired checkpoints and return their ids. If a checkpoint cannot be removed, it stays."""
+    """Remove expired checkpoints and return their ids. One that cannot be removed stays."""
     found = _all(project)
     state, session = project.store.state(), project.store.open_session() or {}
     # rollback points of unfinished work, or of a running session
@@ -149,7 +143,6 @@ def prune(project: Project) -> list[str]:
 
 
 def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int) -> set[str]:
-    """Return the ids of the checkpoints that are kept regardless of their age."""
     kept: set[str] = set()
     for feature in document.features:
         own = [name for name, record in found.items() if record.get("feature_id") == feature.id]
@@ -159,13 +152,9 @@ def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int
     return kept
 
 
-def _expired(found: Mapping[str, JsonObject], kept: Iterable[str], old: datetime) -> list[str]:
-    """Return the ids of checkpoints that may be removed and are older than ``old``.
-
-    A checkpoint without a readable time never expires.
-    """
-    spared = set(kept)
-    taken = {name: clock.parse(record.get("timestamp")) for name, record in found.items() if name not in spared}
+def _expired(found: Mapping[str, JsonObject], kept: set[str], old: datetime) -> list[str]:
+    """Return the ids that are older than ``old``. One without a readable time never expires."""
+    taken = {name: clock.parse(record.get("timestamp")) for name, record in found.items() if name not in kept}
     return [name for name, moment in taken.items() if moment is not None and moment < old]
 
 
@@ -188,10 +177,7 @@ def _all(project: Project) -> dict[str, JsonObject]:
 
 
 def _remove(project: Project, record: JsonObject) -> bool:
-    """Remove a checkpoint. Return False if its ref could not be deleted.
-
-    The ref is deleted first, because a folder without a ref is found and removed later.
-    """
+    """Remove a checkpoint, its ref first: a folder without a ref is found later. False if the ref stays."""
     snapshot = record.get("snapshot")
     ref = str(snapshot.get("ref")) if isinstance(snapshot, Mapping) else ""
     try:

@@ -1,8 +1,5 @@
-"""Final steps of a session, which are recorded before the first step so that they can be repeated after a crash.
-
-A finalization is data: the commit that becomes the branch head, or the snapshot to restore, and the new contents of
-every state file. Repeating a step has no second effect (features.md UAH-003, C08, C56).
-"""
+"""Final steps of a session, as data that is recorded first, so that they can be repeated after a crash. Repeating a
+step has no second effect (features.md UAH-003, C08, C56)."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -26,7 +23,7 @@ from agent_harness.session.ledger import ClaimVerdict
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Result of one session. ``exit_code`` is one of the codes in ``docs/exit-codes.md``."""
+    """Result of one session. ``exit_code`` is one of those in ``docs/exit-codes.md``."""
 
     session: int
     feature_id: int | None
@@ -51,7 +48,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Finalization:
-    """Planned final steps of a session. ``rest`` contains members that another version of the harness has written."""
+    """Planned final steps of a session. ``rest`` has members that another version wrote."""
 
     kind: str  # accept, hand_off, rollback, nothing
     session: int
@@ -74,7 +71,7 @@ class Finalization:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "Finalization":
-        """Return the finalization that a record describes. Raise ``StateDamaged`` if the record is incomplete."""
+        """Raise ``StateDamaged`` if the record is incomplete."""
         try:
             known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__.keys() & record.keys()}
             known |= {name: parse(known[name]) for name, parse in PARSERS.items() if known.get(name) is not None}
@@ -85,7 +82,6 @@ class Finalization:
 
     @property
     def record(self) -> JsonObject:
-        """Record of the finalization: the JSON object that is written to disk."""
         known = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "rest"}
         return {name: getattr(each, "record", each) for name, each in known.items()} | self.rest
 
@@ -100,8 +96,6 @@ PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Finalized:
-    """Effects that a finalization has had on the repository."""
-
     rescue_ref: str | None = None
     rolled_back_commits: tuple[str, ...] = ()
     pushed: bool = False
@@ -110,14 +104,14 @@ class Finalized:
 
 
 def finalize(project: Project, open_session: JsonObject, finalization: Finalization) -> Finalized:
-    """Write the record of a finalization durably to disk, then carry the finalization out."""
+    """Write the record durably to disk, then carry the finalization out."""
     record = {**open_session, "phase": "settling", "settlement": finalization.record}
     project.store.write_open_session(record)
     return carry_out(project, record)
 
 
 def carry_out(project: Project, open_session: JsonObject) -> Finalized:
-    """Carry out every step of a recorded finalization. The call can be repeated after a crash at any point."""
+    """Carry out every step of a recorded finalization. Repeatable after a crash at any point."""
     finalization = Finalization.from_record(open_session["settlement"])
     if lock := repository.index_lock(project.git):  # left by a dead process: preflight saw none, and the agent is gone
         os.unlink(lock)
@@ -161,9 +155,7 @@ def _tree(project: Project, open_session: JsonObject, finalization: Finalization
 
 
 def is_overtaken(project: Project, finalization: Finalization) -> bool:
-    """Return True if the branch has moved since the finalization was recorded, so that the recorded commit no longer
-    fits.
-    """
+    """Return True if the branch has moved since, so that the recorded commit no longer fits."""
     if not finalization.commit or not finalization.branch:
         return False
     detached = finalization.branch == DETACHED
@@ -186,14 +178,8 @@ def _roll_back(project: Project, open_session: JsonObject, finalization: Finaliz
     earlier_try = open_session.get("rescue_ref")
     ref = repository.free_ref(project.git, f"refs/harness/rolled-back/{finalization.session}")
     project.store.write_open_session({**open_session, "rescue_ref": earlier_try or ref})
-    rescued = snapshot.restore(
-        project.git,
-        checkpoint.snapshot,
-        ref,
-        exclude=project.excluded,
-        rescue_files=project.root / project.excluded[0] / "rescue-files" / str(finalization.session),
-        set_aside_operation=True,  # there was none when the session began: whatever waits is the agent's
-    )
+    # no operation was in progress when the session began: whatever waits is the agent's
+    rescued = project.go_back(checkpoint.snapshot, ref, str(finalization.session), set_aside_operation=True)
     if different := checkpoints.differences(project, checkpoint):
         raise UnsafeTree(
             f"The rollback did not bring back {', '.join(different)}",
@@ -227,10 +213,7 @@ def _files(project: Project, finalization: Finalization) -> None:
 
 
 def _verdict(project: Project, open_session: JsonObject, finalization: Finalization) -> None:
-    """Write the ledger line about the session's last claim. The line contains a commit only if the work was accepted.
-
-    Nothing is written if the line was already written when the claim was rejected.
-    """
+    """Write the ledger line about the last claim, unless a rejection wrote it. Only accepted work has a commit."""
     if found := open_session.get("verdict"):
         commit = finalization.commit if finalization.kind == "accept" else None
         ledger.write(project.store.ledger(), replace(ClaimVerdict.from_record(found), commit=commit))
@@ -264,7 +247,7 @@ def _logs(project: Project, finalization: Finalization, rescue: JsonObject) -> N
 
 
 def push(project: Project, finalization: Finalization, recorded: JsonObject | None) -> Pushed | None:
-    """Push an accepted session's commit and return the result. Return ``None`` if there is nothing to push."""
+    """Push an accepted session's commit. ``None`` if there is nothing to push."""
     upstream = project.git.upstream(finalization.branch) if finalization.push else None
     if upstream is None or project.config.git.push != "auto":
         return None
@@ -281,7 +264,7 @@ def push(project: Project, finalization: Finalization, recorded: JsonObject | No
 
 
 def _forget_candidates(project: Project, finalization: Finalization) -> None:
-    """Delete the private refs of the session's candidates, because the branch or a rescue ref now contains the work."""
+    """Delete the candidates' private refs: the branch or a rescue ref now contains the work."""
     usual = (f"refs/harness/candidates/{finalization.session}", f"refs/harness/candidates/{finalization.session}-wip")
     kept = filter(None, [finalization.kept_ref])
     for ref in dict.fromkeys((*usual, *kept, *project.candidate_refs)):

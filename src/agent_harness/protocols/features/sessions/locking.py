@@ -1,8 +1,5 @@
-"""Exclusive access to a project: only one harness at a time, and no harness while the project is paused.
-
-The pause request is stored outside the project, where no agent can remove it. ``paused`` in the session state is a copy
-for programs that read this file. Source: features.md UAH-004, UAH-056..058, UAH-075, C06, C56.
-"""
+"""Exclusive access to a project. The pause request is outside the project, where no agent can remove it; ``paused`` in
+the session state is a copy for readers. Source: features.md UAH-004, UAH-056..058, UAH-075, C06, C56."""
 
 import os
 import time
@@ -24,10 +21,7 @@ RUN_LOCK = "run.lock"
 
 @contextmanager
 def locked(project: Project) -> Iterator[None]:
-    """Hold the project's lock during the block. Raise ``Busy`` if another harness is running in the project.
-
-    A second lock, in the project's state folder outside the project, still works if an agent removes the visible lock.
-    """
+    """Hold the lock, or raise ``Busy``. A second lock, outside, still works if an agent removes the visible one."""
     name = project.layout.relative(project.layout.lock)
     lock = Lock(project.root, file=name, compatible=False, timeout_seconds=LOCK_SECONDS)
     kept = trusted_state.make(project.layout.git_dir, project.layout.root)[0]
@@ -51,9 +45,7 @@ def _take_beside(held: ExitStack, lock: LockFile) -> None:
 
 @contextmanager
 def finalized(project: Project) -> Iterator[None]:
-    """Hold the project's lock during the block. Old state is migrated and every interrupted session is recovered
-    first.
-    """
+    """Hold the lock. Old state is migrated, and every interrupted session is recovered first."""
     project.require_initialised()
     with locked(project):
         if note := project.store.finalize_in():
@@ -71,10 +63,7 @@ LOOK_SECONDS = 0.2
 
 
 def pause(project: Project, reason: str | None) -> JsonObject:
-    """Pause the project, and wait until the running session has stopped after its current operation.
-
-    Raise ``Busy`` if the session does not end within ten minutes. The pause request stays in force.
-    """
+    """Pause the project, and wait for the running session. ``Busy`` after ten minutes; the request stays in force."""
     project.require_initialised()
     project.store.finalize_in()
     paused = {"reason": reason or "paused by a person", "at": clock.timestamp(), **project.store.by}
@@ -86,7 +75,6 @@ def pause(project: Project, reason: str | None) -> JsonObject:
 
 
 def wait_and(project: Project, act: Any) -> None:
-    """Wait until the running session has ended, then call ``act`` while holding the project's lock."""
     until = time.monotonic() + WAIT_SECONDS * clock.time_scale()
     while True:
         try:
@@ -109,7 +97,6 @@ def keep(project: Project, paused: JsonObject) -> None:
 
 
 def found(project: Project) -> JsonObject | None:
-    """Return the record of the current pause, or None."""
     return project.store.pause() or project.store.state().paused
 
 
@@ -124,7 +111,7 @@ def refuse_resting(project: Project) -> None:
 
 
 def end(project: Project) -> bool:
-    """End the project's pause; the caller holds the lock. Return True if the project was paused."""
+    """End the pause; the caller holds the lock. Return True if there was one."""
     there = found(project) is not None
     project.store.write_pause(None)
     state = project.store.state()

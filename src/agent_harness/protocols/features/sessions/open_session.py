@@ -1,8 +1,5 @@
-"""Record of the running session, written before the session does anything.
-
-The record contains everything that recovery after a crash needs: the process, the rollback point, and the state before
-the session. Source: features.md C31, C56.
-"""
+"""Record of the running session, written before the session does anything, with all that recovery needs. Source:
+features.md C31, C56."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -45,10 +42,7 @@ class OpenSession:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "OpenSession":
-        """Return the session that a record describes. Raise ``StateDamaged`` if the record is incomplete.
-
-        Unknown members, which another version wrote, are dropped.
-        """
+        """Drop unknown members, which another version wrote. Raise ``StateDamaged`` if the record is incomplete."""
         try:
             known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
             known |= {name: parse(known[name] or {}) for name, parse in PARSERS.items()}
@@ -57,20 +51,19 @@ class OpenSession:
             raise StateDamaged(f"The record of the running session is incomplete: {error}") from None
 
     def as_record(self) -> JsonObject:
-        """Return the session's record: the JSON object that is written to disk."""
         return {n: getattr(self, n).record if n in PARSERS else getattr(self, n) for n in self.__dataclass_fields__}
 
     def at(self, project: Project, phase: str, **changes: Any) -> "OpenSession":
-        """Record durably that the session has reached the phase ``phase``, and return the changed session."""
+        """Record durably that the session has reached ``phase``."""
         moved = replace(self, phase=phase, harness=owner.current().as_record(), **changes)
         project.store.write_open_session(moved.as_record())
         return moved
 
-    def state_after(self, status: str, **facts: Any) -> SessionState:
-        """Return the project's session state that results if the session ends now.
+    def event(self, project: Project, kind: str, level: str = "important", **fields: object) -> None:
+        project.store.event(kind, level, session=self.session, feature_id=self.feature_id, **fields)
 
-        ``facts`` are fields of ``lifecycle.SessionEnding``.
-        """
+    def state_after(self, status: str, **facts: Any) -> SessionState:
+        """Return the state that results if the session ends now. ``facts`` are fields of ``SessionEnding``."""
         ending = lifecycle.SessionEnding(
             session=self.session, feature_id=self.feature_id, status=status, at=clock.timestamp(), **facts
         )
@@ -78,7 +71,6 @@ class OpenSession:
 
     @property
     def feature(self) -> Feature:
-        """Feature that the session works on. In a cleanup session, this is ``CLEANUP``."""
         feature = self.features.by_id(self.feature_id) if self.feature_id is not None else CLEANUP
         if feature is None:
             raise StateDamaged(f"Feature #{self.feature_id} of the running session is not in features.json")
@@ -92,11 +84,10 @@ PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
     "baseline": Baseline,
     "costs": CostRecord,
 }
-"""Parsers for members that contain checkpoints, or state files as they were before the session."""
 
 
 def totals_of(project: Project, session: int) -> usage.Totals:
-    """Return a session's tokens and cost, read from the usage log, which a crash of the harness does not destroy."""
+    """Read the tokens and cost from the usage log, which a crash of the harness does not destroy."""
     from agent_harness.agents.events import Usage, event_from
     from agent_harness.kernel import journal
 
@@ -110,6 +101,6 @@ def totals_of(project: Project, session: int) -> usage.Totals:
 
 
 def seconds_since(started_at: str) -> float:
-    """Return the number of seconds from an ISO timestamp until now, or 0 if the timestamp cannot be parsed."""
+    """Return the seconds since an ISO timestamp, or 0 if it cannot be parsed."""
     started = clock.parse(started_at)
     return max(0.0, (clock.now() - started).total_seconds()) if started else 0.0

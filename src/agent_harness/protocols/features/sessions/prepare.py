@@ -1,7 +1,4 @@
-"""Steps before an agent may start: preflight checks, then the orientation summary. These steps cost no tokens.
-
-Source: features.md section M, C23, C24, UAH-279, UAH-280.
-"""
+"""Steps before an agent may start, which cost no tokens. Source: features.md section M, C23, C24, UAH-279, UAH-280."""
 
 import time
 from dataclasses import dataclass
@@ -23,8 +20,6 @@ from agent_harness.verification.runner_config import is_test_file
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """Session that has passed all checks and may start."""
-
     number: int
     feature: Feature
     prompt_type: str
@@ -34,17 +29,10 @@ class Start:
 
 
 def prepare(
-    project: Project,
-    judge: Judge,
-    environment: DevelopmentEnvironment,
-    feature: Feature,
-    verified_tree: str | None,
+    project: Project, judge: Judge, environment: DevelopmentEnvironment, feature: Feature, verified_tree: str | None
 ) -> Start:
-    """Run every preflight check, start the environment, and return the session that may start.
-
-    Raise the error of the first check that fails. The suite is not run again if HEAD has the tree ``verified_tree``,
-    whose tests have just passed.
-    """
+    """Run every preflight check and start the environment, or raise the error of the first check that fails. The suite
+    is not run again if HEAD has the tree ``verified_tree``, whose tests have just passed."""
     state = project.store.state()
     number = project.store.next_session()
     project.say(f"Session {number} starting...")
@@ -70,7 +58,6 @@ def prepare(
 
 
 def _note(project: Project, kind: str, number: int, began: float, **facts: object) -> None:
-    """Write an event with the result and duration of the preflight checks (UAH-278)."""
     seconds = round(time.monotonic() - began, 1)
     project.store.event(kind, "important", session=number, duration_seconds=seconds, **facts)
 
@@ -93,16 +80,7 @@ def _checks(
     if wanted.harness_files:
         passed.append(preflight.harness_files(project.layout, preflight.script_files(project.config)))
     if wanted.git_state:
-        passed.append(
-            preflight.git_state(
-                project.git,
-                on_dirty=project.config.git.on_dirty,
-                session=number,
-                free_paths=(project.progress_name,),
-                state=project.state_name,
-                say=project.say,
-            )
-        )
+        passed.append(preflight.git_state(project, number))
     if wanted.budget:
         budget = preflight.budget(project.store.costs(), project.budgets, feature.feature_id)
         project.say(f"Budget: {budget.note}.")
@@ -126,12 +104,8 @@ def _checks(
 def _baseline(
     project: Project, judge: Judge, state: SessionState, verified_tree: str | None
 ) -> tuple[frozenset[str] | None, Baseline]:
-    """Raise an error unless every baseline test passes at HEAD. Tests known to be broken by unfinished work may fail
-    (C15, C23).
-
-    Return the newly failing tests of an interrupted session, or None, and the baseline. All tests that pass now are
-    added to the baseline, so that tests that a person wrote count too.
-    """
+    """Raise an error unless every baseline test passes at HEAD, apart from tests broken by unfinished work (C15, C23).
+    Return the newly failing tests of an interrupted session, or None, and the baseline with all tests that pass now."""
     baseline = project.store.baseline()
     known = baseline.passing
     head = project.git.head() or "HEAD"
@@ -159,15 +133,12 @@ def _baseline(
 
 
 def _has_tests(project: Project, commit: str) -> bool:
-    """Return True if the commit contains test files that belong to no open feature."""
     names = project.git.text("ls-tree", "-r", "--name-only", "-z", commit).split("\0")
     return bool(proven.not_open(project.store.features(), filter(is_test_file, names)))
 
 
 def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
-    """Take the checkpoint and record the session as running. After this step, the session can be recovered from a
-    crash.
-    """
+    """Take the checkpoint and record the session as running. From here on, a crash can be recovered."""
     state = start.state
     checkpoint = checkpoints.create(project, start.number, start.feature.feature_id)
     kept = state.feature_checkpoint if start.prompt_type == "continuation" else None

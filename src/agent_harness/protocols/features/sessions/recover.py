@@ -1,9 +1,6 @@
-"""Recovery of a session that a crash, a kill or Ctrl-C left open, according to the table in ``recovery.py``.
-
-Only the record outside the project is trusted (``kernel/trusted_state.py``). A record may exist only in the project,
-because the project was moved or copied or somebody wrote the record. The session then counts as interrupted: its work
-is kept, and none of its decisions is carried out. Source: features.md C31, C56, S11; UAH-354.
-"""
+"""Recovery of a session that was left open, by the table in ``recovery.py``. Only the record outside the project is
+trusted; one inside keeps the work, but its decisions are not carried out. Source: features.md C31, C56, S11;
+UAH-354."""
 
 import os
 from dataclasses import replace
@@ -12,13 +9,12 @@ from agent_harness.agents.command import forget_servers_files
 from agent_harness.errors import Busy, Refused, StateDamaged
 from agent_harness.kernel import owner, process
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import recovery, repository
+from agent_harness.protocols.features import recovery
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.records import listed
 from agent_harness.protocols.features.sessions import accept, actions, wip
-from agent_harness.protocols.features.sessions import (
-    finalization as engine_finalization,
-)
+from agent_harness.protocols.features.sessions import finalization as engine_finalization
 from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.sessions.finalization import Result
 from agent_harness.protocols.features.sessions.open_session import OpenSession, totals_of
@@ -30,10 +26,7 @@ NAMED = 10  # files of a WIP commit that are named to the person
 
 
 def recover(project: Project) -> JsonObject | None:
-    """Recover an interrupted session, and return the recovery step. Return ``None`` if no session was open.
-
-    Raise ``Busy`` if the harness that opened the session is still alive.
-    """
+    """Recover an interrupted session; ``None`` if none was open. Raise ``Busy`` if its harness is still alive."""
     project.store.clear_places()
     project.store.sweep()
     if (left_open := project.store.reversal()) and os.path.lexists(left_open):
@@ -80,7 +73,7 @@ def recover(project: Project) -> JsonObject | None:
 
 
 def _finalize(project: Project, found: JsonObject) -> str:
-    """Carry out the recorded finalization. If the branch has moved, carry out a replacement for it."""
+    """Carry out the recorded finalization, or a replacement if the branch has moved."""
     finalization = engine_finalization.Finalization.from_record(found["settlement"])
     if not engine_finalization.is_overtaken(project, finalization):
         finalized = engine_finalization.carry_out(project, found)
@@ -93,7 +86,7 @@ def _finalize(project: Project, found: JsonObject) -> str:
 
 
 def _recover_copy(project: Project) -> JsonObject | None:
-    """Recover a session whose record exists only in the project: keep the session's work and ignore its verdict."""
+    """Recover a session whose record exists only in the project: keep its work and ignore its verdict."""
     found = project.store.session_copy()
     if found is None:
         return None
@@ -114,9 +107,7 @@ def _recover_copy(project: Project) -> JsonObject | None:
 
 
 def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
-    """Return the session in an untrusted record, combined with the state on disk. Return ``None`` if they do not
-    match.
-    """
+    """Return the session of an untrusted record with the state on disk. ``None`` if they do not match."""
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)
@@ -149,9 +140,7 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
 
 
 def _is_of_this_repository(project: Project, found: JsonObject) -> bool:
-    """Return True if the session's checkpoint is in this repository, and not in an earlier repository at the same
-    path.
-    """
+    """Return True if the checkpoint is in this repository, not in an earlier one at the same path."""
     try:
         commit = SessionCheckpoint.from_record(found.get("checkpoint") or {}).snapshot.commit
     except StateDamaged:
@@ -166,10 +155,7 @@ def _set_aside(project: Project) -> str:
 
 
 def interrupted(project: Project, reason: str, message: str | None = None) -> Result:
-    """End the session that this process has open, after Ctrl-C or an error in the harness, and return its result.
-
-    The session's unfinished work is kept for the next session.
-    """
+    """End this process's session after Ctrl-C or an error. Its unfinished work is kept for the next one."""
     project.store.clear_places()
     found = project.store.open_session()
     if found is None:
@@ -196,7 +182,7 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
 
 def _hand_off(project: Project, under_way: OpenSession, reason: str, message: str) -> None:
     used = totals_of(project, under_way.session)
-    found = [path for path in repository.dirty_paths(project.git) if path != project.progress_name]
+    found = project.dirty()
     if under_way.feature_id is None:
         finalization = cleanup_ended_early(project, under_way, reason, used)
     else:
@@ -204,10 +190,7 @@ def _hand_off(project: Project, under_way: OpenSession, reason: str, message: st
     actions.log_from_git(project, under_way, finalization.commit)
     engine_finalization.finalize(project, under_way.as_record(), finalization)
     if finalization.kind == "hand_off" and found:
-        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-        project.say(
-            f"In the WIP commit, which is not pushed before its feature is proven: {', '.join(found[:NAMED])}{more}"
-        )
+        project.say(f"In the WIP commit, which is not pushed before its feature is proven: {listed(found, NAMED)}")
 
 
 def _restore_state(project: Project, found: JsonObject) -> None:

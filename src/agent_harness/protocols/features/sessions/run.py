@@ -1,7 +1,4 @@
-"""Sequence of sessions in one `harness run`, from the recovery to the summary.
-
-Source: features.md sections M, N, AA; UAH-483, C29, C35, C40, C50.
-"""
+"""Sequence of sessions in one `harness run`. Source: features.md sections M, N, AA; UAH-483, C29, C35, C40, C50."""
 
 import os
 from collections.abc import Sequence
@@ -43,10 +40,7 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
-    """Return the agent of this run and its fallbacks. Raise ``ToolMissing`` if none of them can be started.
-
-    Raise an error also if the MCP servers in the settings cannot be passed to the agents.
-    """
+    """Return the agent and its fallbacks. ``ToolMissing`` if none can start or they cannot get the MCP servers."""
     demand_programs(switched_on(project.config.tools.mcp_servers), project.root)
     agents = registry.resolve_all(specs, configured=project.config.agent, environ=os.environ, root=project.root)
     return startable(agents, project.say, "harness run --agent SPEC", project.root)
@@ -54,22 +48,16 @@ def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
 
 @dataclass(frozen=True)
 class _Limits:
-    """Limits on the sessions of one run."""
-
     max_sessions: int | None
     until_done: bool
     feature_id: int | None
 
     def allow(self, results: Sequence[Result]) -> bool:
-        """Return True if one more session may start. Sessions that the provider refused do not count toward the
-        limit.
-        """
+        """Return True if one more session may start. Sessions that the provider refused do not count."""
         return self.max_sessions is None or sum(r.reason != "rate_limited" for r in results) < self.max_sessions
 
 
 class Runs:
-    """One `harness run` on an opened project."""
-
     def __init__(self, project: Project) -> None:
         self._project = project
         self._cleanup_only = False
@@ -92,14 +80,9 @@ class Runs:
         until_done: bool = False,
         feature_id: int | None = None,
     ) -> JsonObject:
-        """Run sessions one after the other until all features are proven, a limit is reached, or a person is needed.
-
-        If ``max_sessions`` is ``None``, the number of sessions is not limited; sessions that the provider refused do
-        not count. After a rejected session, the run continues only with ``until_done``. ``feature_id`` selects a
-        feature; the run ends when this feature is proven. After a refusal by the provider, ``policy`` decides whether
-        another agent of ``agents`` takes over, the run waits without the lock, or the run ends. Raise ``Busy`` if the
-        project is paused or handed off, and ``LimitInForce`` if no session could start.
-        """
+        """Run sessions until all features (or ``feature_id``) are proven, a limit is reached, or a person is needed.
+        Refused sessions do not count for ``max_sessions``; a rejected one ends the run without ``until_done``.
+        ``policy`` decides after a refusal. ``Busy``: paused or handed off; ``LimitInForce``: none could start."""
         project = self._project
         project.require_initialised()
         migrations.refuse_newer(project)
@@ -132,10 +115,7 @@ class Runs:
     def _stretch(
         self, dispatcher: Dispatcher, stop: interruption.Stop, results: list[Result], limits: "_Limits"
     ) -> JsonObject:
-        """Run sessions as long as the provider allows an agent to start.
-
-        Raise ``LimitInForce`` between sessions if the provider allows no agent to start.
-        """
+        """Run sessions as long as the provider allows an agent to start. Between them, ``LimitInForce`` ends it."""
         project, feature_id = self._project, limits.feature_id
         with locked(project):
             recovered = self.put_in_order()
@@ -155,10 +135,8 @@ class Runs:
         return _summary(project, results, recovered)
 
     def put_in_order(self, *, marks: bool = True) -> JsonObject | None:
-        """Prepare the project before the first session, and return what had to be recovered. The caller holds the lock.
-
-        With ``marks=False``, features.json is not checked, because an interrupted merge must be completed first.
-        """
+        """Prepare the project and return what was recovered; the caller holds the lock. ``marks=False`` leaves
+        features.json unchecked, because an interrupted merge must be completed first."""
         project = self._project
         clear_leftovers(project.root)
         if note := project.store.finalize_in():
@@ -249,10 +227,7 @@ class Runs:
             raise fault from error
 
     def _hand_off(self, reason: str, message: str | None = None) -> Result:
-        """Stop the running session and keep its unfinished work for the next session.
-
-        If this fails, the next run recovers the session.
-        """
+        """Stop the session and keep its unfinished work. If this fails, the next run recovers it."""
         try:
             return recover.interrupted(self._project, reason, message=message)
         except Exception as error:
@@ -273,9 +248,7 @@ class Runs:
         return True
 
     def _escalate(self, feature_id: int | None, result: Result | None = None) -> None:
-        """Store the question that a feature or the last session makes necessary, unless a question already stops the
-        runs.
-        """
+        """Store the question that a feature or the last session needs, unless one already stops the runs."""
         project = self._project
         state = project.store.state()
         if not questions.stops(state.question):
@@ -285,11 +258,8 @@ class Runs:
 
 
 def _refuse_waiting(project: Project, feature_id: int | None) -> None:
-    """Raise an error if the project's state gives a reason why no session can start, such as a pending question.
-
-    This error is more useful than an error about an agent that cannot be started. If a session needs recovery, do
-    nothing.
-    """
+    """Raise an error if a pending question or the like stops all sessions: it says more than that an agent cannot
+    start. If a session needs recovery, do nothing."""
     if project.store.open_session() is not None:
         return
     state, document = project.store.state(), valid_features(project)
@@ -323,7 +293,6 @@ BUT_FOR_SKIPPED = "Complete except for skipped features. Options: [M]aintenance,
 
 
 def _summary(project: Project, results: Sequence[Result], recovered: JsonObject | None) -> JsonObject:
-    """Return the run's sessions, the project's progress and the pending question. The question is also printed."""
     passing, total = project.store.believed(project.store.features()).counts()
     last = results[-1] if results else None
     escalation.about_size(project)
@@ -348,17 +317,13 @@ def _summary(project: Project, results: Sequence[Result], recovered: JsonObject 
 
 
 def _skipped(document: FeatureList) -> list[JsonObject]:
-    """Return the skipped features with their reasons."""
     return [{"id": f.id, "description": f.description, "reason": f.skip_reason} for f in document.features if f.skipped]
 
 
 def _nothing_left(
     project: Project, choice: selection.Choice, results: Sequence[Result], recovered: JsonObject | None
 ) -> JsonObject:
-    """Return the run's result if there is no eligible feature.
-
-    Raise ``PersonNeeded`` or ``NothingEligible`` unless every feature is proven or skipped.
-    """
+    """Return the result if every feature is proven or skipped; else raise ``PersonNeeded`` or ``NothingEligible``."""
     document = project.store.features()
     passing, total = document.counts()
     if not choice.all_proven:
@@ -391,7 +356,7 @@ def _nothing_left(
 
 
 def _final_check(project: Project, passing: int, total: int, recovered: JsonObject | None) -> JsonObject:
-    """Run the whole suite once more, because the run started with nothing left to do (UAH-483)."""
+    """Run the whole suite once more, because the run started with nothing to do (UAH-483)."""
     head = project.git.head() or "HEAD"
     judge = Judge(project)
     facts = judge.suite(head)
@@ -412,9 +377,6 @@ def _final_check(project: Project, passing: int, total: int, recovered: JsonObje
 
 
 def _refused(project: Project, refusal: LimitInForce, results: Sequence[Result]) -> JsonObject:
-    """Return the summary of a run that ended because of a rate limit. If no session has run, raise the refusal
-    instead.
-    """
     if not results:
         raise refusal
     project.say(refusal.message)

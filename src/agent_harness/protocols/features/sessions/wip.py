@@ -1,9 +1,6 @@
-"""End of a session with unfinished work: a local WIP commit keeps the work, and the next session continues from it.
+"""End of a session with unfinished work: a local WIP commit, which the next session continues. Source: features.md C07,
+C15, C16, C66; rows UAH-341..346, UAH-368."""
 
-Source: features.md C07, C15, C16, C66; rows UAH-341..346, UAH-368.
-"""
-
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agent_harness.agents import usage
@@ -12,7 +9,7 @@ from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, repository
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Feature
+from agent_harness.protocols.features.records import Feature, listed
 from agent_harness.protocols.features.sessions import accept, actions
 from agent_harness.protocols.features.sessions.finalization import Finalization
 from agent_harness.protocols.features.sessions.open_session import OpenSession
@@ -21,8 +18,6 @@ from agent_harness.protocols.features.verdict.judge import Unfinished
 
 @dataclass(frozen=True, kw_only=True)
 class Wording:
-    """Texts that describe one reason why a session ended."""
-
     subject: str | None  # prefix of the WIP commit's subject; None: from the settings
     body: str
     told: str | None  # in the progress file, behind SESSION TERMINATED
@@ -121,7 +116,7 @@ WORDINGS = {
 
 
 def recorded(reason: str) -> str:
-    """Return the termination reason in the form in which records store it: one of ``lifecycle.REASONS``."""
+    """Return the reason as records store it: one of ``lifecycle.REASONS``."""
     return (WORDINGS[reason].recorded or reason) if reason in WORDINGS else reason
 
 
@@ -138,12 +133,9 @@ def handed_off(
     failure: str | None = None,
     message: str | None = None,
 ) -> Finalization:
-    """Return the finalization of a session that ends with unfinished work. Unverified claims are discarded.
-
-    If the session changed nothing, nothing is committed, and the next session starts the feature from scratch (C66).
-    ``unfinished`` is ``None`` if the tests were not run. If the agent left a merge or rebase unfinished, the session is
-    rolled back, and a rescue ref keeps its work.
-    """
+    """Return the finalization of a session with unfinished work. Unverified claims are discarded. An unchanged tree
+    gives no commit: the next session starts from scratch (C66). ``unfinished`` is ``None`` if no tests ran. An
+    unfinished merge or rebase is rolled back into a rescue ref."""
     if waiting := accept.cannot_be_judged(project, under_way):
         return accept.rolled_back(project, under_way, waiting[1], used)
     accept.put_back_features(project, under_way)
@@ -179,11 +171,8 @@ def handed_off(
 
 
 def overtaken(project: Project, under_way: OpenSession, finalization: Finalization) -> Finalization:
-    """Return the finalization of a session whose commit no longer fits, because the branch has moved. A ref keeps the
-    commit.
-
-    The agent's claim is removed from the work tree. The agent's other files and a person's commits stay.
-    """
+    """Return the finalization of a session whose branch has moved. A ref keeps its commit. The agent's claim leaves the
+    work tree; its other files and a person's commits stay."""
     commit = str(finalization.commit)
     wanted = f"refs/harness/unadopted/{under_way.session}"
     ref = wanted if project.git.commit_of(wanted) == commit else repository.free_ref(project.git, wanted)
@@ -224,7 +213,7 @@ def overtaken(project: Project, under_way: OpenSession, finalization: Finalizati
 
 
 def _take_back_claim(project: Project, commit: str) -> None:
-    """Restore the branch's features.json, if the file still has the content of the commit that was not merged."""
+    """Restore the branch's features.json, if the file still is that of the commit that was not merged."""
     theirs = project.git.show("HEAD", project.features_name)
     claimed = project.git.show(commit, project.features_name)
     try:
@@ -237,8 +226,6 @@ def _take_back_claim(project: Project, commit: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Left:
-    """Work that the agent left at the end of a session."""
-
     commit: str | None  # the WIP commit, when there is anything to keep
     files: tuple[str, ...]  # changed since the checkpoint, the progress file aside
     commits: list[str]
@@ -269,24 +256,23 @@ def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Lef
 
 
 def _is_committed(project: Project, reason: str) -> bool:
-    """Return True if the settings ask for a WIP commit. Otherwise, changes stay in the work tree (UAH-171, UAH-219)."""
+    """Return True if the settings ask for a WIP commit; else changes stay in the tree (UAH-171, UAH-219)."""
     if reason == "timeout":
         return project.config.session.on_timeout.auto_commit
     return reason != "context_limit" or project.config.context.on_limit.auto_commit
 
 
 def what_became_of_it(project: Project, finalization: Finalization, reason: str) -> str:
-    """Return a phrase that says where the unfinished work of a session is now."""
     if finalization.kind == "hand_off":
         return "its work is kept in a WIP commit"
-    left = [path for path in repository.dirty_paths(project.git) if path != project.progress_name]
+    left = project.dirty()
     if left and not _is_committed(project, reason):
         return "its work is left uncommitted, as the settings say"
     return "nothing was changed"
 
 
 def _passes_without_trace(project: Project, under_way: OpenSession, reason: str) -> bool:
-    """Return True if the provider refused the session before the agent changed anything."""
+    """Return True if the provider refused before the agent changed anything."""
     quiet = reason in WORDINGS and WORDINGS[reason].quiet
     unmoved = project.git.head() == under_way.checkpoint.snapshot.head
     return quiet and unmoved and not repository.dirty_paths(project.git)
@@ -320,7 +306,8 @@ def _tell_termination(project: Project, under_way: OpenSession, reason: str) -> 
     line = f"SESSION TERMINATED: {told} (Session {under_way.session})"
     if any(line in entry.text for entry in progress.recent_entries(project.layout.progress)):
         return
-    if told is None and not _left_traces(project, under_way):
+    unmoved = project.git.head() == under_way.checkpoint.snapshot.head
+    if told is None and unmoved and not project.dirty():
         return
     accept.ensure_progress_entry(
         project,
@@ -335,19 +322,11 @@ def _tell_termination(project: Project, under_way: OpenSession, reason: str) -> 
         progress.append(project.layout.progress, f"\n{line}\n")
 
 
-def _left_traces(project: Project, under_way: OpenSession) -> bool:
-    moved = project.git.head() != under_way.checkpoint.snapshot.head
-    return moved or any(path != project.progress_name for path in repository.dirty_paths(project.git))
-
-
 def _partial(
     project: Project, under_way: OpenSession, reason: str, left: _Left, unfinished: Unfinished | None
 ) -> JsonObject:
-    """Return the record of unfinished work for the next session, built from the agent's progress entry, git and the
-    tests.
-
-    Earlier records fill gaps. If the tests were run, the record always lists the failing tests.
-    """
+    """Return the record of unfinished work, from the progress entry, git and the tests. Earlier records fill gaps, but
+    not the failing tests of a run."""
     entries = [e for e in progress.recent_entries(project.layout.progress) if e.session == under_way.session]
     told = entries[-1] if entries else None
     done = told.part("WHAT I DID") if told else []
@@ -368,22 +347,18 @@ def _partial(
 
 
 def _failing(feature: Feature, unfinished: Unfinished | None) -> list[str]:
-    """Return one or two lines about the test results of the unfinished work; no lines if the tests were not run."""
+    """Return lines about the unfinished work's test results; none if the tests were not run."""
     if unfinished is None or unfinished == NOT_RUN:
         return []
-    lines = [f"these tests worked before, and fail now: {_named(unfinished.red)}"] if unfinished.red else []
+    lines = [f"these tests worked before, and fail now: {listed(unfinished.red, 5)}"] if unfinished.red else []
     if unfinished.failing:
-        lines.append(f"{len(unfinished.failing)} of the feature's own tests fail: {_named(unfinished.failing)}")
+        lines.append(f"{len(unfinished.failing)} of the feature's own tests fail: {listed(unfinished.failing, 5)}")
     elif unfinished.passing:
         lines.append(f"the tests of {feature.test_file} pass; the feature was not claimed")
     return lines
 
 
-def _named(tests: Sequence[str], most: int = 5) -> str:
-    return ", ".join(tests[:most]) + (f" and {len(tests) - most} more" if len(tests) > most else "")
-
-
 def rest(project: Project, reason: str) -> None:
-    """Pause the project until `harness resume`, if the reason why a session ended requires a pause (C28)."""
+    """Pause the project until `harness resume`, if the reason requires it (C28)."""
     if reason == "overloaded":
         project.store.write_pause({"reason": "overloaded", "at": clock.timestamp()})

@@ -1,8 +1,5 @@
-"""Verification of a project's commits: runs the checks that all protocols share and reports the result per feature.
-
-The interpreter, test runner and environment are resolved when the judge is created, before the agent starts. Source:
-features.md section O, C03, C22, C23, C54, C55, C61, C62.
-"""
+"""Verification of a project's commits. Interpreter, runner and environment are resolved before the agent starts.
+Source: features.md section O, C03, C22, C23, C54, C55, C61, C62."""
 
 import ast
 import os
@@ -63,9 +60,7 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class Ruling:
-    """Decision on a session's work: accepted with its proof, or rejected with the reason and the output of the
-    checks.
-    """
+    """Accepted with its proof, or rejected with the reason and the output of the checks."""
 
     accepted: bool
     final: bool = False  # rolled back at once; otherwise the agent may repair it (C03)
@@ -86,9 +81,9 @@ class Ruling:
     line: ClaimVerdict | None = None  # for the ledger, as far as the judge knows it; none if nothing was run
 
     @classmethod
-    def unproven(cls, failure: str, *, code: str, output: str = "") -> "Ruling":
+    def unproven(cls, failure: str, *, code: str) -> "Ruling":
         """Return a rejection that the agent can still fix in the same session."""
-        return cls(accepted=False, code=code, failure=failure, output=output)
+        return cls(accepted=False, code=code, failure=failure)
 
     def of(self, commit: str) -> "Ruling":
         """Return the same decision for another commit with the same tree."""
@@ -113,14 +108,13 @@ class BuiltAlready:
 
     @property
     def problem(self) -> str | None:
-        """Reason why the evidence does not show that the feature was built before the session; ``None`` if it does."""
+        """Reason why the evidence does not show it; ``None`` if it does."""
         if self.hollow:
             return self.hollow
         return None if self.placeholder_at else "These tests failed on no known commit, not even as placeholders."
 
     @property
     def lines(self) -> list[str]:
-        """Lines that show the evidence to a person, with test ids."""
         rows = []
         if self.placeholder_at:
             what = f"{_listed(self.placeholders)} failed" if self.placeholders else "the test file did not exist"
@@ -136,36 +130,21 @@ class BuiltAlready:
 
 
 def _fewer_assertions(versions: Mapping[str, Versions]) -> list[str]:
-    """Return one line for each test file that has fewer assertions than before. The line states both numbers."""
+    """Return one line with both numbers for each test file that lost assertions."""
     both = ((path, old, new) for path, (old, new) in versions.items() if old and new)
     counted = [(path, sources.assertions(old), sources.assertions(new)) for path, old, new in both]
     return [f"{path} had {old} assertions and has {new}." for path, old, new in counted if new < old]
 
 
-def _listed(ids: Iterable[str], most: int = 6) -> str:
-    names = sorted(ids)
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _listed(ids: Iterable[str]) -> str:
+    return records.listed(sorted(ids), 6)
 
 
 FIXABLE = PROTECTED | {
-    "proof_failed",
-    "proof_missing",
-    "weak_test",
-    "unsteady_test",
-    "answers_differ",
-    "environment_changed",
-    "over_limit",
-    "plugin_needed",
-    "dependency_needed",
-    "shadowing_file",
-    "link_leads_out",
-    "test_emptied",
+    *("proof_failed", "proof_missing", "weak_test", "unsteady_test", "answers_differ", "environment_changed"),
+    *("over_limit", "plugin_needed", "dependency_needed", "shadowing_file", "link_leads_out", "test_emptied"),
 }
-"""Finding codes that the agent can still fix in the same session (C03). Work with another CRITICAL finding is rolled
-back.
-
-If the only finding is a change of protected files, a person is asked first.
-"""
+"""Finding codes that the agent can still fix in the same session (C03). Others that are CRITICAL roll the work back."""
 
 NOT_RED = frozenset({"proof_not_red"})
 _CHANGED = {
@@ -179,8 +158,6 @@ MEANT_GREEN = 'a person sets "requires_red": false for a feature whose tests may
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """Result of the whole test suite on one commit."""
-
     passing: frozenset[str]
     failing: frozenset[str]
     total: int
@@ -199,7 +176,7 @@ class Unfinished:
 
 
 class Judge:
-    """Verifier of one project's commits, which is created before the agent starts."""
+    """Verifier of one project's commits, created before the agent starts."""
 
     def __init__(self, project: Project) -> None:
         config = project.config
@@ -226,11 +203,8 @@ class Judge:
 
     @contextmanager
     def session(self, may_change: Iterable[str]) -> Iterator[None]:
-        """Record the installed packages before an agent starts, because the agent's tests must run with these packages.
-
-        Packages that the agent changes are not accepted in later sessions either, unless ``may_change`` allows the
-        change.
-        """
+        """Record the packages before an agent starts: its tests must run with these. Packages that it changes are not
+        accepted later either, unless ``may_change`` allows it."""
         known = vars(self).get("_environment", self._resolved)
         self._environment = known.begun(self._record, begins=True)
         yield
@@ -243,20 +217,14 @@ class Judge:
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
+    def _run(self, commit: str, command: str | None, **more: Any) -> Run:
+        known = {"environment": self._environment, "timeout_seconds": self._seconds}
+        return execution.run_tests(self._project.git, commit, str(command), **known, **more)
+
     def suite(self, commit: str) -> Suite:
-        """Run the whole test suite on a commit and return the result."""
-        run = execution.run_tests(
-            self._project.git,
-            commit,
-            str(self._project.config.testing.full),
-            environment=self._environment,
-            timeout_seconds=self._seconds,
-            keep_going=True,
-        )
-        return _suite(run)
+        return _suite(self._run(commit, self._project.config.testing.full, keep_going=True))
 
     def suite_of_tree(self) -> Suite:
-        """Run the whole test suite on a copy of the work tree and return the result."""
         with self.tree() as commit:
             return self.suite(commit)
 
@@ -275,9 +243,7 @@ class Judge:
             git.update_ref(ref, None)
 
     def lint(self, commit: str) -> quality.Lint:
-        """Run the linter on a commit and return its findings. If no linter is configured, the result states this as its
-        problem.
-        """
+        """Run the linter. Without one, the result's problem says so."""
         if not self._lint:
             return quality.Lint(problem="no linter is configured: quality.lint_command")
         with execution.place_for(self._project.git, commit, environment=self._environment) as space:
@@ -292,7 +258,7 @@ class Judge:
         return set(ids) - self.suite(commit).passing
 
     def unfinished(self, under_way: OpenSession) -> Unfinished:
-        """Commit the unfinished work to a private ref, run the suite on this commit, and return the result (C15)."""
+        """Run the suite on the unfinished work, committed to a private ref (C15)."""
         known, file = under_way.baseline.passing, under_way.feature.test_path
         if not known and not file:
             return Unfinished()
@@ -304,18 +270,14 @@ class Judge:
         return Unfinished(red=tuple(sorted(known - facts.passing)), failing=tuple(own), passing=good)
 
     def report(self, feature: Feature) -> JsonObject:
-        """Run one feature's tests on a copy of the work tree, for `harness verify`. Nothing in the project is
-        changed.
-        """
+        """Run one feature's tests on a copy of the work tree (`harness verify`). Change nothing in the project."""
         project = self._project
         file = feature.test_file
         command = project.config.test_command(file)
         with self.tree(str(feature.id)) as commit:
             project.say(f"Running verification for Feature #{feature.id}...")
             project.say(f"Test file: {file}\n\n$ {command}")
-            run = execution.run_tests(
-                project.git, commit, command, environment=self._environment, timeout_seconds=self._seconds
-            )
+            run = self._run(commit, command)
         cases = dict(run.report.cases) if run.report else {}
         for name, outcome in cases.items():
             project.say(f"{name} {outcome.upper()}")
@@ -338,7 +300,7 @@ class Judge:
     # -- the verdict -----------------------------------------------------------------------------------------------
 
     def rule(self, under_way: OpenSession, candidate: str) -> Ruling:
-        """Verify the claim about the session's feature and return the decision. Each step is printed when it ends."""
+        """Verify the claim. Each step is printed when it ends."""
         verdict = self._verdict(under_way, candidate)
         ruling = self._ruling(under_way, verdict)
         codes = {finding.code for finding in verdict.reasons}
@@ -349,10 +311,8 @@ class Judge:
         return self._but_for_change(under_way, verdict, ruling) if codes <= ALLOWABLE else ruling
 
     def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
-        """Verify a kept candidate again. The change that ``asked`` is about is allowed; all other rules apply.
-
-        The whole suite always runs. For work that was built before, the evidence for this is returned too.
-        """
+        """Verify a kept candidate with the whole suite. The change that ``asked`` is about is allowed; other rules
+        apply. For work that was built before, the evidence is returned too."""
         built = asked.kind == "built_already"
         verdict = self._verdict(under_way, candidate, may_change=asked.paths, may_be_green=built, whole=True)
         ruling = self._ruling(under_way, verdict)
@@ -361,12 +321,8 @@ class Judge:
         return ruling, shown if ruling.accepted else None
 
     def doubt(self, feature: Feature, commit: str) -> str | None:
-        """Return why a feature that somebody marked as passing is not proven at this commit. If it is proven, return
-        ``None``.
-
-        All changes since the last commit in which the feature was open are verified. If there is no such commit,
-        nothing is verified.
-        """
+        """Return why a feature that somebody marked is not proven here, or ``None``. All changes since the last commit
+        in which it was open are verified; without such a commit, nothing is."""
         name = self._project.features_name
         commits = self._project.git.text("log", "--format=%H", commit, "--", f":(literal){name}", check=False).split()
         base = next((each for each in commits[:_MARKS_BACK] if self._is_open(feature.id, each)), None)
@@ -390,11 +346,7 @@ class Judge:
         return verdict.reasons[0].message if verdict.reasons else None
 
     def together(self, check: Mapping[str, Any], commit: str) -> Verdict:
-        """Run the whole suite on a combination of proven features, and return the verdict. ``check`` comes from the
-        port.
-
-        The proof and the mutants of each single feature were checked before.
-        """
+        """Run the suite on a combination of proven features. Each one's proof and mutants were checked before."""
         config = self._project.config
         return judge.judge(
             self._project.git,
@@ -423,7 +375,6 @@ class Judge:
         )
 
     def _is_open(self, feature_id: int, commit: str) -> bool:
-        """Return True if features.json at this commit contains the feature and does not mark the feature as passing."""
         try:
             listed = jsontext.loads(self._project.git.show(commit, self._project.features_name) or b"")
             found = FeatureList(listed).by_id(feature_id)
@@ -535,11 +486,8 @@ class Judge:
         )
 
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
-        """Return the decision on work that changes protected files. If everything else passes, the decision is a
-        question.
-
-        If the agent has to fix other findings too, the agent is told about all findings, and no person is asked yet.
-        """
+        """Return a question, for work that passes apart from changes to protected files. With other findings to fix,
+        the agent is told them all, and no person is asked yet."""
         paths = sorted({path for each in verdict.reasons for path in released_by(each)})
         self._project.say(f"Verifying again with changes to these files allowed: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
@@ -557,7 +505,8 @@ class Judge:
 
     def _about_change(self, under_way: OpenSession, verdict: Verdict, again: Verdict, paths: Sequence[str]) -> Question:
         feature, session = under_way.feature, under_way.session
-        versions = {p: self._two_versions(under_way, verdict.candidate, p) for p in paths if is_test_file(p)}
+        base, candidate = under_way.base.snapshot.head, verdict.candidate
+        versions = {p: (self._tree_of(base, p), self._tree_of(candidate, p)) for p in paths if is_test_file(p)}
         owners = [(p, [f.id for f in under_way.features.passing if belongs(p, [f.test_file])]) for p in paths]
         said = [f"{p} (holds tests of Feature {', '.join(f'#{i}' for i in ids)})" if ids else p for p, ids in owners]
         changed = {bool(finding.data.get("environment")) for finding in verdict.reasons}
@@ -578,12 +527,6 @@ class Judge:
             ],
         )
 
-    def _two_versions(self, under_way: OpenSession, candidate: str, path: str) -> Versions:
-        """Return a test file's syntax trees before the session and in the candidate. The tree of a non-Python file is
-        None.
-        """
-        return self._tree_of(under_way.base.snapshot.head, path), self._tree_of(candidate, path)
-
     def _tree_of(self, commit: str | None, path: str) -> ast.Module | None:
         return sources.parse(self._project.git.show(commit, path)) if commit and path.endswith(".py") else None
 
@@ -594,18 +537,9 @@ class Judge:
         return tree is not None and sources.asserts_nothing(tree, name or None)
 
     def _with_older_versions(self, under_way: OpenSession, verdict: Verdict, paths: Iterable[str]) -> str:
-        """Return the suite's output when the changed files have their old content, which shows why they were
-        changed.
-        """
-        run = execution.run_tests(
-            self._project.git,
-            verdict.candidate,
-            str(self._project.config.testing.full),
-            environment=self._environment,
-            overlays=[Overlay(verdict.base, list(paths))],
-            timeout_seconds=self._seconds,
-            keep_going=True,
-        )
+        """Return the suite's output with the changed files' old content: why they were changed."""
+        older = [Overlay(verdict.base, list(paths))]
+        run = self._run(verdict.candidate, self._project.config.testing.full, overlays=older, keep_going=True)
         if run.report is None:
             return f"With these files as they were, the suite gives no result: {run.problem}."
         if lost := under_way.baseline.passing - run.report.passing:
@@ -613,12 +547,9 @@ class Judge:
         return "With these files as they were, every known test passes, too."
 
     def built_already(self, feature: Feature, verdict: Verdict, before: str | None) -> BuiltAlready:
-        """Return the evidence that a feature whose tests pass was built before the commit ``before``.
-
-        The feature's test file at that commit (or when the feature was planned) must not have passed, so that it was
-        only a placeholder. Better evidence is that the current tests fail on the code from when the feature was
-        planned.
-        """
+        """Return the evidence that a passing feature was built before ``before``: its tests there (or when it was
+        planned) were a placeholder that did not pass. Better evidence is that the current tests fail on the code
+        from when it was planned."""
         report = verdict.proof.report if verdict.proof else None
         passing = tuple(sorted(report.passing)) if report else ()
         planned = self._planned(feature, verdict.base)
@@ -655,24 +586,20 @@ class Judge:
         return tuple(p for p in paths if p not in ours and not is_test_file(p) and not belongs(p, [feature.test_file]))
 
     def _planned(self, feature: Feature, commit: str) -> str | None:
-        """Return the first commit that added the feature's test file in the history of ``commit``, or None."""
+        """Return the first commit in the history of ``commit`` that added the feature's test file, or None."""
         words = ("log", "--diff-filter=A", "--format=%H", commit, "--", f":(literal){feature.test_path}")
         added = self._project.git.text(*words, check=False).split()
         return added[-1] if added else None
 
     def own_tests(self, feature: Feature, commit: str) -> Run | None:
-        """Run the feature's own tests on one commit. Return ``None`` if the commit does not contain the test file."""
+        """Run the feature's own tests. ``None`` if the commit does not contain the test file."""
         git = self._project.git
         if git.show(commit, feature.test_path) is None and not git.text("ls-tree", commit, "--", feature.test_path):
             return None
-        command = self._project.config.test_command(feature.test_file)
-        return execution.run_tests(git, commit, command, environment=self._environment, timeout_seconds=self._seconds)
+        return self._run(commit, self._project.config.test_command(feature.test_file))
 
     def _keep(self, verdict: Verdict) -> dict[str, str]:
-        """Save the output of each failed step and, regardless of its result, of the feature's own tests.
-
-        Return the path of the output file of each step, relative to the project.
-        """
+        """Save the output of each failed step and of the feature's own tests; return the relative paths by step."""
         folder, kept = self._project.layout.verdicts, dict[str, str]()
         for each in verdict.steps:
             if each.run is None or (each.state != "failed" and each.step != "proof"):
@@ -693,7 +620,6 @@ class Judge:
         return kept
 
     def _line(self, under_way: OpenSession, verdict: Verdict, kept: Mapping[str, str]) -> ClaimVerdict:
-        """Return the verdict as a line for the ledger, without the facts about the session."""
         codes = [finding.code for finding in verdict.reasons or verdict.findings]
         if verdict.accepted and verdict.proof is None and under_way.feature_id is not None:
             codes.append("no_proof_run")  # a person looks at it, or the settings let the agent's own run count
@@ -722,9 +648,7 @@ class Judge:
         return grade_of_verdict(verdict, trusted=self._project.config.verification.trust == FAST, needs_change=False)
 
     def _lint_of(self, verdict: Verdict) -> tuple[quality.Lint | None, Mapping[str, int]]:
-        """Return the candidate's lint findings, and the number of new findings of each kind, compared with the base
-        commit.
-        """
+        """Return the candidate's findings, and by kind the number of new ones since the base commit."""
         run = verdict.lint
         if run is None or verdict.found("lint_unavailable"):
             return None, {}
@@ -762,14 +686,9 @@ class Judge:
             if finding.code == "lint" and lint is not None:
                 new = f"New: {records.shown_kinds(introduced)}; " if introduced else "None is new; "
                 message = (message if introduced else "Lint errors.") + f" {new}{lint.total} in all."
-            self._project.store.event(
-                finding.code,
-                "critical" if finding.severity == "CRITICAL" else "important",
-                session=under_way.session,
-                feature_id=under_way.feature_id,
-                message=message,
-            )
-            if finding.severity != "CRITICAL":
+            level = "critical" if finding.severity == CRITICAL else "important"
+            under_way.event(self._project, finding.code, level, message=message)
+            if finding.severity != CRITICAL:
                 self._project.say(f"Warning: {message}")
 
     def _broken(self, under_way: OpenSession, regressions: Iterable[str]) -> tuple[int, ...]:
@@ -780,12 +699,11 @@ class Judge:
 
 
 def _warned(verdict: Verdict) -> list[str]:
-    """Return the messages of findings that do not cause a rejection. Findings about protected files are omitted."""
+    """Return the messages that cause no rejection, without those about protected files."""
     return [f.message for f in verdict.findings if f.code not in PROTECTED and f.severity != "WARN"]
 
 
 def item_of(under_way: OpenSession) -> str:
-    """Return the name under which the ledger lists the session's item: the feature id or "cleanup"."""
     return "cleanup" if under_way.feature_id is None else str(under_way.feature_id)
 
 
@@ -805,7 +723,7 @@ def _step(judged: JudgedStep, log: str | None) -> VerdictStep:
 
 
 class _Steps:
-    """Progress output of verification, with one line per finished step (UAH-046)."""
+    """Progress output of verification (UAH-046)."""
 
     def __init__(self, project: Project, test_file: str, known: frozenset[str], began: Callable[[str], None]) -> None:
         self._say = project.say
@@ -823,7 +741,6 @@ class _Steps:
         }
 
     def on_step(self, step: str, state: str, run: Run | None) -> None:
-        """Print one line for each verification step that has ended."""
         if state == "started":
             self._began(step)
         name = self._names.get(step)

@@ -18,16 +18,14 @@ from agent_harness.errors import Escalated
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import preflight, questions
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Feature, FeatureList
+from agent_harness.protocols.features.records import Feature, FeatureList, listed
 from agent_harness.protocols.features.verdict.judge import Judge, Suite
 from agent_harness.session import ledger
 
 
 def check(project: Project, facts: Suite | None = None) -> None:
-    """Raise an error if a feature is marked as passing but was never accepted, and its tests do not pass.
-
-    The error is ``Escalated`` (E9), or ``PreflightFailed`` if these tests are in the baseline and were broken later.
-    """
+    """Raise an error if a marked feature was never accepted and its tests do not pass: ``PreflightFailed`` if they are
+    in the baseline and were broken later, else ``Escalated`` (E9)."""
     marked = _marked(project.store.features())
     head = project.git.head()
     unproven = {i: file for i, file in sorted(marked.items()) if i not in _accepted(project, head)}
@@ -62,27 +60,24 @@ def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
 
 
 def _accepted(project: Project, head: str | None) -> set[int]:
-    """Return the features in proven.json if HEAD contains the commit that proven.json names, otherwise none."""
+    """Return the features in proven.json, if HEAD contains the commit that it names; else none."""
     found = project.store.proven()
-    commit, listed = found.get("commit"), found.get("features")
-    if head is None or not isinstance(commit, str) or not isinstance(listed, list):
+    commit, accepted = found.get("commit"), found.get("features")
+    if head is None or not isinstance(commit, str) or not isinstance(accepted, list):
         return set()
     known = project.git.commit_of(commit) is not None and project.git.ancestor(commit, head)
-    return {i for i in listed if isinstance(i, int)} if known else set()
+    return {i for i in accepted if isinstance(i, int)} if known else set()
 
 
 def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
-    """Record a person's decision that a feature counts as accepted from now on, or no longer counts."""
+    """Record a person's decision that a feature counts as accepted, or no longer."""
     head = project.git.head()
     others = _accepted(project, head) - {feature_id}
     project.store.write_proven({"commit": head, "features": sorted(others | ({feature_id} if proven else set()))})
 
 
 def require(project: Project, facts: Suite) -> None:
-    """Raise ``Escalated`` unless the whole baseline passes and every feature marked as passing has passing tests.
-
-    Failing tests of open features do not count.
-    """
+    """Raise ``Escalated`` unless the baseline and all tests of marked features pass. Open features do not count."""
     document = project.store.features()
     marked = _marked(document)
     baseline = project.store.baseline().passing
@@ -99,10 +94,8 @@ def require(project: Project, facts: Suite) -> None:
 
 
 def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
-    """Return the baseline tests that no longer pass, if they explain every failure and a feature is still open.
-
-    Otherwise, return an empty list. If all features are marked as passing, a person decides what is wrong (E9).
-    """
+    """Return the failing baseline tests if they explain every failure and a feature is still open; else nothing: if all
+    are marked as passing, a person decides what is wrong (E9)."""
     known = project.store.baseline().passing
     lost = known - facts.passing
     explained = failing <= known and all(any(belongs(node, file) for node in lost) for file in empty)
@@ -111,7 +104,7 @@ def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[s
 
 
 def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failing: set[str], empty: list[int]) -> None:
-    """Store the question and raise ``Escalated`` if the suite's result contradicts a feature's passing mark (E9)."""
+    """Raise ``Escalated`` with a question if the suite contradicts a feature's mark (E9)."""
     if not (facts.problem or failing or empty):
         return
     passing, total = project.store.features().counts()
@@ -149,7 +142,7 @@ def belongs(node: str, test_file: str) -> bool:
 
 
 def _named(ids: list[int]) -> str:
-    return ", ".join(f"Feature #{i}" for i in ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+    return listed([f"Feature #{i}" for i in ids], 5)
 
 
 # -- the agent's changes of features.json ------------------------------------------------------------------------------
@@ -167,13 +160,11 @@ class ClaimedChanges:
 
 
 def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedChanges:
-    """Return the changes that the agent made to features.json. If ``after`` is ``None``, the agent's file is
-    unreadable.
-    """
+    """Return the agent's changes to features.json. ``after`` is ``None`` for an unreadable file."""
     if after is None:
         return ClaimedChanges(violations=("features.json does not parse, or is not a file",))
-    listed = after.record.get("features")
-    if not isinstance(listed, list):
+    entries = after.record.get("features")
+    if not isinstance(entries, list):
         return ClaimedChanges(violations=("features.json: 'features' is not a list",))
     old, new = _by_id(before), _by_id(after)
     names = [name for name in {**before.record, **after.record} if name not in _FREE_MEMBERS]
@@ -184,7 +175,7 @@ def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedCha
     ]
     violations += [f"Feature #{i}: removed" for i in old if i not in new]
     violations += [f"Feature #{i}: added" for i in new if i not in old]
-    if len(new) != len(listed):
+    if len(new) != len(entries):
         violations.append("features.json: an entry is not an object, has no id, or repeats one")
     elif [i for i in new if i in old] != [i for i in old if i in new]:
         violations.append("features.json: the order of the features was changed")
@@ -197,7 +188,7 @@ def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedCha
 
 
 def _by_id(document: FeatureList) -> dict[object, Feature]:
-    """Return the features by id. An id may be a value of any type."""
+    """Return the features by id, which may be a value of any type."""
     found: dict[object, Feature] = {}
     for feature in document.features:
         key = feature.record.get("id")

@@ -1,7 +1,4 @@
-"""Quality measures of a project: file sizes and lint findings.
-
-Source: features.md UAH-314, UAH-315, UAH-438..442, C52.
-"""
+"""File sizes and lint findings. Source: features.md UAH-314, UAH-315, UAH-438..442, C52."""
 
 import re
 from collections import Counter
@@ -29,13 +26,10 @@ class Lint:
 
     @property
     def total(self) -> int:
-        """Number of lint errors and warnings."""
         return self.errors + self.warnings
 
     def introduced_since(self, before: "Lint") -> dict[str, int]:
-        """Return, by kind, how many findings there are in addition to those in ``before``. A moved finding is not
-        counted.
-        """
+        """Return by kind how many findings were added. A moved finding is not counted."""
         now, then = (each.kinds or {LINES: each.total} for each in (self, before))
         return {kind: count - then.get(kind, 0) for kind, count in now.items() if count > then.get(kind, 0)}
 
@@ -57,12 +51,9 @@ _SUM = re.compile(r"(?:Found (\d+) errors?(?:\.| in )|\W*(\d+) problems?\b)")
 
 
 def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
-    """Return lint findings by code and file, from the output of ruff, flake8, pylint, mypy, eslint or rustc.
-
-    W codes are warnings. If the linter prints a higher total than the number of parsed findings, the rest has the kind
-    ``OTHER``. If the linter fails and its output is not recognised, each printed line counts as an error. In this case,
-    there is at least one error. Absolute file names become relative to ``root``.
-    """
+    """Return lint findings by code and file, from ruff, flake8, pylint, mypy, eslint or rustc. W codes are warnings.
+    What a printed total has more is of kind ``OTHER``. Of a failed linter's unknown output, each line is an error
+    (at least one). Absolute file names become relative to ``root``."""
     lines, kinds, files, soft = output.splitlines(), Counter[str](), Counter[str](), 0
     for kind, warns, file in _findings(lines):
         kinds[kind] += 1
@@ -77,7 +68,7 @@ def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
 
 
 def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the kind of each lint finding, True if the finding is a warning, and the file."""
+    """Yield each finding's kind, True for a warning, and the file."""
     title = ""
     for line in lines:
         if _PLACE.match(line):
@@ -112,7 +103,7 @@ def next_cleanup(completed: int, interval: int) -> int:
 
 
 def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], test_files: Iterable[str]) -> JsonObject:
-    """Return the number of lines of every source file in a commit, with the session that added the file (UAH-132)."""
+    """Return each source file's lines in a commit, and the session that added it (UAH-132)."""
     found = before.get("files")
     known: JsonObject = found if isinstance(found, dict) else {}
     tests = {t.split("::", 1)[0] for t in test_files}
@@ -132,11 +123,8 @@ GROWS_FAST = 50  # lines from one accepted session to the next
 
 
 def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Return each file that is too large or grows fast, with ``path``, ``lines``, ``grown``, ``sessions`` and
-    ``message``.
-
-    ``grown`` is the number of lines added since the last accepted session, which was ``sessions`` sessions ago.
-    """
+    """Return each file that is too large or grows fast. ``grown`` is the lines added since the last accepted session,
+    which was ``sessions`` sessions ago."""
     found: list[JsonObject] = []
     old, since = before.get("files") or {}, before.get("session")
     number = sizes.get("session")
@@ -153,7 +141,5 @@ def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) 
 
 
 def excess_lines(sizes: Mapping[str, Any], max_lines: int) -> int:
-    """Return the number of lines above the limit, added up over all files. Splitting a large file reduces this
-    number.
-    """
+    """Return the lines above the limit of all files. Splitting a large file reduces this number."""
     return sum(max(0, row["lines"] - max_lines) for row in sizes.values())

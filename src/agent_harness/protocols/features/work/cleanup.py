@@ -33,8 +33,7 @@ def ask_for(project: Project) -> None:
     state = project.store.state()
     if state.next_prompt == "continuation":
         raise Refused(
-            f"Feature #{state.current_feature} is unfinished; its unproven commits would be pushed",
-            hint="harness run",
+            f"Feature #{state.current_feature} is unfinished; its unproven commits would be pushed", hint="harness run"
         )
     if not project.store.features().counts()[0]:
         raise NothingEligible("There is nothing to clean up: no feature is complete.", hint="harness run")
@@ -42,11 +41,8 @@ def ask_for(project: Project) -> None:
 
 
 class CleanupWork(SessionWork):
-    """Work of one cleanup session."""
-
     @property
     def policy(self) -> Policy:
-        """Session policy that applies to cleanups."""
         return POLICIES["cleanup"]
 
     def _opening(self) -> str:
@@ -56,9 +52,7 @@ class CleanupWork(SessionWork):
         raise AssertionError("a cleanup session has no fix rounds")
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling:
-        """Return the decision on the cleanup, based on the test suite. A cleanup that marks a feature as passing is
-        rejected.
-        """
+        """Judge by the test suite. A cleanup that marks a feature as passing is rejected."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken
@@ -76,9 +70,7 @@ class CleanupWork(SessionWork):
         return self._on_record(ruled, ())
 
     def _worse(self, ruled: Ruling) -> str:
-        """Return a message if the cleanup made the lint result or large files worse, otherwise an empty string
-        (UAH-324).
-        """
+        """Return a message if lint or large files became worse, else "" (UAH-324)."""
         project, base = self._project, self._under_way.base.snapshot.head
         lint, most = ruled.proof.lint, project.config.quality.max_file_lines
         if base is None:
@@ -124,7 +116,6 @@ class CleanupWork(SessionWork):
 
 
 def opening_prompt(project: Project, under_way: OpenSession, orientation: str, judge: Judge) -> str:
-    """Return the cleanup prompt, which contains a list of the project's current problems."""
     head = project.git.head() or "HEAD"
     return prompts.render(
         "cleanup",
@@ -162,10 +153,7 @@ def _issues(project: Project, judge: Judge, commit: str) -> str:
 
 
 def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that merges the cleanup and records new file sizes and lint results (UAH-325, UAH-326).
-
-    The next session is a coding session.
-    """
+    """Merge the cleanup and record new sizes and lint results (UAH-325, UAH-326). A coding session follows."""
     rollback_point = under_way.checkpoint.snapshot
     commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
     summary = {"completed": "a cleanup", "commits": commits, "status": "complete"}
@@ -187,17 +175,14 @@ def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, u
 
 
 def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back the whole cleanup. The next session is a coding session."""
+    """Roll back the whole cleanup. A coding session follows."""
     summary: JsonObject = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
     state = _state(under_way, "failed", failure, summary)
     return _back(project, under_way, _plain(project, under_way, used, "complete", state), failure)
 
 
 def ended_early(project: Project, under_way: OpenSession, reason: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back an interrupted cleanup and keeps its work in a rescue ref.
-
-    After a pause or an error, the cleanup is still due.
-    """
+    """Roll back an interrupted cleanup into a rescue ref. After a pause or an error, it is still due."""
     told = f"cleanup ended early ({reason.replace('_', ' ')})"
     summary: JsonObject = {"completed": "nothing", "commits": [], "status": told}
     state = _state(under_way, "failed", None, summary).but(termination_reason=reason)

@@ -1,8 +1,5 @@
-"""Session on one feature: the agent's claim is accepted, returned to the agent, or rejected, or the session ends early.
-
-A claim is verified as a commit. After failed verification, the agent may fix its work in a few more rounds. The session
-ends with one finalization (``accept.py``, ``wip.py``). Source: features.md sections K, M, N, O, Q, R, V, C03, C14, C20.
-"""
+"""Session on one feature: its claim is accepted, returned for a fix round, or rejected, or the session ends early.
+Source: features.md sections K, M, N, O, Q, R, V, C03, C14, C20."""
 
 import os
 import shlex
@@ -28,8 +25,6 @@ from agent_harness.session.work import POLICIES, Ending, Policy, TurnSoFar
 
 
 class FeatureWork(SessionWork):
-    """Work of one session on a feature."""
-
     _accepted_tree: tuple[str, Ruling] | None = None
     _refused: Ruling | None = None  # the latest claim that the tests refused
     _reviews: usage.Totals = usage.Totals()  # tokens and cost of the reviews
@@ -38,7 +33,6 @@ class FeatureWork(SessionWork):
 
     @property
     def policy(self) -> Policy:
-        """Session policy that applies to features, with the number of fix rounds from the settings."""
         rounds = self._project.config.verification.fix_rounds
         return replace(POLICIES["feature"], fix_rounds=rounds)
 
@@ -57,14 +51,11 @@ class FeatureWork(SessionWork):
         )
 
     def _failure(self, ruling: Ruling) -> str:
-        """Return the failure of the latest claim. If the agent does not claim again, this failure still applies."""
+        """Return the failure of the latest claim, which still applies if the agent does not claim again."""
         return self._refused.failure if self._refused and not ruling.final else ruling.failure
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling | None:
-        """Return the decision on the feature that the agent marked as passing.
-
-        Return ``None`` if the agent did not mark the feature in its first turn.
-        """
+        """Judge the feature. ``None`` if the agent did not mark it in its first turn."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken
@@ -119,22 +110,12 @@ class FeatureWork(SessionWork):
         else:
             if places := self.turns.only_here():
                 ruling = replace(ruling, failure=f"{ruling.failure} ({places})")
-            project.store.event(
-                "verification_failed",
-                "critical",
-                session=under_way.session,
-                feature_id=under_way.feature_id,
-                code=ruling.code,
-                message=ruling.failure,
-                output_file=ruling.output_file or None,
-            )
+            facts = {"code": ruling.code, "message": ruling.failure, "output_file": ruling.output_file or None}
+            under_way.event(project, "verification_failed", "critical", **facts)
         return ruling
 
     def _reviewed(self, ruling: Ruling, so_far: TurnSoFar) -> Ruling:
-        """Return the decision unchanged, or a refusal that contains the objections of the review agent.
-
-        ``review:`` in the settings selects the review agent.
-        """
+        """Return the decision, or a refusal with the objections of the agent that ``review:`` selects."""
         if not ruling.accepted or ruling.of("") == self._without_objection:
             return ruling
         self.turns.now.step("review")
@@ -178,9 +159,7 @@ class FeatureWork(SessionWork):
 
     def accepted(self, ruling: Ruling) -> Result:
         project, under_way = self._project, self._under_way
-        project.store.event(
-            "verification_passed", session=under_way.session, feature_id=under_way.feature_id, commit=ruling.commit
-        )
+        under_way.event(project, "verification_passed", commit=ruling.commit)
         actions.log_from_git(project, under_way, ruling.commit)
         by_person = under_way.feature.verification_type != "automated"
         if by_person and ruling.line:
@@ -198,10 +177,7 @@ class FeatureWork(SessionWork):
         return self._result("complete", "complete", told, finalization, finalized, exit_code=published.exit_code)
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
-        """Roll the session back. If a person can allow its candidate, keep the candidate and ask the person.
-
-        The same applies to a candidate that the agent could not fix and did not claim again.
-        """
+        """Roll back. Keep a candidate that a person can allow, even if not claimed again, and ask the person."""
         last = self._refused if ruling.question is None and ruling.code == "no_claim" and self._refused else ruling
         return super().rejected(ruling, ending) if last.question is None else self._kept(last, last.question)
 
@@ -219,11 +195,8 @@ class FeatureWork(SessionWork):
         return replace(result, asked=asked.kind)
 
     def unfinished(self, ending: Ending) -> Result:
-        """End the session and keep its unfinished work. A claim without the required evidence is ignored.
-
-        If the last claim was refused for changes to protected files and the agent is stopped before it can fix them,
-        the work is rolled back. Otherwise, the next session would start from checks that nobody has accepted.
-        """
+        """Keep the unfinished work. But if the last claim was refused for changes to protected files, roll back: the
+        next session would start from checks that nobody has accepted."""
         if self._refused and self._refused.bent and ending.reason in JUDGED_WHEN_CUT_OFF:
             return self.rejected(self._refused, ending)
         return self._no_evidence() if ending.reason == "no_evidence" else super().unfinished(ending)
@@ -265,14 +238,8 @@ class FeatureWork(SessionWork):
         failure = (
             f"{name} was claimed without evidence: the agent showed no run of its test file. {self._what_counts()}"
         )
-        self._project.store.event(
-            "verification_failed",
-            "critical",
-            session=self._under_way.session,
-            feature_id=self._under_way.feature_id,
-            code="no_evidence",
-            message=failure,
-        )
+        facts = {"code": "no_evidence", "message": failure}
+        self._under_way.event(self._project, "verification_failed", "critical", **facts)
         return replace(self._hand_off("complete", None, failure=failure, exit_code=1), rejected_as="no_evidence")
 
     def _rolled_back(self, failure: str) -> Finalization:
@@ -285,7 +252,6 @@ FEEDBACK_CHARACTERS = 6000
 
 
 def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -> str:
-    """Return the coding or continuation prompt, which contains the orientation summary."""
     values = _places(project, under_way)
     text = prompts.render(
         under_way.prompt_type,
@@ -306,10 +272,7 @@ def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -
 
 
 def _sanity(project: Project, under_way: OpenSession) -> str:
-    """Return the quick checks for the prompt (UAH-154, UAH-156..158, C23).
-
-    These are commands that exit with 0 if nothing is broken.
-    """
+    """Return commands that exit with 0 if nothing is broken (UAH-154, UAH-156..158, C23)."""
     sanity = project.config.testing.sanity
     named = dict.fromkeys(c for c in (sanity.type_check, sanity.health, *_sanity_tests(project, under_way)) if c)
     return "".join(f", `{command}`" for command in named)
@@ -322,11 +285,8 @@ cd {root} && {commands}
 
 
 def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
-    """Return the commands that run the tests known to pass: those in the settings, otherwise the whole suite.
-
-    The prompt must not list other features (C57). A script that the prompt mentions therefore excludes the tests of
-    open features. If no tests pass, the result is empty.
-    """
+    """Return commands for tests known to pass. The prompt must not list other features (C57), so a script excludes the
+    tests of open ones."""
     testing, config, root = project.config.testing, project.config, project.root
     own = [getattr(testing, name) for name in ("unit", "e2e") if config.origin(f"testing.{name}") != "default"]
     worked = {name.partition("::")[0] for name in under_way.baseline.passing}
@@ -350,15 +310,13 @@ def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
 
 
 def _holds(path: str, files: Iterable[str]) -> bool:
-    """Return True if one of the files is the path itself or is below the path. The empty path contains every file."""
+    """Return True if a file is the path or below it. The empty path contains every file."""
     folder = path.strip("/").removeprefix("./").removesuffix("/.")
     return any(folder in ("", ".", file) or file.startswith(f"{folder}/") for file in files)
 
 
 def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output: str, fix_round: int) -> str:
-    """Return the prompt of the next fix round, with the reason for the rejection and the output of the checks (C03
-    a).
-    """
+    """Return the prompt with the reason and the output of the checks (C03 a)."""
     return prompts.render(
         "fix",
         {
@@ -372,7 +330,7 @@ def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output
 
 
 def evidence_prompt(project: Project, under_way: OpenSession) -> str:
-    """Return the prompt that asks the agent once to show the output that its claim needs (C20)."""
+    """Ask the agent once to show the output that its claim needs (C20)."""
     values = _places(project, under_way)
     return prompts.render("evidence", {**values, "test_file": under_way.feature.test_file})
 

@@ -29,12 +29,9 @@ from agent_harness.session.ledger import ClaimVerdict
 
 
 def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = False) -> Result:
-    """Accept the candidate that this question is about if the candidate passes, otherwise raise ``VerificationFailed``.
-
-    ``unattended`` is for work that was built before. In addition, the tests must then fail on older code, and the
-    session may have changed only tests. Raise ``Refused`` if the project is not ready. The question stays until the
-    work is accepted.
-    """
+    """Accept the kept candidate if it passes, else raise ``VerificationFailed``; the question stays until then.
+    ``unattended`` is for work built before: then the tests must fail on older code, and the session may have changed
+    only tests. Raise ``Refused`` if the project is not ready."""
     commit, feature = _ready(project, asked)
     taken = _folded(project, asked, feature, commit)
     under_way = _opened(project, feature)
@@ -54,7 +51,7 @@ def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = 
 
 
 def _line(asked: Question, under_way: OpenSession, ruling: Ruling, *, by_person: bool) -> ClaimVerdict:
-    """Return the ledger line about the new verdict. The line refers to the verdict that led to the question."""
+    """Return the ledger line, which refers to the verdict that led to the question."""
     about = records.number(asked.record.get("verdict")) or None
     found = ruling.line or ClaimVerdict(item=str(asked.feature_id), verdict=ledger.REJECTED)
     by, word = "person" if by_person else None, WORDS.get(asked.kind, asked.kind)
@@ -81,7 +78,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
         told = f"{asked.ref} does not name the work of Session {asked.session} that was asked about"
         raise Refused(told, hint=_reject(asked))
     overrides.refuse_unsafe(project)
-    if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
+    if dirty := project.dirty():
         raise UnsafeTree(f"The work tree is not clean: {', '.join(dirty[:3])}", hint="git stash -u")
     state = project.store.state()
     if state.next_prompt == "continuation":
@@ -118,9 +115,7 @@ def _opened(project: Project, feature: Feature) -> OpenSession:
 
 
 def _folded(project: Project, asked: Question, feature: Feature, commit: str) -> str:
-    """Return a commit with the candidate's changes on top of HEAD. If the candidate is based on HEAD, return the
-    candidate.
-    """
+    """Return a commit with the candidate's changes on HEAD; the candidate itself if it is based on HEAD."""
     git = project.git
     head = str(git.head())
     fork = git.text("merge-base", head, commit, check=False)
@@ -139,7 +134,7 @@ def _folded(project: Project, asked: Question, feature: Feature, commit: str) ->
 
 
 def _merged(project: Project, asked: Question, head: str, fork: str, commit: str) -> str:
-    """Return HEAD's tree with the candidate's changes merged in. Raise ``Refused`` if there is a conflict."""
+    """Return HEAD's tree with the changes merged in. Raise ``Refused`` on a conflict."""
     git = project.git
     ours = {name: git.show(fork, name) or b"" for name in (project.features_name, project.progress_name)}
     theirs = git.commit_tree(repository.tree_with(git, git.tree_of(commit), ours), [fork], "theirs")
@@ -154,7 +149,7 @@ def _merged(project: Project, asked: Question, head: str, fork: str, commit: str
 
 
 def _features(project: Project, feature: Feature, head: str, fork: str, commit: str) -> bytes:
-    """Return features.json of HEAD, changed so that this feature passes or awaits manual verification."""
+    """Return features.json of HEAD, in which this feature passes or awaits manual verification."""
     git, name = project.git, project.features_name
     now = git.show(head, name) or b"{}"
     by_tests = feature.verification_type == "automated"
@@ -187,9 +182,7 @@ def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
 
 
 def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, unattended: bool) -> None:
-    """Print the evidence that the feature was built before. Raise ``VerificationFailed`` if the evidence is
-    incomplete.
-    """
+    """Print the evidence of an earlier build. Raise ``VerificationFailed`` if it is incomplete."""
     for line in built.lines:
         project.say(line)
     problem = built.problem
@@ -239,10 +232,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
 
 
 def take_unattended(project: Project, judge: Judge, result: Result) -> Result:
-    """Accept a session's kept candidate unattended, if the work was built before and the settings allow this.
-
-    If verification fails, return the session's own result and leave its question open.
-    """
+    """Accept a kept candidate that was built before, if the settings allow it and it passes; else return ``result``."""
     state = project.store.state()
     asked = next((q for q in state.kept_candidates if q.feature_id == result.feature_id), None)
     if asked is None or asked.kind != "built_already" or project.config.verification.built_already != "accept":

@@ -36,7 +36,7 @@ __all__ = ["PlanRuling", "PlanWork", "remember_failed_try"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRuling:
-    """Problems of a plan. A plan without problems is accepted."""
+    """Problems of a plan. Without any, it is accepted."""
 
     problems: tuple[str, ...]
     final: bool = False
@@ -44,16 +44,12 @@ class PlanRuling:
 
     @property
     def accepted(self) -> bool:
-        """True if the plan has no problems."""
         return not self.problems
 
 
 class PlanWork:
-    """Work of an agent on one plan. The result is the list of problems that remain after the fix round.
-
-    A failed turn raises ``KeyboardInterrupt`` for a pause, ``LimitInForce`` for a rate limit, and ``HarnessError``
-    otherwise.
-    """
+    """Work of an agent on one plan; the result is the problems left after the fix round. A failed turn raises
+    ``KeyboardInterrupt`` for a pause, ``LimitInForce`` for a rate limit, else ``HarnessError``."""
 
     name = "The plan"
     policy = POLICIES["plan"]
@@ -61,9 +57,7 @@ class PlanWork:
     def __init__(
         self, project: Project, agent: Agent, stop: Stop, *, prompt: str, problems: Callable[[], list[str]], what: str
     ) -> None:
-        """Prepare the planning turns. ``problems`` returns the problems of the plan's files; ``what`` is the plan's
-        name.
-        """
+        """Prepare the turns. ``problems`` checks the plan's files; ``what`` is the plan's name."""
         self._project = project
         self._prompt = prompt
         self._problems = problems
@@ -72,7 +66,6 @@ class PlanWork:
         self.turns = turns_of(project, agent, stop, session=0, feature_id=None, prompt_type="initializer")
 
     def brief(self, ruling: PlanRuling | None) -> str:
-        """Return the prompt for the plan; after an invalid plan, return the repair prompt with the plan's problems."""
         if ruling is None:
             return self._prompt
         self._project.say(f"{self._what} is not valid ({ruling.problems[0]}); one repair turn.")
@@ -80,7 +73,7 @@ class PlanWork:
         return prompts.render("repair", {"problems": listed, "features_file": self._project.features_name})
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for an agent turn, with the settings that apply to the initializer."""
+        """Return the request with the settings of the initializer."""
         project = self._project
         brief = session_work.handed(
             project,
@@ -110,33 +103,29 @@ class PlanWork:
         )
 
     def _record_costs(self, outcome: Outcome) -> None:
-        """Record the cost of a planning turn immediately, even if the plan is never adopted."""
+        """Record the cost immediately, even if the plan is never adopted."""
         project = self._project
         spent = costs.Spent.by(outcome.usage, session=0, started=clock.timestamp(), feature_id=None)
         record = costs.add_session(project.store.costs(), spent, project.budgets)
         project.store.write(project.layout.costs, record.record)
 
     def claimed(self) -> bool:
-        """Return False, because a plan is checked only after its turn has ended."""
+        """Return False: a plan is checked only after its turn has ended."""
         return False
 
     def closed(self) -> None:
-        """Return None, because no other process can end a plan."""
+        """Return None: no other process can end a plan."""
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> PlanRuling:
-        """Check the files on disk by the rules that apply to plans, and return the problems."""
         return PlanRuling(problems=tuple(self._problems()))
 
     def accepted(self, ruling: PlanRuling) -> tuple[str, ...]:
-        """Return an empty tuple, which means that no problems remain."""
         return ()
 
     def rejected(self, ruling: PlanRuling, ending: Ending | None) -> tuple[str, ...]:
-        """Return the problems that remain in the plan."""
         return ruling.problems
 
     def unfinished(self, ending: Ending) -> tuple[str, ...]:
-        """Raise the error that made the planning turn fail."""
         remember_failed_try(self._project)
         if ending.reason == "user_pause":
             raise KeyboardInterrupt
@@ -148,9 +137,7 @@ class PlanWork:
 
 
 def remember_failed_try(project: Project) -> None:
-    """Record the uncommitted files that a failed `harness init` left, so that the next `harness init` accepts these
-    files.
-    """
+    """Record the uncommitted files that a failed `harness init` left, so that the next one accepts them."""
     path = os.path.join(project.layout.git_dir, "harness", "failed_init.json")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     files.write_json(path, {"paths": repository.dirty_paths(project.git), "at": clock.timestamp()})
@@ -162,9 +149,7 @@ PLANNING, PLANNED = "planning", "planned"
 
 
 def begin(project: Project, checkpoint: SessionCheckpoint, run_id: str) -> JsonObject:
-    """Record that an agent is planning, with the state from before. The record is durable when this function
-    returns.
-    """
+    """Record durably that an agent is planning, with the state from before."""
     store = project.store
     record = {
         "session": 0,
@@ -184,13 +169,12 @@ def begin(project: Project, checkpoint: SessionCheckpoint, run_id: str) -> JsonO
 
 
 def spent(project: Project, record: JsonObject) -> None:
-    """Add the cost of the last planning turn to the record of the plan."""
     record["costs"] = project.store.costs().record
     project.store.write_open_session(record)
 
 
 def adopt(project: Project, record: JsonObject, commit: str) -> None:
-    """Make the plan's commit the head of the branch. The call can be repeated after a crash."""
+    """Make the plan's commit the head of the branch. Repeatable after a crash."""
     rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     planned = {**record, "phase": PLANNED, "commit": commit, "tip": tip}
@@ -209,22 +193,15 @@ def _adopt(project: Project, record: JsonObject) -> None:
 
 
 def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
-    """Restore everything as it was before the agent's plan. Return the rescue ref that keeps the agent's work."""
+    """Restore everything from before the plan. Return the rescue ref that keeps the agent's work."""
     ref = repository.free_ref(project.git, f"refs/harness/rolled-back/plan-{checkpoint.id}")
-    rescued = snapshot.restore(
-        project.git,
-        checkpoint.snapshot,
-        ref,
-        exclude=project.excluded,
-        rescue_files=project.root / project.excluded[0] / "rescue-files" / checkpoint.id,
-        set_aside_operation=True,
-    )
+    rescued = project.go_back(checkpoint.snapshot, ref, checkpoint.id, set_aside_operation=True)
     close(project)
     return rescued.ref
 
 
 def close(project: Project) -> None:
-    """Remove the record of the plan. All effects of the plan must already be on disk."""
+    """Remove the record, when all effects of the plan are on disk."""
     for ref in dict.fromkeys(("refs/harness/candidates/extend", *project.candidate_refs)):
         if project.git.commit_of(ref):
             project.git.update_ref(ref, None)
@@ -233,9 +210,7 @@ def close(project: Project) -> None:
 
 
 def _overtaken(project: Project, record: JsonObject) -> str | None:
-    """If the branch has moved since the plan was recorded, return a new ref that keeps the valid plan; otherwise
-    None.
-    """
+    """If the branch has moved since, return a new ref that keeps the valid plan, else None."""
     branch, commit = SessionCheckpoint.from_record(record["checkpoint"]).snapshot.branch, str(record["commit"])
     tip = accept.branch_tip(project, branch)
     if tip in (None, commit, record.get("tip", tip)) or project.git.ancestor(commit, str(tip)):
@@ -246,7 +221,7 @@ def _overtaken(project: Project, record: JsonObject) -> str | None:
 
 
 def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -> JsonObject:
-    """Recover a plan that was under way when the harness was killed. ``put_back`` restores the state files."""
+    """Recover a plan after a kill of the harness. ``put_back`` restores the state files."""
     project.say("Planning more features was interrupted; recovering.")
     put_back()
     if found.get("phase") == PLANNED:

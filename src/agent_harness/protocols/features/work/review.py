@@ -1,9 +1,5 @@
-"""Review of proven work by a second agent, in a separate session. The reviewer may raise objections.
-
-The reviewer gets the feature, the diff, and the harness's steps and findings, in a temporary checkout, but neither the
-conversation nor the project folder. An objection is a finding that is returned to the agent. A review never accepts
-work, and a failed review blocks nothing. Source: docs/verification.md, "A review".
-"""
+"""Review of proven work by a second agent, in a checkout without the conversation. Objections are findings. A review
+never accepts work; a failed review blocks nothing. Source: docs/verification.md, "A review"."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,9 +35,7 @@ OBJECTION_CHARACTERS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """Result of a review. ``problem`` is set if the reviewer's answer is unreadable, and ``used`` is the review's
-    cost.
-    """
+    """Result of a review. ``problem`` is set if the reviewer's answer is unreadable."""
 
     objections: tuple[str, ...] = ()
     problem: str = ""
@@ -51,16 +45,11 @@ class Review:
 
     @property
     def accepted(self) -> bool:
-        """True if the review has no objections and no problem."""
         return not (self.objections or self.problem)
 
 
 def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -> Review | None:
-    """Review an accepted candidate and return the review, or ``None`` if the settings ask for no review.
-
-    Errors of the reviewer are not raised. ``review.max_minutes`` and ``review.max_cost_usd`` limit the review. If the
-    provider refuses the request, the function does not wait.
-    """
+    """Review an accepted candidate; ``None`` if none is set. Errors and refusals of the reviewer are not raised."""
     wanted = project.config.review
     if wanted.agent is None:
         return None
@@ -75,8 +64,6 @@ def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -
 
 
 class _ReviewWork:
-    """Session of the agent that reviews a single candidate."""
-
     name = "The review"
     policy = POLICIES["review"]
 
@@ -105,7 +92,6 @@ class _ReviewWork:
         )
 
     def brief(self, ruling: Review | None) -> str:
-        """Return the review prompt with the feature, the diff, and the harness's findings."""
         project, under_way, git = self._project, self._under_way, self._project.git
         base = under_way.base.snapshot.head or git.empty_tree()
         changed = git.text("diff", "--no-ext-diff", "--no-textconv", "-M", base, self._ruling.commit, "--", ".")
@@ -127,7 +113,7 @@ class _ReviewWork:
         )
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for the review turn. Its tokens are logged as part of the session's usage."""
+        """Return the request. Its tokens are logged as part of the session's usage."""
         project, under_way = self._project, self._under_way
         brief = Brief(
             prompt=prompt,
@@ -156,14 +142,13 @@ class _ReviewWork:
         return TurnRequest(brief=brief, on_started=started, on_event=heard, on_ended=ended)
 
     def claimed(self) -> bool:
-        """Return False, because a review is read only after its turn has ended."""
+        """Return False: a review is read only after its turn has ended."""
         return False
 
     def closed(self) -> None:
-        """Return None, because no other process can end a review."""
+        """Return None: no other process can end a review."""
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Review:
-        """Return the review, parsed from the reviewer's last message."""
         lines = [line.strip().lstrip("-* ") for line in self._said.splitlines()]
         found = [line.removeprefix(OBJECTION).strip() for line in lines if line.startswith(OBJECTION)]
         objections = tuple(each[:OBJECTION_CHARACTERS] for each in found if each)[:MOST_OBJECTIONS]
@@ -172,13 +157,10 @@ class _ReviewWork:
         return Review(objections=objections, problem=problem, used=so_far.used)
 
     def accepted(self, ruling: Review) -> Review:
-        """Return the review, which has no objections."""
         return ruling
 
     def rejected(self, ruling: Review, ending: Ending | None) -> Review:
-        """Return the review, which has objections or is unreadable."""
         return ruling
 
     def unfinished(self, ending: Ending) -> Review:
-        """Return a review that states why the reviewer's turn ended early."""
         return Review(problem=ending.message or ending.reason, used=self.turns.so_far.used)

@@ -1,8 +1,5 @@
-"""Common base of feature sessions and cleanup sessions: agent turns, project rules, and the end of a session.
-
-``feature.py`` and ``cleanup.py`` implement the two kinds of session. Source: features.md sections M, N, O, C03, C14,
-C30; UAH-206..216, UAH-242, UAH-446.
-"""
+"""Common base of feature sessions and cleanup sessions. Source: features.md sections M, N, O, C03, C14, C30;
+UAH-206..216, UAH-242, UAH-446."""
 
 import os
 import time
@@ -18,19 +15,13 @@ from agent_harness.errors import PersonNeeded, StateDamaged
 from agent_harness.kernel import files
 from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.features import (
-    costs,
-    progress,
-    questions,
-)
+from agent_harness.protocols.features import costs, progress, questions
 from agent_harness.protocols.features.config.mcp_servers import switched_on
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.sessions import accept, actions
-from agent_harness.protocols.features.sessions import (
-    finalization as engine_finalization,
-)
+from agent_harness.protocols.features.sessions import finalization as engine_finalization
 from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.sessions.finalization import Finalization, Finalized, Result
 from agent_harness.protocols.features.sessions.open_session import OpenSession
@@ -53,8 +44,6 @@ HAND_OFF_EXIT = {"user_pause": 130, "overloaded": 5, "error": 1, "refused": 1, "
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectJournal:
-    """Output of a session's turns: progress messages for the user and events in ``events.jsonl``."""
-
     project: Project
     session: int
 
@@ -81,7 +70,7 @@ def turns_of(
     base: SessionCheckpoint | None = None,
     title: str = "",
 ) -> Turns:
-    """Return the agent turns of one session, with the project's settings. The recording is next to the transcript."""
+    """Return the turns of one session. The recording is next to the transcript."""
     config, began = project.config, time.monotonic()
     limits = _limits(project, feature_id, config.models.for_prompt(prompt_type))
     left = {each.name: each.limit_usd - each.spent_usd for each in limits.budgets}
@@ -122,10 +111,7 @@ def _limits(project: Project, feature_id: int | None, model: str) -> SessionLimi
     money = [
         BudgetLimit(name="Session", limit_usd=budgets.per_session),
         BudgetLimit(
-            name="Project",
-            limit_usd=budgets.total,
-            spent_usd=costs.counted(spent),
-            elsewhere=project.elsewhere,
+            name="Project", limit_usd=budgets.total, spent_usd=costs.counted(spent), elsewhere=project.elsewhere
         ),
     ]
     if feature_id is not None:
@@ -155,7 +141,7 @@ def _limits(project: Project, feature_id: int | None, model: str) -> SessionLimi
 
 
 class SessionWork(ABC):
-    """Work of one session. The session has a checkpoint and is recorded as running."""
+    """Work of one session, which has a checkpoint and is recorded as running."""
 
     def __init__(
         self,
@@ -189,12 +175,10 @@ class SessionWork(ABC):
 
     @property
     @abstractmethod
-    def policy(self) -> Policy:
-        """Session policy that applies to this kind of work."""
+    def policy(self) -> Policy: ...
 
     @property
     def name(self) -> str:
-        """Readable name of the session's feature."""
         return self._under_way.feature.name
 
     def brief(self, ruling: Ruling | None) -> str:
@@ -203,29 +187,27 @@ class SessionWork(ABC):
         return self._opening() if ruling is None else self._again(ruling)
 
     @abstractmethod
-    def _opening(self) -> str:
-        """Return the prompt of the session's first turn."""
+    def _opening(self) -> str: ...
 
     @abstractmethod
     def _again(self, ruling: Ruling) -> str:
-        """Return the prompt of another turn, after the work was refused."""
+        """Return the prompt of another turn, after a refusal."""
 
     @abstractmethod
     def _story(self) -> list[progress.Part]:
-        """Return the progress entry for a session whose agent wrote no entry."""
+        """Return the progress entry for an agent that wrote none."""
 
     @abstractmethod
     def _hand_off(self, reason: str, refusal: str | None) -> Result:
-        """End the session before its work is verified. ``refusal`` is the provider's message, if there is one."""
+        """End the session before its work is verified. ``refusal`` is the provider's message."""
 
     @abstractmethod
-    def _rolled_back(self, failure: str) -> Finalization:
-        """Return the finalization of a rejected session."""
+    def _rolled_back(self, failure: str) -> Finalization: ...
 
     # -- one turn ----------------------------------------------------------------------------------------------------
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for an agent turn. The agent's process is recorded before its output is read."""
+        """Return the request. The agent's process is recorded before its output is read."""
         project, under_way = self._project, self._under_way
         files.own_place(project.layout.transcript(under_way.session), project.layout.root)
         brief = handed(
@@ -247,7 +229,7 @@ class SessionWork(ABC):
 
         def started(process: Mapping[str, object]) -> None:
             self._under_way = under_way.at(project, "running", agent=dict(process))
-            project.store.event("agent_started", session=under_way.session, feature_id=under_way.feature_id)
+            under_way.event(project, "agent_started")
 
         def ended(_outcome: Outcome) -> None:
             log.close(time.monotonic() - began)
@@ -264,14 +246,11 @@ class SessionWork(ABC):
         )
 
     def claimed(self) -> bool:
-        """Return True if features.json marks a feature as passing that was not marked before this session."""
+        """Return True if features.json newly marks a feature as passing."""
         return bool(self._changes().claims)
 
     def closed(self) -> Result | None:
-        """If the session's checkpoint was deleted, return the result of the session, otherwise None.
-
-        Without the checkpoint, no rollback is possible (UAH-390).
-        """
+        """Return a result if the checkpoint was deleted, without which no rollback is possible (UAH-390)."""
         turn_end.refuse_replaced(self._project.git, None)
         if self._under_way.checkpoint.is_gone(self._project):
             return self._without_way_back()
@@ -287,7 +266,7 @@ class SessionWork(ABC):
         return proven.compare_claims(self._under_way.features, found)
 
     def _broken_rule(self, changes: proven.ClaimedChanges) -> Ruling | None:
-        """Return a rejection if the agent broke a rule that does not depend on tests (C03 c), otherwise None."""
+        """Return a rejection for a broken rule that needs no tests (C03 c), or None."""
         found = self._broken(changes)
         if found is None:
             return None
@@ -295,11 +274,8 @@ class SessionWork(ABC):
         return self._on_record(ruling, changes.claims)
 
     def _on_record(self, ruling: Ruling, claims: Iterable[int]) -> Ruling:
-        """Record the decision durably and return the decision.
-
-        A rejection is written to the ledger immediately. An acceptance is written with the session's finalization. A
-        claim that still lacks required evidence is recorded with the code ``no_evidence``.
-        """
+        """Record a rejection in the ledger at once (``no_evidence`` for a claim that lacks it), an acceptance with the
+        finalization."""
         project, under_way, so_far = self._project, self._under_way, self.turns.so_far
         found = ruling.line or ClaimVerdict(id=new_run_id(), item=item_of(under_way), verdict=ledger.REJECTED)
         code = () if ruling.accepted else ("no_evidence" if ruling.asks else ruling.code,)
@@ -321,9 +297,7 @@ class SessionWork(ABC):
         return replace(ruling, line=written or line)
 
     def _write_noted(self, but: str = "") -> ClaimVerdict | None:
-        """Write the recorded rejection to the ledger, unless its id is ``but``. Return the ledger line that was
-        written, or None.
-        """
+        """Write the recorded rejection to the ledger, unless its id is ``but``. Return the line or None."""
         noted = ClaimVerdict.from_record(self._under_way.verdict) if self._under_way.verdict else None
         if noted is None or noted.accepted or noted.id == but:
             return None
@@ -343,20 +317,17 @@ class SessionWork(ABC):
         return ("missing_prefixes", missing) if missing else None
 
     def _tell_story(self) -> None:
-        """Add a progress entry to the candidate, unless the agent wrote one."""
         accept.ensure_progress_entry(self._project, self._under_way, self._story())
 
     # -- the endings that all sessions share ---------------------------------------------------------------------------
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
-        """Roll back the rejected session. A rescue ref keeps the removed work."""
+        """Roll back. A rescue ref keeps the removed work."""
         project, under_way = self._project, self._under_way
         failure = self._failure(ruling)
         project.say(failure)
         if not ruling.judged:
-            project.store.event(
-                ruling.code, "critical", session=under_way.session, feature_id=under_way.feature_id, message=failure
-            )
+            under_way.event(project, ruling.code, "critical", message=failure)
         finalization = self._rolled_back(failure)
         finalized = self._finalize(finalization)
         actions.log_from_git(project, under_way, finalized.rescue_ref)
@@ -370,22 +341,17 @@ class SessionWork(ABC):
         return replace(result, rejected_as=ruling.code, **broken)
 
     def _failure(self, ruling: Ruling) -> str:
-        """Return the message that tells the user about the rejection."""
         return ruling.failure
 
     def unfinished(self, ending: Ending) -> Result:
-        """End the session and keep its unfinished work. If the provider asks for payment, the exit code is "person
-        needed".
-        """
+        """Keep the unfinished work. If the provider asks for payment, the exit code is "person needed"."""
         reason = "complete" if ending.reason == "no_claim" else ending.reason
         result = self._hand_off(reason, ending.provider.sentence if ending.provider else None)
         needs_person = ending.provider is not None and ending.provider.kind == "money"
         return replace(result, exit_code=PersonNeeded.exit_code) if needs_person else result
 
     def _without_way_back(self) -> Result:
-        """End the session without a rollback: the work stays, the feature stays open, and a person decides what to do
-        (UAH-390).
-        """
+        """End without a rollback: the work stays, and a person decides (UAH-390)."""
         project = self._project
         accept.report_tampering(project, self._under_way)
         accept.put_back_features(project, self._under_way)
@@ -397,14 +363,12 @@ class SessionWork(ABC):
         return self._result("failed", "error", failure, finalization, finalized, exit_code=3)
 
     def _hand_off_exit(self, reason: str) -> int:
-        """Return the exit code of a session that ends unfinished: 0 after `harness pause`, otherwise the code for the
-        reason.
-        """
+        """Return 0 after `harness pause`, else the code for the reason."""
         paused = reason == "user_pause" and not self._stop.signalled
         return 0 if paused else HAND_OFF_EXIT.get(reason, 0)
 
     def _finalize_and_publish(self, finalization: Finalization) -> tuple[Finalized, pushes.Published]:
-        """Finalize the session and push. A rejected push is retried once, on top of the remote's commits (C30)."""
+        """Finalize and push. A rejected push is retried once, on top of the remote's commits (C30)."""
         finalized = self._finalize(finalization)
         config = self._under_way.git_config
         push = pushes.after_push(
@@ -454,10 +418,7 @@ class SessionWork(ABC):
 
 
 def handed(project: Project, brief: Brief) -> Brief:
-    """Return the brief with the current settings and the remaining budget.
-
-    The remaining budget is the smallest remainder of the session, feature and project budgets.
-    """
+    """Return the brief with the current settings and the smallest rest of the session, feature and project budgets."""
     return replace(
         brief,
         model=project.config.models.for_prompt(brief.prompt_type),
@@ -469,10 +430,7 @@ def handed(project: Project, brief: Brief) -> Brief:
 
 
 def tool_rules(project: Project) -> ToolRules:
-    """Return the ``tools:`` settings with the enabled MCP servers.
-
-    Raise ``ConfigurationError`` if a server is misconfigured.
-    """
+    """Return ``tools:`` with the enabled MCP servers. Raise ``ConfigurationError`` for a wrong one."""
     tools = project.config.tools
     return ToolRules(
         filesystem_enabled=tools.filesystem.enabled,
