@@ -69,8 +69,6 @@ PHASES = {"preflight": "setup", "agent": "working", "settling": "saving"}
 
 @dataclass(frozen=True, kw_only=True)
 class RunTerms:
-    """Settings of a parallel run, and the callbacks that the coordinator calls."""
-
     workers: int
     say: Callable[[str], None]
     stop: Stop
@@ -86,8 +84,6 @@ class RunTerms:
 
 @dataclass(kw_only=True)
 class _Under:
-    """One running job, with what the coordinator tracks about the job."""
-
     job: Job
     recalled: bool = False
     title: str = ""
@@ -198,9 +194,7 @@ class Coordinator:
             self._say(f"Refs of an older version, which may belong to another project here: {', '.join(left)}")
 
     def _is_left(self, carried: JsonObject) -> bool:
-        """Return True if an item of the previous run is to be kept. If the project no longer assigns the item, rescue
-        its candidate.
-        """
+        """Return True if an item of the previous run is to be kept; else rescue its candidate."""
         if not carried["ready"] or self._port.holds(carried["order"], carried["item"]):
             return True
         candidates.set_aside(self._git, carried["order"], carried["commit"])
@@ -334,9 +328,7 @@ class Coordinator:
     def _leave_elsewhere(self) -> None:
         """After a request to stop, wait for remote workers no longer than for local workers.
 
-        Then raise ``KeyboardInterrupt``, as on a second request to stop. The remote jobs continue, and the next run
-        collects their results.
-        """
+        Then raise ``KeyboardInterrupt``. The remote jobs continue, and the next run collects their results."""
         now = time.monotonic()
         self._leave_by = self._leave_by or now + clock.scaled(WRAP_UP_SECONDS)
         left = [each.job.id for each in self._under.values()]
@@ -390,9 +382,7 @@ class Coordinator:
         return None if self._terms.only_land else self._limit_reached()
 
     def _told_blocked(self) -> str:
-        """Return the question that a blocked run asks the user: the commit, its failing checks, and the commands to
-        use.
-        """
+        """Return the question of a blocked run: the commit, its failing checks, and the commands to use."""
         known, branch = self._plan, self._branch.removeprefix("refs/heads/")
         at, names = known.blocked_at[:10], ", ".join(known.blocked_by[:5]) or "the work to be merged"
         if known.blocked == "head_red" and at:
@@ -404,9 +394,7 @@ class Coordinator:
         )
 
     def _told_parked(self, item: str) -> str:
-        """Return the reason why an item waits for the user, including the item's conflict. The project adds the command
-        to answer.
-        """
+        """Return why an item waits for the user, with its conflict. The project adds the command to answer."""
         work = self._plan.work(item)
         if work.why != "landing_failed" or not work.last_fix:
             return f"{item} waits: {work.why}"
@@ -418,9 +406,7 @@ class Coordinator:
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _told_broken(self) -> str:
-        """Report to the project which items the branch no longer proves. Return a text that names the merges that broke
-        them.
-        """
+        """Report to the project which items the branch no longer proves; return a text that names the guilty merges."""
         head, branch = self._plan.head, self._branch.removeprefix("refs/heads/")
         told = []
         for item, names in self._plan.broken.items():
@@ -509,9 +495,7 @@ class Coordinator:
     # ---- what people ask for
 
     def _look_around(self) -> None:
-        """Once a second, answer requests, and cancel attempts at items that the project no longer assigns to the
-        run.
-        """
+        """Once a second, answer requests, and cancel attempts at items that the run no longer holds."""
         if time.monotonic() < self._mail_at:
             return
         self._mail_at = time.monotonic() + MAIL_SECONDS
@@ -524,7 +508,6 @@ class Coordinator:
                 self._recall(under, "the project no longer assigns the item to this run")
 
     def _read_mail(self, *, at_end: bool = False) -> None:
-        """Carry out or refuse each open request of a user, and write the answer."""
         for request in self._mailbox.taken(self._say):
             try:
                 known = (each for each in self._ledger.events if each.get("request") == request["id"])
@@ -536,9 +519,7 @@ class Coordinator:
             self._mailbox.answer(request["id"], found)
 
     def _granted(self, request: JsonObject, *, at_end: bool) -> JsonObject:
-        """Carry out a user's request and return its event. The event is written to disk before the request is carried
-        out.
-        """
+        """Carry out a user's request and return its event, which is on disk before the request is carried out."""
         if at_end and request["verb"] not in requests.OF_QUEUE:
             raise NothingEligible("the parallel run is over", hint="harness status")
         kind, members = requests.granted(self._plan, request["verb"], request["args"])
@@ -554,9 +535,7 @@ class Coordinator:
         return event
 
     def _looks(self) -> list[str]:
-        """Return one line for each change that agents without a sandbox may have made and that the user has to
-        review.
-        """
+        """Return one line per change that agents without a sandbox may have made and that the user has to review."""
         if self._aside() is None:
             return []
         seen = "while agents worked without a sandbox"
@@ -702,9 +681,7 @@ class Coordinator:
             self._say(f"{under.job.slot} {under.job.item}: {under.title} ({reason})")
 
     def _with_allowance(self, job: Job, busy: int) -> Job:
-        """Reserve a budget for a remote job before the job starts, because a remote worker sees only its own
-        spending.
-        """
+        """Reserve a budget for a remote job before its start: a remote worker sees only its own spending."""
         most = self._terms.max_cost_usd
         if most is None:
             return job
@@ -713,7 +690,6 @@ class Coordinator:
         return replace(job, allowance_usd=allowance, elsewhere_usd=most - allowance)
 
     def _of_job(self, item: str) -> JsonObject:
-        """Return the details of a job that ``harness limits --host`` shows for the job's agent slot."""
         return {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
 
     def _ease_memory(self) -> None:
@@ -794,16 +770,12 @@ class Coordinator:
         self._look_at_project(job)
 
     def _aside(self) -> str | None:
-        """Return the folder for the saved copies of files that agents changed; ``None`` if agents have no write
-        access.
-        """
+        """Return the folder for saved copies of changed files; ``None`` if agents have no write access."""
         is_closed = not self._engine.is_local or kind_for(settings_from(self._terms.sandbox)) is not None
         return None if is_closed else os.path.join(self._folder, "put-back")
 
     def _look_at_project(self, job: Job) -> None:
-        """Report changes that were made in the project's own folder during an attempt, and the files that were
-        restored.
-        """
+        """Report what an attempt changed in the project's own folder, and the files that were restored."""
         found = self._watch.look(job.name, fetching=self._merge_queue.is_pushing)
         own = self._port.put_back()
         changed, put_back = [*found.changed, *own], {**found.put_back, **own}
@@ -823,9 +795,7 @@ class Coordinator:
         self._port.note_touched(job.item, told)
 
     def _take(self, item: str, job: str, fence: int, *, recalled: bool = False) -> None:
-        """Record a job's result, first in the project and then as an event. Recording in the project again has no
-        effect.
-        """
+        """Record a job's result, first in the project, then as an event. Repeating it has no effect."""
         work = self._plan.work(item)
         if work.job != job:
             self._take_late(job)
@@ -885,9 +855,7 @@ class Coordinator:
             self._money.forget_late(each)
 
     def _count_late(self, job: str, events: list[JsonObject], counted: CountedCost) -> None:
-        """Record a job's late cost, first in the project and then as an event. Recording in the project again has no
-        effect.
-        """
+        """Record a job's late cost, first in the project, then as an event. Repeating it has no effect."""
         more = counted.spent - CountedCost.of(events).spent
         about = {name: events[0].get(name) for name in ("item", "fence")}
         self._port.costs_more(job, str(about["item"]), counted.spent, more)
@@ -927,10 +895,7 @@ def _told_cost(result: JsonObject) -> dict[str, float]:
 
 
 def _shown(under: _Under, heard: JsonObject) -> JsonObject:
-    """Return the display row of an attempt, with the activity of the attempt's session.
-
-    If the session no longer reports its activity, the row shows that the work is being saved.
-    """
+    """Return the display row of an attempt; it says so if the session has ended and its work is being saved."""
     under.heard = heard or ({**under.heard, "phase": "settling"} if under.heard else {})
     job, heard = under.job, under.heard
     known = {"slot": job.slot, "host": owner.current().host, "item": job.item, "title": under.title}

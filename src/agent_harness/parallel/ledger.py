@@ -52,8 +52,6 @@ TYPES = (
 
 
 class Ledger:
-    """Journal of a run in ``folder``. Only the process that holds the run's lock may write it."""
-
     def __init__(self, folder: str, *, only_read: bool = False) -> None:
         self._only_read = only_read
         self.path = os.path.join(folder, "ledger.jsonl")
@@ -89,9 +87,7 @@ class Ledger:
         return [_event(self.path, number, line) for number, line in enumerate(whole.splitlines(), 1)]
 
     def folded(self) -> RunPlan:
-        """Replay the events and return the resulting plan of the run. Raise ``StateDamaged`` if the events contradict
-        each other.
-        """
+        """Return the plan that results from the events. Raise ``StateDamaged`` if they contradict each other."""
         try:
             self.plan = fold(self.events)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -100,10 +96,7 @@ class Ledger:
         return self.plan
 
     def of_job(self, job: str) -> list[JsonObject]:
-        """Return the events of a job, including those in journals of earlier runs.
-
-        Journals of earlier runs are read only if this run did not start the job.
-        """
+        """Return the events of a job; journals of earlier runs are read only if this run did not start it."""
         mine = [each for each in self.events if each.get("order") == job]
         if any(each["type"] == "ordered" for each in mine) or not os.path.isdir(self._runs):
             return mine
@@ -147,9 +140,7 @@ class Ledger:
             raise
 
     def put_away(self) -> None:
-        """Move the current journal to the journals of finished runs, which are kept for 90 days, and start a new
-        journal.
-        """
+        """Move the journal to those of finished runs, which are kept for 90 days, and start a new one."""
         self.plan = RunPlan()
         if not self.events:
             return
@@ -162,17 +153,13 @@ class Ledger:
         self.events = []
 
     def close(self) -> None:
-        """Close the journal file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
 
 def renamed(path: str, target: str) -> None:
-    """Rename a journal file durably. An existing file with the new name is replaced.
-
-    Raise ``Refused`` if the file system does not permit the rename.
-    """
+    """Rename a journal file durably, over an existing one. Raise ``Refused`` if the file system does not permit it."""
     try:
         os.replace(path, target)
         for folder in dict.fromkeys((os.path.dirname(target), os.path.dirname(path))):
@@ -185,8 +172,7 @@ def renamed(path: str, target: str) -> None:
 def run_held(folder: str, *, hint: str, told: str = "a parallel run is running here") -> Iterator[None]:
     """Hold the run's lock within the context, so that no other process runs or writes the ledger.
 
-    Wait up to two seconds for a run that is about to end. Raise ``Busy`` if the lock stays taken.
-    """
+    Wait up to two seconds for a run that is about to end. Raise ``Busy`` if the lock stays taken."""
     lock = LockFile(os.path.join(folder, RUN_LOCK))
     if holder := await_free(lock.try_take, time.monotonic() + ENDING_SECONDS):
         raise Busy(f"{told} ({holder})", hint=hint)
@@ -197,9 +183,7 @@ def run_held(folder: str, *, hint: str, told: str = "a parallel run is running h
 
 
 def project_id(folder: str) -> str:
-    """Return the project's id, which ledgers, refs and workflow ids contain. The first call creates the id in the runs'
-    folder.
-    """
+    """Return the id in ledgers, refs and workflow ids. The first call creates it in the runs' folder."""
     if found := _known_id(folder):
         return found
     made = secrets.token_hex(12)
@@ -231,9 +215,7 @@ def _event(path: str, number: int, line: bytes) -> JsonObject:
 def readable(path: str, folder: str) -> list[JsonObject]:
     """Return the events of a journal up to the first unreadable line.
 
-    Return an empty list if the journal does not begin with the start of a run, or if the journal belongs to another
-    project than ``folder``.
-    """
+    Return an empty list if it does not begin with a run's start, or if it belongs to another project."""
     known, events = _known_id(folder), list[JsonObject]()
     with (
         suppress(OSError, HarnessError),

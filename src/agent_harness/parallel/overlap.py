@@ -36,7 +36,6 @@ class LearnedOverlap:
         return found
 
     def as_record(self) -> JsonObject:
-        """Return the content of ``learned.json``."""
         paths = {item: sorted(each) for item, each in self.paths.items()}
         return {"v": 1, "paths": paths, "pairs": [sorted(pair) for pair in self.pairs]}
 

@@ -78,8 +78,6 @@ class EarlierJournal:
 
 @dataclass(kw_only=True)
 class Rebuilt:
-    """Result of rebuilding a ledger."""
-
     run: str
     workers: int
     before: EarlierJournal

@@ -27,8 +27,6 @@ _SHORTEST = 7  # characters of a commit
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """Changes that a commit makes to the files of a project."""
-
     paths: tuple[str, ...]  # the harness's own files aside
     come: frozenset[str]  # of all files
     gone: frozenset[str]
@@ -38,11 +36,9 @@ class Changed:
 
 
 def of_session(path: str, word: str) -> tuple[str, ...]:
-    """Return the ids of the items that were accepted in the session named by ``word``, such as ``S8``.
+    """Return the items that were accepted in the session named by ``word``, such as ``S8``; else nothing.
 
-    Return an empty result if the word does not name a session. Raise ``UsageError`` if nothing was accepted in the
-    session.
-    """
+    Raise ``UsageError`` if nothing was accepted in the session."""
     number = word[1:]
     if word[:1] not in ("s", "S") or not number.isdecimal():
         return ()
@@ -75,9 +71,7 @@ def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
 
 
 def before(git: Git, verdict: ClaimVerdict) -> str:
-    """Return the commit before the work of this verdict. Work of other items that was merged at the same time is not
-    included.
-    """
+    """Return the commit before this verdict's work, without other items' work that was merged with it."""
     return trailers.before(git, str(verdict.commit), verdict.item) or str(verdict.base)
 
 
@@ -85,9 +79,7 @@ def before(git: Git, verdict: ClaimVerdict) -> str:
 
 
 def stands_on(git: Git) -> tuple[str, str]:
-    """Return the checked-out branch and its commit. Raise ``UnsafeTree`` during a merge, rebase or similar
-    operation.
-    """
+    """Return the checked-out branch and its commit. Raise ``UnsafeTree`` during a merge, rebase or the like."""
     if under_way := git.operation_under_way():
         raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     branch, head = git.branch(), git.head()
@@ -99,11 +91,9 @@ def stands_on(git: Git) -> tuple[str, str]:
 
 
 def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[bytes], bool]) -> str:
-    """Return the tree of ``head`` without the changes that were made between two commits of its history.
+    """Return the tree of ``head`` without the changes between two commits of its history; keep ``own`` files.
 
-    Files that ``own`` selects stay as they are in the head. Raise ``Refused`` with the affected files if later work
-    changed the same lines.
-    """
+    Raise ``Refused`` with the affected files if later work changed the same lines."""
     merged = merge_queue.merged(git, head, until, since)
     if conflicts := [each for each in merged.conflicts if not own(os.fsencode(each))]:
         raise Refused(
@@ -127,11 +117,10 @@ def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[
 def changed_by(
     git: Git, head: str, commit: str, *, own: Callable[[bytes], bool], free: Collection[str] = ()
 ) -> Changed:
-    """Return the changes that a move from ``head`` to ``commit`` makes.
+    """Return the changes that a move from ``head`` to ``commit`` makes. A file with its new content is accepted.
 
-    Raise ``UnsafeTree`` if the move would overwrite a file of the user: an uncommitted file that is not in ``free``, or
-    an ignored file at the path of a new one. A file that already has its new content, as after a kill, is accepted.
-    """
+    Raise ``UnsafeTree`` if the move would overwrite a file of the user: an uncommitted file that is not in ``free``,
+    or an ignored file at the path of a new one."""
     found = git.differences(head, commit)
     dirty = {os.fsencode(change.path) for change in git.status()} - {os.fsencode(each) for each in free}
     hidden = {path for path, (old, _) in found.items() if old == ABSENT and os.path.lexists(git.file(path))}
@@ -185,9 +174,7 @@ class Reversal:
 
 
 def decide(path: str | None, found: Reversal) -> None:
-    """Record the chosen reversal durably. Without a path nothing is recorded, so a reversal is lost if the process is
-    killed.
-    """
+    """Record the chosen reversal durably. Without a path, a reversal is lost if the process is killed."""
     if path is not None:
         files.write_json(path, {"v": 1, **asdict(found)})
 
