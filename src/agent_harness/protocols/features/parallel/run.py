@@ -39,11 +39,9 @@ from agent_harness.supervision import interruption
 
 
 def run_parallel(project: Project, request: RunRequest) -> JsonObject:
-    """Let several agents work concurrently on the project, and return the coordinator's result.
+    """Let several agents work on the project; return the coordinator's result.
 
-    Unfinished work of a serial run is moved to a workspace and continued there. Before the first session, the function
-    raises the same errors as ``Runs.run``.
-    """
+    Unfinished work of a serial run continues in a workspace. Raise the errors of ``Runs.run`` before any session."""
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
     target = branch_to_land_on(project.git, kept, request.branch, otherwise="harness run")
@@ -124,7 +122,6 @@ def _doubt(project: Project) -> JsonObject:
 
 
 def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonObject:
-    """Return the coordinator's result with the branch's progress and the questions that wait for a person."""
     state = project.store.state()
     passing, total = project.store.believed(document).counts()
     waiting = questions.waiting(state, document)
@@ -150,9 +147,7 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
 def _adopt_unfinished(project: Project, port: FeatureProjectPort, *, is_here: bool) -> None:
     """Move a serial run's unfinished work from the branch to a workspace, and roll the branch back.
 
-    Raise ``UnsafeTree`` if this work is not on the target branch, or if the branch has commits on top of this work
-    (SC-10).
-    """
+    Raise ``UnsafeTree`` if it is not on the target branch, or if the branch has commits on top of it (SC-10)."""
     state = project.store.state()
     kept, feature_id = state.feature_checkpoint, state.current_feature
     if state.next_prompt != "continuation" or not kept or feature_id is None:
@@ -170,9 +165,7 @@ def _adopt_unfinished(project: Project, port: FeatureProjectPort, *, is_here: bo
 
 
 def _commit_story(project: Project) -> None:
-    """Commit the entries that the harness added to the progress log, because uncommitted entries would block every
-    merge.
-    """
+    """Commit the harness's entries in the progress log; uncommitted ones would block every merge."""
     if project.progress_name in repository.dirty_paths(project.git):
         repository.commit_files(project.git, [project.progress_name], "harness: the story so far")
 
@@ -188,10 +181,9 @@ def preview(
     max_sessions: int | None = None,
     elsewhere: bool = False,
 ) -> JsonObject:
-    """Return the first jobs of a parallel run, and why the other features wait. Nothing is changed.
+    """Return the first jobs of a parallel run, and why the other features wait; change nothing.
 
-    ``elsewhere=True`` means that the workers are on other machines.
-    """
+    ``elsewhere=True`` means that the workers are on other machines."""
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
     target = branch_to_land_on(project.git, kept, branch, otherwise="harness run --dry-run")
@@ -226,7 +218,6 @@ def _why_not(missing: Sequence[int]) -> str:
 
 
 def preview_lines(found: JsonObject) -> list[str]:
-    """Return output lines that show the preview of a parallel run."""
     limits = found["limits"]
     most = f"{limits['sessions']} sessions and " if limits["sessions"] else ""
     return lines_of(found, f"{most}${limits['left_usd']:.2f} of the project's budget", named=lambda item: f"#{item}")
