@@ -42,8 +42,6 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class TaskUndo:
-    """Plan of an undo of a completed task, or of the reversal of an undo."""
-
     task: "Task"
     verdict: ClaimVerdict  # by which it was accepted; or the person's line that took it back
     again: bool  # brought back
@@ -57,11 +55,9 @@ class TaskUndo:
 
     @property
     def what(self) -> str:
-        """Phrase for the reverted work in messages to the user."""
         return _what(self.task.id, again=self.again)
 
     def as_record(self) -> JsonObject:
-        """Return the plan of the undo as members of a JSON answer."""
         return {
             "task_id": self.task.id,
             "again": self.again,
@@ -79,10 +75,9 @@ def _what(task_id: str, *, again: bool) -> str:
 
 
 def named(caller: "Caller", what: str) -> tuple[str, ClaimVerdict | None]:
-    """Return the task that an id, a session such as ``S8`` (which completed the task) or an undo commit refers to.
+    """Return the task that an id, a session such as ``S8`` or an undo commit refers to.
 
-    If ``what`` is an undo commit, the second value is the verdict line of that undo, else None.
-    """
+    The second value is the verdict line of the undo if ``what`` is an undo commit, else None."""
     word, state, path = what.strip(), caller.store.read(), proven.ledger(caller.layout, make=False)
     if word in state.by_id:
         return word, None
@@ -97,10 +92,7 @@ def named(caller: "Caller", what: str) -> tuple[str, ClaimVerdict | None]:
 
 
 def asked(caller: "Caller", what: str) -> str:
-    """Describe the work that ``what`` refers to, for the question that asks the user to confirm an undo.
-
-    Raise ``Refused`` if the task is not completed.
-    """
+    """Describe the work for the question that confirms an undo. Raise ``Refused`` if it is not completed."""
     task_id, taken = named(caller, what)
     if taken is not None:
         return f"the undo of {task_id}"
@@ -110,10 +102,9 @@ def asked(caller: "Caller", what: str) -> str:
 
 
 def undo(caller: "Caller", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
-    """Undo a completed task, or undo an earlier undo. If ``dry_run`` is set, only print the changes and run no check.
+    """Undo a completed task, or undo an earlier undo. With ``dry_run`` only print the changes and run no check.
 
-    If ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed`` is raised, nothing has changed.
-    """
+    If ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed`` is raised, nothing has changed."""
     if not dry_run and (ended := _ended(caller, what)):
         return ended
     plan = _planned(caller, *named(caller, what))
@@ -207,10 +198,9 @@ def _completed(caller: "Caller", git: Git, state: "State", task: "Task") -> Clai
 
 
 def _taken_back(git: Git, state: "State", task: "Task", taken: ClaimVerdict) -> ClaimVerdict:
-    """Return the verdict line of an earlier undo, if that undo can be reversed.
+    """Return the verdict line of an earlier undo that can be reversed.
 
-    Raise ``Refused`` if the task is not open, or if one of its dependencies is not completed.
-    """
+    Raise ``Refused`` if the task is not open, or if one of its dependencies is not completed."""
     if task.status not in ("pending", "failed"):
         raise Refused(f"{task.id} is {task.status}; its undo cannot be undone", hint=f"harness why {task.id}")
     if not git.ancestor(str(taken.commit), str(git.head())):
@@ -247,11 +237,9 @@ def _paths_of(git: Git, task: "Task") -> frozenset[str]:
 
 
 def _judged(caller: "Caller", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
-    """Run the checks of the plan; return the tasks whose proofs already fail without the undo.
+    """Run the checks of the plan; return the tasks whose proofs fail even without the undo.
 
-    The proofs of these tasks show nothing about the undo. Raise ``VerificationFailed`` if the undo breaks a proof.
-    Tasks with the same command share one run.
-    """
+    Raise ``VerificationFailed`` if the undo breaks a proof. Tasks with the same command share one run."""
     git, sandbox = Git(plan.place.folder), caller.store.read().config.sandbox
     terms = proven.ClaimTerms(WORKTREE, OFF, trust="fast", sandbox=sandbox)
     if plan.again and plan.task.validation_command:
@@ -315,10 +303,7 @@ def _finalize(caller: "Caller", plan: TaskUndo) -> None:
 
 
 def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reversal) -> None:
-    """Execute the steps of an undo; each step can be repeated. Raise the exceptions of ``merge_queue.move``.
-
-    If an exception is raised, nothing has changed.
-    """
+    """Execute the steps of an undo, each repeatable. If ``merge_queue.move`` raises, nothing has changed."""
     task = caller.find(change.state, found.item)
     if not found.again:
         proven.forget(caller.layout, task.id)
@@ -367,9 +352,7 @@ def _ended(caller: "Caller", what: str) -> JsonObject | None:
 def finish(caller: "Caller") -> list[JsonObject]:
     """Complete an interrupted undo unless a task is in progress; return the result for ``recover.confirm``.
 
-    ``action`` is ``reopened`` or ``confirmed``. If the branch has diverged, it is ``left``, and the task's check
-    decides.
-    """
+    ``action`` is ``reopened`` or ``confirmed``; ``left`` if the branch has diverged: the task's check decides."""
     path = proven.reversal_path(caller.layout)
     found = reversal.decided(path)
     if found is None:
