@@ -356,7 +356,6 @@ class Coordinator:
             checking=is_due or (self._plan.joined is not None and self._merge_queue.branch.waits),
             test_runs=self._test_runs - len(checks),
             ahead=frozenset(each.batch for each in checks),
-            learned=self._merge_queue.lessons.overlap,
             apart=self._merge_queue.apart,
             held_up=self._merge_queue.held_up,
             may_begin=may_begin,
@@ -576,7 +575,6 @@ class Coordinator:
             message = f"Nothing has landed; the last attempt was at {last.rstrip('.')}. {message}"
         if self._put_back:
             message += f" Changed in the project meanwhile, and restored: {_some([*self._put_back])}."
-        self._merge_queue.lessons.save()
         self._ledger.note("closed", reason=reason, exit_code=code)
         self._ledger.close()
         if found.in_state(plan.READY, plan.LANDING, PARKED) or found.unpushed:
@@ -819,10 +817,6 @@ class Coordinator:
         known |= {} if self._engine.is_local else {"elsewhere": True, "tries_usd": tries}
         self._ledger.note("ended", **known, cost_usd=spent, recalled=recalled)
         self._money.finalize(job, spent)
-        if status != ACCEPTED:
-            self._merge_queue.lessons.changed(item, work.base, result.get("rescues") or [])
-        elif self._merge_queue.lessons.overlap.paths:  # by whose files it may be met until it has landed
-            self._merge_queue.lessons.changed(item, work.base, [commit])
         if result.get("reason") == NOT_SET_UP:
             tail = "; ".join([str(result.get("message")), *(result.get("output") or [])[-3:]])
             self._ledger.note("slot_shut", slot=work.slot, tail=tail)

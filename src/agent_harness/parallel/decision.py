@@ -6,12 +6,11 @@ continues.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
 from agent_harness.parallel.batching import Trial
 from agent_harness.parallel.items import OpenItem
-from agent_harness.parallel.overlap import LearnedOverlap
 from agent_harness.parallel.plan import LANDING, OPEN, READY, WORKING, ItemProgress, LandingBatch, RunPlan
 
 
@@ -82,7 +81,6 @@ class Facts:
     most_attempts: int | None = None
     test_runs: int = 1  # runs of checks that can be under way at once, less those that are
     ahead: frozenset[int] = frozenset()  # batches ahead that are under check
-    learned: LearnedOverlap = field(default_factory=LearnedOverlap)
     apart: frozenset[str] = frozenset()  # items that do not combine with those that land before them
     held_up: frozenset[str] = frozenset()  # items that a person's files are in the way of
 
@@ -107,7 +105,7 @@ def decide(plan: RunPlan, facts: Facts) -> list[Step]:
     if ahead := _ahead_step(plan, facts) if free > 0 else None:
         steps.append(ahead)
     if facts.may_begin and not plan.blocked:
-        steps += pick(plan, facts.items, left, facts.learned)
+        steps += pick(plan, facts.items, left)
     return steps
 
 
@@ -175,27 +173,18 @@ class ItemChoice:
     reason: str
 
 
-def pick(
-    plan: RunPlan, items: Sequence[OpenItem], count: int, learned: LearnedOverlap | None = None
-) -> list[StartAttempt]:
+def pick(plan: RunPlan, items: Sequence[OpenItem], count: int) -> list[StartAttempt]:
     """Return the next ``count`` attempts to start, each with the reason for its selection; SC-7, SC-8."""
     if count <= 0:
         return []
-    chosen = islice((each for each in choices(plan, items, count, learned) if each.starts), count)
+    chosen = islice((each for each in choices(plan, items, count) if each.starts), count)
     return [StartAttempt(item=each.item, reason=each.reason) for each in chosen]
 
 
-def choices(
-    plan: RunPlan, items: Iterable[OpenItem], count: int, learned: LearnedOverlap | None = None
-) -> Iterator[ItemChoice]:
-    """Yield, in the protocol's order, each item with the decision whether to start the item now, and the reason.
-
-    Items that are likely to conflict according to ``learned`` come last. They start only if a slot would otherwise be
-    idle.
-    """
+def choices(plan: RunPlan, items: Iterable[OpenItem], count: int) -> Iterator[ItemChoice]:
+    """Yield, in the protocol's order, each item with the decision whether to start the item now, and the reason."""
     busy = {item: plan.work(item).touches for item in plan.in_state(WORKING, READY, LANDING)}
     left = count
-    delayed: list[tuple[OpenItem, str]] = []
     for item in items:
         work = plan.works.get(item.id, ItemProgress())
         if work.state != OPEN:
@@ -204,24 +193,12 @@ def choices(
             reason = found
         elif left <= 0:
             reason = "it waits for a free slot"
-        elif why := learned.met(item.id, busy) if learned else None:
-            delayed.append((item, why))
-            continue
         else:
             left -= 1
             busy[item.id] = item.touches
             yield ItemChoice(item=item, starts=True, reason=_told(work))
             continue
         yield ItemChoice(item=item, starts=False, reason=reason)
-    for item, why in delayed:
-        reason = _excluded(item, busy) or ("" if left > 0 else f"it gives way to others: {why}")
-        if not reason:
-            left -= 1
-            busy[item.id] = item.touches
-            told = f"{_told(plan.works.get(item.id, ItemProgress()))}, although {why}: nothing else can start"
-            yield ItemChoice(item=item, starts=True, reason=told)
-        else:
-            yield ItemChoice(item=item, starts=False, reason=reason)
 
 
 def _told(work: ItemProgress) -> str:

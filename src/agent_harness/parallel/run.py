@@ -18,7 +18,6 @@ from agent_harness.parallel.coordinator import Coordinator, RunTerms
 from agent_harness.parallel.decision import choices
 from agent_harness.parallel.engine import Engine, EngineFactory
 from agent_harness.parallel.items import OpenItem, ProjectPort, odd_touches
-from agent_harness.parallel.merge_queue.learning import learned_in
 from agent_harness.parallel.people import PreviewedRun, refuse_gone
 from agent_harness.parallel.plan import WORKING
 from agent_harness.session.parallel_settings import ParallelSettings
@@ -168,7 +167,7 @@ def preview(found: PreviewedRun, run: RunPreview) -> JsonObject:
     known = found.plan
     free = run.workers - len(known.in_state(WORKING))
     most = free if run.most is None else min(free, run.most)
-    chosen = [*choices(known, run.items, most, learned_in(run.folder))]
+    chosen = [*choices(known, run.items, most)]
     starts = [each for each in chosen if each.starts]
     return {
         "workers": run.workers,

@@ -16,7 +16,6 @@ from agent_harness.parallel.items import BROKEN, GREEN, PARTIAL, RED, LandedItem
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.merge_queue import candidates, objects, trailers
 from agent_harness.parallel.merge_queue.branch import AGAIN_SECONDS, TargetBranch
-from agent_harness.parallel.merge_queue.learning import Lessons
 from agent_harness.parallel.merge_queue.objects import InTheWay
 from agent_harness.parallel.merge_queue.pushing import Pusher
 from agent_harness.parallel.merge_queue.refs import ProjectRefs
@@ -58,7 +57,6 @@ class MergeQueue:
         stop: Stop,
     ) -> None:
         self.branch = TargetBranch(git, branch, say)
-        self.lessons = Lessons(git, folder, port.common)
         self._port = port
         self._git = git
         self._folder = folder
@@ -360,9 +358,7 @@ class MergeQueue:
     def note_rejected(self, item: str, fix: JsonObject) -> None:
         """Reject a candidate. ``fix`` describes what the next attempt at the item has to fix."""
         self._ledger.note("bounced", item=item, mend=fix)
-        self.lessons.overlap.note_rejected(item, fix.get("met") or ())
         work = self._plan.work(item)
-        self.lessons.changed(item, work.proven_on, [work.commit])
         what = ", ".join(fix.get("files") or fix.get("failing") or [])
         self._say(f"{item}: not merged ({fix['why']}: {what})")
         self._port.ended(
@@ -431,8 +427,6 @@ class MergeQueue:
         push = self._port.push_target is not None
         may_break = self._port.checks_rejected and bool(self._plan.landed)  # an item's own check asks for no other
         self._ledger.note("landed", batch=batch.id, commit=batch.landing, push=push, may_break=may_break)
-        for item, _ in pairs:
-            self.lessons.overlap.forget(item)
         candidates.let_go(self._git, self._refs, [self._plan.work(item) for item, _ in pairs])
         if not self._plan.under_way:
             self._git.update_ref(self._refs.landing, None)
