@@ -515,7 +515,6 @@ PREPARED: dict[str, Typed] = {
 }
 NOT_TYPED = {
     "harness export otel --to http://127.0.0.1:4318/v1/traces": "wants a receiver at that port of this machine",
-    "harness undo 4f2a91c03d7e": "names a commit of another project; an undo of an undo is typed in test_undo",
     "harness worker --engine temporal://10.0.0.5:7233 --remote 'git@example.org:shop/*'": "names another machine",
     "harness engine check 'temporal://10.0.0.5:7233/default?pool=big&remote=origin' --json": "names another machine",
 }

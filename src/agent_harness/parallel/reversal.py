@@ -20,16 +20,15 @@ from agent_harness.parallel.merge_queue import trailers
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 
-UNDO, REDO = "undo", "redo"
-"""Ledger words for an item that the user undid, and for an item that the user restored."""
+UNDO = "undo"
+"""Ledger word for an item that the user undid."""
 _SHORTEST = 7  # characters of a commit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
     paths: tuple[str, ...]  # the harness's own files aside
-    come: frozenset[str]  # of all files
-    gone: frozenset[str]
+    gone: frozenset[str]  # of all files
 
 
 # ---- selection
@@ -49,12 +48,14 @@ def of_session(path: str, word: str) -> tuple[str, ...]:
     return items
 
 
-def undone_by(path: str, word: str) -> ClaimVerdict | None:
-    """Return the ledger line of the undo whose commit id begins with ``word``; None if there is none."""
+def refuse_undo(path: str, word: str) -> None:
+    """Raise ``Refused`` if the commit id of an undo begins with ``word``: an undo cannot be undone."""
     if len(word) < _SHORTEST or not word.isalnum():
-        return None
+        return
     said = (each for each in ledger.newest_first(path) if each.by_person and each.word == UNDO)
-    return next((each for each in said if each.commit and each.commit.startswith(word.lower())), None)
+    if found := next((each for each in said if each.commit and each.commit.startswith(word.lower())), None):
+        told = f"{word} is the undo of {found.item}; there is nothing further to undo of it"
+        raise Refused(told, hint="harness run  # works on it again")
 
 
 def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
@@ -131,7 +132,6 @@ def changed_by(
         )
     return Changed(
         paths=tuple(sorted(os.fsdecode(path) for path in found if not own(path))),
-        come=frozenset(os.fsdecode(path) for path, (old, _) in found.items() if old == ABSENT),
         gone=frozenset(os.fsdecode(path) for path, (_, new) in found.items() if new == ABSENT),
     )
 
@@ -144,26 +144,24 @@ class Reversal:
     """Reversal that is decided and verified, with all data that is needed to complete it."""
 
     item: str
-    again: bool  # the item comes back
     what: str  # for people
     branch: str
     head: str  # of the branch, before
     commit: str  # and after
     of: int | None  # the line of the ledger that it is about
     told: str = ""  # the sentence for the story of the project
-    tests: tuple[str, ...] = ()  # that count no more, or again
-    files_read: tuple[str, ...] = ()  # by tests, where some count again
+    tests: tuple[str, ...] = ()  # that count no more
 
     def line(self) -> ClaimVerdict:
         """Return the ledger line for the user's reversal."""
         return ClaimVerdict(
             id=f"undo {self.commit}",
             item=self.item,
-            verdict=ledger.ACCEPTED if self.again else ledger.REJECTED,
+            verdict=ledger.REJECTED,
             base=self.head,
             commit=self.commit,
             by="person",
-            word=REDO if self.again else UNDO,
+            word=UNDO,
             of=self.of,
         )
 
@@ -185,9 +183,11 @@ def decided(path: str | None) -> Reversal | None:
         return None
     try:
         found = files.read_json(path)
+        if found.get("again"):  # earlier versions could undo an undo
+            return None
         known: JsonObject = {name: str(found[name]) for name in ("item", "what", "branch", "head", "commit", "told")}
-        known |= {name: tuple(map(str, found[name])) for name in ("tests", "files_read")}
-        return Reversal(**known, again=found["again"] is True, of=found["of"] if type(found["of"]) is int else None)
+        tests = tuple(map(str, found["tests"]))
+        return Reversal(**known, tests=tests, of=found["of"] if type(found["of"]) is int else None)
     except (OSError, HarnessError, KeyError, TypeError):
         return None
 

@@ -452,13 +452,13 @@ class FeatureProject:
             return overrides.skip(self._project, feature_id, reason)
 
     def accepted(self, what: str) -> str:
-        """Describe the accepted work ``3``, ``#3``, ``S8`` or an undo commit. Raise ``UsageError`` for others."""
+        """Describe the accepted work ``3``, ``#3`` or ``S8``. Raise ``UsageError`` for others."""
         from agent_harness.protocols.features.people import undo
 
         return undo.asked(self._project, what)
 
     def undo(self, what: str, *, dry_run: bool = False) -> JsonObject:
-        """Undo an accepted feature, or restore an undone one. Complete an earlier, interrupted undo first."""
+        """Undo an accepted feature with one new commit. Complete an earlier, interrupted undo first."""
         owner.refuse_agents(self._project.layout.root, "harness undo")
         from agent_harness.protocols.features.people import undo
 

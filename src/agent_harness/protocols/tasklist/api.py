@@ -511,13 +511,13 @@ class TaskList:
         return _with_next(answer, further)
 
     def accepted(self, what: str) -> str:
-        """Describe the work that ``task-001``, ``S8`` or an undo commit refers to; else raise ``UsageError``."""
+        """Describe the work that ``task-001`` or ``S8`` refers to; else raise ``UsageError``."""
         from agent_harness.protocols.tasklist.attempts import undo
 
         return undo.asked(self.caller, what)
 
     def undo(self, what: str, *, dry_run: bool = False, say: Callable[[str], None]) -> JsonObject:
-        """Undo a completed task with one new commit, or reverse an earlier undo; see ``attempts/undo.py``."""
+        """Undo a completed task with one new commit; see ``attempts/undo.py``."""
         owner.refuse_agents(self.layout.root, "harness undo")
         from agent_harness.protocols.tasklist.attempts import undo
 

@@ -160,11 +160,6 @@ def take_back(task: Task) -> None:
         task.raw.pop(name, None)
 
 
-def bring_back(task: Task, commit: str, at: datetime) -> None:
-    """Mark an undone task as completed with the commit that restores it. Its number of attempts is unchanged."""
-    task.raw.update(status="completed", completed_at=clock.timestamp(at), completed_commit=commit)
-
-
 def mark(task: Task, message: str, at: datetime) -> None:
     """Mark a task as failed because its dependencies kept it from starting. Its number of attempts is unchanged."""
     task.raw["status"] = "failed"
