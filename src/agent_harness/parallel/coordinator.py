@@ -317,10 +317,11 @@ class Coordinator:
 
     def _end_needless(self, is_over: bool) -> None:
         """Cancel jobs that are no longer needed: attempts of a run that ends, and checks of an abandoned batch."""
+        batches = {each.id for each in self._plan.under_way}
         for under in self._under.values():
             if is_over and under.job.kind == ATTEMPT:
                 self._recall(under, "the run ends")
-            elif under.checks and under.checks.trial and self._is_given_up(under.checks.batch):
+            elif under.checks and under.checks.trial and under.checks.batch not in batches:
                 self._recall(under, "its batch was given up")
         if is_over and self._terms.stop.signalled:
             self._leave_elsewhere()
@@ -336,9 +337,6 @@ class Coordinator:
         if left and are_elsewhere and now > self._leave_by:
             self._say(f"{', '.join(left)}: not reported yet; the next run collects the results")
             raise KeyboardInterrupt
-
-    def _is_given_up(self, batch: int) -> bool:
-        return all(each.id != batch for each in self._plan.under_way)
 
     def _recall(self, under: _Under, why: str) -> None:
         if not under.recalled:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 KINDS = ("INIT", "Starting", "Completed", "ERROR", "CHECKPOINT", "ROLLBACK", "RECOVERY", "STATS", "LOCK", "WARN")
 MAX_TEXT = 500
-BOUNCED = "given back: bounced"
-"""Log text for a task that was proven in its workspace but not merged."""
 UNCOUNTED = ("CONFIG", "ENV_SETUP")
 """Error categories that do not count as the outcome of an attempt."""
 

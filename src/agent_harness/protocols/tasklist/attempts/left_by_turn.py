@@ -71,7 +71,7 @@ def put_in_order(caller: "Caller", task: "Task", *, ends: bool) -> str | None:
         attempt.place.git,
         branch=attempt.snapshot.branch,
         base=attempt.base,
-        keep=lambda commit: _kept(caller, attempt, task, commit),
+        keep=lambda commit: _kept(attempt, task, commit),
         start=attempt.snapshot.commit,
         leave=attempt.place.is_ours,
         ends=ends,
@@ -82,7 +82,7 @@ def put_in_order(caller: "Caller", task: "Task", *, ends: bool) -> str | None:
     return found.told
 
 
-def _kept(caller: "Caller", attempt: "Attempt", task: "Task", commit: str) -> str:
+def _kept(attempt: "Attempt", task: "Task", commit: str) -> str:
     """Return the task's rescue ref for a commit. If there is no such ref, create it."""
     git: Git = attempt.place.git
     folder = ref_folder(RESCUE_REFS, task.id)

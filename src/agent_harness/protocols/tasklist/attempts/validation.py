@@ -136,17 +136,13 @@ def run(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: s
     earlier: tuple[str, ...] = ()
     if verdict.accepted and work:
         verdict, earlier = _with_earlier(caller, task, work, verdict, terms)
-    grade = _grade(verdict, terms) if verdict.accepted else None
+    grade = grade_of_verdict(verdict, trusted=terms.trust == "fast") if verdict.accepted else None
     verdict = _asked_for(verdict, grade, task, terms, demand=demand) if grade else verdict
     ran = _outcome(caller, task, work, verdict, settings_from(terms.sandbox))
     ran = replace(ran, grade=grade.word, basis=grade.basis, earlier=earlier) if grade else ran
     if verdict.accepted and work:
         _record_pass(caller, task, work, ran)
     return ran
-
-
-def _grade(verdict: Verdict, terms: proven.ClaimTerms) -> Grade:
-    return grade_of_verdict(verdict, trusted=terms.trust == "fast")
 
 
 def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, demand: str) -> Verdict:
