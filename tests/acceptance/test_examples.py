@@ -359,7 +359,6 @@ PREPARED: dict[str, Typed] = {
     "harness queue release task-003": Typed(at=tasks, code=7),
     "harness queue drop task-003": Typed(at=tasks, code=7),
     "harness queue first task-003": Typed(at=tasks, code=7),
-    "harness queue rebuild": Typed(at=tasks, code=7),
     "harness workspace": Typed(at=tasks),
     "harness workspace list": Typed(at=tasks),
     'cd "$(harness workspace path w3)"': Typed(at=tasks, first="harness run --workers 3 --agent command:my-agent || :"),
@@ -516,7 +515,6 @@ PREPARED: dict[str, Typed] = {
 }
 NOT_TYPED = {
     "harness export otel --to http://127.0.0.1:4318/v1/traces": "wants a receiver at that port of this machine",
-    "harness undo 4f2a91c03d7e": "names a commit of another project; an undo of an undo is typed in test_undo",
     "harness worker --engine temporal://10.0.0.5:7233 --remote 'git@example.org:shop/*'": "names another machine",
     "harness engine check 'temporal://10.0.0.5:7233/default?pool=big&remote=origin' --json": "names another machine",
 }

@@ -16,6 +16,7 @@ from .calc import CalcProject
 from .script import claim, honest, proof_ids, proof_path, proof_text, prove, report, sh, turn, write
 from .simulated_machine import Machine, Ran
 
+WORKS = 'echo 1 > "$HARNESS_TASK_ID.txt"\n'
 MUL_ON_TOP = sh(
     "python3 -c \"import pathlib; p = pathlib.Path('src/calc.py'); "
     "p.write_text('def mul(a, b):\\n    return a * b\\n\\n\\n' + p.read_text())\""
@@ -92,83 +93,19 @@ def on_disk(calc: CalcProject) -> tuple[Any, ...]:
 
 
 @pytest.mark.exhaustive
-def test_an_undo_is_taken_back_by_its_commit(calc: CalcProject) -> None:
-    """F-STORY-2: the feature is proven again by its own tests, the baseline has them, the ledger a person's line."""
+def test_an_undo_is_not_undone(calc: CalcProject) -> None:
+    """F-STORY-2: its commit is named in the answer, and nothing changes; the next session builds the feature again."""
     calc.run([turn(honest(1))])
     calc.run([turn(honest(2))])
-    proven_at, known = calc.head, calc.baseline["passing_tests"]
     first = undone(calc, "2")
-    assert first["next"] == f"harness undo {first['commit'][:12]}"
+    assert first["next"] == "harness status"
     before = on_disk(calc)
-    planned = calc.harness("undo", first["commit"][:12], "--dry-run", "--json").json
-    assert (planned["undone"], planned["again"], planned["feature_id"]) == (False, True, 2)
-    assert "src/calc.py" in planned["paths"]
-    at_work = {"HARNESS_RUN_ID": "r", "HARNESS_PROJECT_DIR": str(calc.root)}
-    agent = calc.harness("undo", first["commit"], "--yes", environ=at_work)
-    assert (agent.code, "a decision for the user" in agent.text) == (4, True), agent.text
+    for words in (("--yes",), ("--dry-run",), ()):
+        again = calc.harness("undo", first["commit"][:12], *words)
+        assert (again.code, "is the undo of 2; there is nothing further to undo" in again.text) == (4, True), again.text
     assert on_disk(calc) == before
-
-    back = undone(calc, first["commit"][:12])
-    assert (back["again"], calc.passing(), back["commit"]) == (True, [1, 2], calc.head)
-    assert set(proof_ids(2)) <= set(back["tests"])
-    assert sorted(calc.baseline["passing_tests"]) == sorted(known)
-    assert calc.git("rev-list", "--count", f"{first['commit']}..HEAD") == "1"
-    assert calc.git("diff", "--name-only", proven_at, "HEAD").splitlines() == ["claude-progress.txt"]
-    assert calc.changes() == []
-    told = calc.harness("why", "2", "--json").json
-    assert (told["state"], told["claims"][-1]["by"], told["claims"][-1]["word"]) == ("proven", "person", "redo")
-    (event,) = calc.events("feature_brought_back")
-    assert (event["feature_id"], event["commit"]) == (2, back["commit"])
-    history = calc.harness("undo", first["commit"], "--yes")
-    assert (history.code, "there is no undo to reverse" in history.text) == (4, True), history.text
-
-    again = undone(calc, "2")  # and its undo once more
-    assert (again["accepted_at"], calc.passing()) == (back["commit"], [1])
-    undone(calc, again["commit"])
-    checked = calc.harness("run", agent=[turn(honest(3))])
-    assert "without a proof" not in checked.text
-    assert calc.passing() == [1, 2, 3]
-
-
-@pytest.mark.exhaustive
-def test_what_does_not_come_back_as_it_was_stays_away(calc: CalcProject) -> None:
-    """F-STORY-2: refused, with nothing changed: needs, its own tests, those of others, the same lines, own files."""
-    for steps in (honest(1), honest(2), honest(3), honest(4)):
-        assert calc.run([turn(steps)]).code == 0, calc.progress
-    div, mul = undone(calc, "4")["commit"], undone(calc, "3")["commit"]
-
-    def refused(commit: str, code: int, said: str) -> None:
-        before = on_disk(calc)
-        ran = calc.harness("undo", commit, "--yes")
-        assert (ran.code, said in ran.text) == (code, True), ran.text
-        assert on_disk(calc) == before
-
-    refused(div, 4, "Feature #4 depends on Feature #3, which is not proven")
-    refused("0123456789ab", 2, "neither a feature, nor a session, nor the commit of an undo")
-    assert calc.harness("skip", "--feature", "3").code == 0
-    refused(mul, 4, "Feature #3 is skipped")
-    assert calc.harness("skip", "--feature", "3", "--undo").code == 0
-
-    (calc.root / proof_path(3)).write_text("mine\n")
-    refused(mul, 4, f"not committed: {proof_path(3)}")
-    calc.git("checkout", "--", proof_path(3))
-
-    calc.put({"tests/conftest.py": "import calc\ncalc.__dict__.pop('mul', None)\n"})
-    calc.commit("No mul")
-    refused(mul, 1, "Could not undo the undo of Feature #3: its tests would not pass")
-    calc.put({"tests/conftest.py": "import calc\nif hasattr(calc, 'mul'):\n    del calc.add\n    calc.mul\n"})
-    calc.commit("No add beside mul")
-    refused(mul, 1, "of Feature #1 would break")
-    calc.git("rm", "-q", "tests/conftest.py")
-    calc.commit("As it was")
-
-    calc.put({proof_path(3): "def test_mine():\n    assert True\n"})
-    calc.commit("Mine")
-    refused(mul, 4, f"same lines: {proof_path(3)}")
-    calc.git("revert", "--no-edit", "HEAD")
-    undone(calc, mul)
-    undone(calc, div)
-    assert calc.passing() == [1, 2, 3, 4]
+    calc.run([turn(honest(2))])
+    assert calc.passing() == [1, 2]
 
 
 # ---- a kill ----------------------------------------------------------------------------------------------------------
@@ -192,20 +129,19 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
         yield machine
 
 
-def carried_out_once(calc: CalcProject, before: str, found: dict[str, Any], *, again: bool) -> None:
+def carried_out_once(calc: CalcProject, before: str, found: dict[str, Any]) -> None:
     """One commit, one line, one event, one sentence; and what counts follows."""
     commit = found["commit"]
     assert (calc.head, calc.git("rev-list", "--count", f"{before}..HEAD")) == (commit, "1")
-    assert calc.passing() == ([1, 2] if again else [1])
-    assert (set(proof_ids(2)) <= set(calc.baseline["passing_tests"])) == again
+    assert calc.passing() == [1]
+    assert not set(proof_ids(2)) & set(calc.baseline["passing_tests"])
     assert calc.project.store.proven()["features"] == calc.passing()
     path = calc.project.store.ledger()
     assert ledger.check(path).whole
     assert sum(each.commit == commit for each in ledger.newest_first(path)) == 1
-    kind = "feature_brought_back" if again else "feature_undone"
-    assert sum(row["commit"] == commit for row in calc.events(kind)) == 1
+    assert sum(row["commit"] == commit for row in calc.events("feature_undone")) == 1
     added = calc.git("diff", f"{before}..HEAD", "--", "claude-progress.txt")
-    assert added.count("brought Feature #2 back" if again else "took back Feature #2") == 1
+    assert added.count("took back Feature #2") == 1
     assert calc.changes() == []
     assert not Path(str(calc.project.store.reversal())).exists()
 
@@ -214,39 +150,35 @@ def carried_out_once(calc: CalcProject, before: str, found: dict[str, Any], *, a
 def test_an_undo_that_was_killed_is_ended_by_the_same_words_or_the_next_command(
     calc: CalcProject, machine: Machine
 ) -> None:
-    """F-STORY-2: SIGKILL before each of its last steps, both ways; what was decided is carried out, once."""
+    """F-STORY-2: SIGKILL before each of its last steps; what was decided is carried out, once."""
     calc.run([turn(honest(1))])
     calc.run([turn(honest(2))])
 
-    def killed(what: str, point: int | None) -> Ran:
+    def killed(point: int | None) -> Ran:
         fault = None if point is None else {"kind": "kill", "point": point}
-        return machine.run("harness", "undo", what, "--yes", cwd=calc.root, fault=fault, environ=calc.variables())
+        return machine.run("harness", "undo", "2", "--yes", cwd=calc.root, fault=fault, environ=calc.variables())
 
-    points: dict[bool, int] = {}
-    what, again, moments = "2", False, [None, None, *range(0, SETTLING, int(os.environ.get("HARNESS_STEP", "9")))]
-    decided = 0
-    for number, back in enumerate(moments):
-        for _ in range(2):
-            before = calc.head
-            point = None if back is None else points[again] - back
-            ran = killed(what, point)
-            assert ran.killed == reached(ran, point), ran.out
-            points.setdefault(again, ran.points)
-            left = Path(str(calc.project.store.reversal())).exists()
-            decided += left
-            if left and number % 2:
-                told = calc.harness("resume")
-                assert "was interrupted. Completing the undo." in told.text, told.text
-                found = {"commit": calc.head}
-            elif ran.killed and not left and calc.head != before:
-                found = {"commit": calc.head}  # killed after all was done
-            elif ran.killed:
-                found = undone(calc, what)
-            else:
-                found = {"commit": calc.head}
-            carried_out_once(calc, before, found, again=again)
-            what, again = ("2", False) if again else (found["commit"], True)
-    assert decided > 4, "killed too early or too late"
+    points, decided = 0, 0
+    for number, back in enumerate([None, *range(0, SETTLING, int(os.environ.get("HARNESS_STEP", "9")))]):
+        before = calc.head
+        point = None if back is None else points - back
+        ran = killed(point)
+        assert ran.killed == reached(ran, point), ran.out
+        points = points or ran.points
+        left = Path(str(calc.project.store.reversal())).exists()
+        decided += left
+        if left and number % 2:
+            told = calc.harness("resume")
+            assert "was interrupted. Completing the undo." in told.text, told.text
+            found = {"commit": calc.head}
+        elif ran.killed and (left or calc.head == before):
+            found = undone(calc, "2")
+        else:
+            found = {"commit": calc.head}
+        carried_out_once(calc, before, found)
+        calc.run([turn(honest(2))])
+        assert calc.passing() == [1, 2]
+    assert decided > 1, "killed too early or too late"
 
 
 def completed_list(folder: Path) -> TaskListProject:
@@ -256,7 +188,7 @@ def completed_list(folder: Path) -> TaskListProject:
         for name in "ab"
     ]
     work = TaskListProject(folder, *jobs, git=True, session_count=0, session_config={"requires_red": "off"})
-    assert work.harness("run", "--agent", work.agent('echo 1 > "$HARNESS_TASK_ID.txt"\n')).code == 0
+    assert work.harness("run", "--agent", work.agent(WORKS)).code == 0
     return work
 
 
@@ -266,35 +198,34 @@ def test_a_run_ends_the_undo_of_a_task_that_was_killed_and_says_so(tmp_path: Pat
     work = completed_list(tmp_path / "list")
     path = Path(proven.ledger(work.layout))
     left = path.with_name("undo.json")
-    points: dict[bool, int] = {}
-    what, again, decided = "b", False, 0
-    for number, back in enumerate([None, None, *range(0, SETTLING, int(os.environ.get("HARNESS_STEP", "6")))]):
-        for _ in range(2):
-            before, said = work.repo.head, Path(work.layout.progress).read_text()
-            point = None if back is None else points[again] - back
-            fault = {} if point is None else {"kind": "kill", "point": point}
-            ran = machine.run("harness", "undo", what, "--yes", cwd=work.root, fault=fault)
-            assert ran.killed == reached(ran, point), ran.out
-            points.setdefault(again, ran.points)
-            decided += left.exists()
-            if left.exists() and number % 2:
-                following = work.harness("run", "--once", "--agent", work.agent("exit 9\n"))
-                assert following.code in (0, 1), following
-                new = Path(work.layout.progress).read_text().removeprefix(said)
-                assert "was interrupted, and is now complete" in new
-                assert "manually" not in new
-            elif work.repo.head == before or left.exists():
-                done = work.harness("undo", what, "--yes", "--json")
-                assert (done.code, done.json["undone"]) == (0, True), done
-            commit = work.repo.head
-            assert work.repo.git("rev-list", "--count", f"{before}..HEAD") == "1"
-            lines = [each for each in ledger.newest_first(str(path)) if each.commit == commit]
-            assert [(each.by, each.word) for each in lines] == [("person", "redo" if again else "undo")]
-            assert [each == "completed" for each in work.statuses()] == [True, again]
-            assert (work.root / "b.txt").exists() == again
-            assert (work.repo.status(), left.exists()) == ([], False)
-            what, again = ("b", False) if again else (commit, True)
-    assert decided > 4, "killed too early or too late"
+    points, decided = 0, 0
+    for number, back in enumerate([None, *range(0, SETTLING, int(os.environ.get("HARNESS_STEP", "6")))]):
+        before, said = work.repo.head, Path(work.layout.progress).read_text()
+        point = None if back is None else points - back
+        fault = {} if point is None else {"kind": "kill", "point": point}
+        ran = machine.run("harness", "undo", "b", "--yes", cwd=work.root, fault=fault)
+        assert ran.killed == reached(ran, point), ran.out
+        points = points or ran.points
+        decided += left.exists()
+        if left.exists() and number % 2:
+            following = work.harness("run", "--once", "--agent", work.agent("exit 9\n"))
+            assert following.code in (0, 1), following
+            new = Path(work.layout.progress).read_text().removeprefix(said)
+            assert "was interrupted, and is now complete" in new
+            assert "manually" not in new
+        elif work.repo.head == before or left.exists():
+            done = work.harness("undo", "b", "--yes", "--json")
+            assert (done.code, done.json["undone"]) == (0, True), done
+        commit = work.repo.head
+        assert work.repo.git("rev-list", "--count", f"{before}..HEAD") == "1"
+        lines = [each for each in ledger.newest_first(str(path)) if each.commit == commit]
+        assert [(each.by, each.word) for each in lines] == [("person", "undo")]
+        assert [each == "completed" for each in work.statuses()] == [True, False]
+        assert not (work.root / "b.txt").exists()
+        assert (work.repo.status(), left.exists()) == ([], False)
+        assert work.harness("run", "--agent", work.agent(WORKS)).code == 0
+        assert work.statuses() == ["completed"] * 2
+    assert decided > 1, "killed too early or too late"
 
 
 @pytest.mark.exhaustive
@@ -314,7 +245,7 @@ def test_an_undo_that_was_killed_and_cannot_be_ended_leaves_the_task_to_its_proo
     assert work.harness("run", "--agent", work.agent("exit 9\n")).code == 0
     assert work.statuses() == ["completed", "completed"]
     log = Path(work.layout.progress).read_text()
-    assert "taking back b was interrupted; the validation passes" in log
+    assert "undoing b was interrupted; the validation passes" in log
     assert "manually" not in log
     why = work.harness("why", "b").out
     assert "an undo of it was interrupted" in why

@@ -70,7 +70,7 @@ def test_rubbish_in_the_files_of_a_run_stops_nobody(tmp_path: Path) -> None:
     made, spec = killed(tmp_path, "before:batched")
     folder = state_folder(made) / "parallel"
     proven = made.git("for-each-ref", "--format=%(objectname)", "refs/harness/work").split()
-    rubbish = {"claims.json": '{"items": {"1": 5, "2": []}}', "items/1.json": "[]", "learned.json": "\0"}
+    rubbish = {"claims.json": '{"items": {"1": 5, "2": []}}', "items/1.json": "[]"}
     rubbish |= {"spending/settled.json": "[]", "spending/x.json": '{"spent": "x", "call": null}'}
     for name, text in rubbish.items():
         (folder / name).parent.mkdir(exist_ok=True)

@@ -123,8 +123,8 @@ def test_what_lands_alone_passes_the_check_of_every_landing_too(tmp_path: Path) 
 @pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file systems take UTF-8 alone")
-def test_files_whose_names_are_no_text_meet_are_mended_and_learned(tmp_path: Path) -> None:
-    """SC-31: `order.json` and `learned.json` name them as they can be shown; a link there is replaced."""
+def test_files_whose_names_are_no_text_meet_and_are_mended(tmp_path: Path) -> None:
+    """SC-31: `order.json` names them as they can be shown."""
     work = project(tmp_path, job("a"), job("b"))
     met, odd = tmp_path / "met", "odd-$(printf '\\351')"
     met.mkdir()
@@ -132,7 +132,7 @@ def test_files_whose_names_are_no_text_meet_are_mended_and_learned(tmp_path: Pat
     agent = f"{waits}; cat {odd} 2>/dev/null; echo $HARNESS_TASK_ID > {odd}; {WORKS}"
     ran = run(work, agent, 2)
     assert (ran.code, work.statuses()) == (0, ["completed"] * 2), ran
-    assert "does not land (conflict: " in ran.out
+    assert "not merged (conflict: " in ran.out
     assert sorted(landed(work)) == ["a", "b"]
     told = work.prompt(next(each for each in "ab" if landed(work)[0] == each))
     assert r"odd-\\xe9" in told
@@ -659,37 +659,3 @@ def test_without_a_branch_to_land_on_no_agent_starts(tmp_path: Path) -> None:
     bare = TaskListProject(tmp_path / "bare", job("a"), session_count=0)
     assert run(bare, f"touch {tmp_path}/started").code == 4
     assert not (tmp_path / "started").exists()
-
-
-# ---- what was learned ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.scenario
-def test_what_has_changed_the_same_before_gives_way_and_nothing_of_that_is_believed(tmp_path: Path) -> None:
-    """SC-7: a and b have failed on one file; in the next run all others begin before b, which idles no slot."""
-    right = f"test -e {tmp_path}/right"
-    work = project(tmp_path, *[job(name, f"{right}.{name}", max_attempts=5) for name in "abdc"])
-    work.edit(session_config={**work.raw["session_config"], "fix_rounds": 0})
-    work.edit(tasks=[{**each, "depends_on": ["never"] if each["id"] == "c" else []} for each in work.raw["tasks"]])
-    agent = "[ $HARNESS_TASK_ID = d ] && echo d > other.py || echo $HARNESS_TASK_ID > shared.py"
-    run(work, agent, 1, "--max-tasks", "3")
-    work.edit(tasks=[{**each, "depends_on": []} for each in work.raw["tasks"]])
-    (learned,) = Path(os.environ["XDG_STATE_HOME"]).rglob("learned.json")
-    paths = {"a": ["shared.py"], "b": ["shared.py"], "d": ["other.py"]}
-    assert json.loads(learned.read_text())["paths"] == paths
-    told = work.harness("run", "--workers", "3", "--dry-run", "--json").json["parallel"]
-    assert [each["item"] for each in told["starts"]] == ["c", "a", "d"]
-    assert {each["item"]: each["reason"] for each in told["waits"]} == {
-        "b": "it gives way to others: attempts at it and at a have changed shared.py"
-    }
-    told = work.harness("run", "--workers", "4", "--dry-run", "--json").json["parallel"]
-    assert [each["item"] for each in told["starts"]] == ["c", "a", "d", "b"]
-    for name in "abcd":
-        (tmp_path / f"right.{name}").touch()
-    ran = run(work, f"{WORKS}; sleep 1", 4)
-    assert (ran.code, work.statuses()) == (0, ["completed"] * 4), ran
-    ledger = (learned.parent / "ledger.jsonl").read_text()
-    assert "although attempts at it and at a have changed shared.py: nothing else can start" in ledger
-    assert json.loads(learned.read_text())["paths"] == {}
-    learned.write_text('{"paths": {"a": 3}, "pairs": [["a"], {}]')
-    assert work.harness("run", "--workers", "2", "--dry-run").code in (0, 7)

@@ -128,15 +128,6 @@ def list_undone(root: Path) -> Iterator[Seen]:
 
 
 @contextmanager
-def list_redone(root: Path) -> Iterator[Seen]:
-    listed = Listed.at(root)
-    listed.ran(WORKS, "--max-tasks", "1")
-    commit = listed.harness("undo", "a", "--yes", "--json").json["commit"]
-    assert listed.harness("undo", commit, "--yes").code == 0
-    yield listed.views(), {"a": "proven", "b": "open"}
-
-
-@contextmanager
 def list_at_work(root: Path, *words: str) -> Iterator[Seen]:
     listed = Listed.at(root)
     with listed.at_work(*words):
@@ -250,15 +241,6 @@ def shop_undone(root: Path) -> Iterator[Seen]:
     shop.run(BOTH[:1])
     assert shop.told("undo", "1", "--yes").code == 0
     yield shop.views(), {"1": "open", "2": "open"}
-
-
-@contextmanager
-def shop_redone(root: Path) -> Iterator[Seen]:
-    shop = Shop.at(root)
-    shop.run(BOTH[:1])
-    commit = shop.told("undo", "1", "--yes", "--json").json["commit"]
-    assert shop.told("undo", commit, "--yes").code == 0
-    yield shop.views(), {"1": "proven", "2": "open"}
 
 
 def waiting(shop: Shop) -> list[dict[str, Any]]:
@@ -387,7 +369,6 @@ LONGER: tuple[Situation, ...] = (
     list_paused,
     list_set_completed,
     list_undone,
-    list_redone,
     list_at_work,
     list_killed,
     list_of_workers,
@@ -400,7 +381,6 @@ LONGER: tuple[Situation, ...] = (
     shop_skipped,
     shop_overruled,
     shop_undone,
-    shop_redone,
     shop_at_work,
     shop_killed,
     shop_of_workers,

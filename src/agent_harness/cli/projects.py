@@ -96,10 +96,9 @@ def override(feature_id: int, passes: str, yes: bool, as_json: bool) -> int:
 Examples:
   harness undo 3 --dry-run
   harness undo task-003
-  harness undo S8                    the work that session 8 got accepted
-  harness undo 4f2a91c03d7e          the commit of an undo: restore the item""",
+  harness undo S8                    the work that session 8 got accepted""",
 )
-@click.argument("what", metavar="ITEM|SESSION|COMMIT")
+@click.argument("what", metavar="ITEM|SESSION")
 @click.option("--dry-run", is_flag=True, help="Show the changes; change nothing, run no test.")
 @yes_option
 @json_option
@@ -110,8 +109,8 @@ def undo(what: str, dry_run: bool, yes: bool, as_json: bool) -> int:
     the work and the item is open again; no history is rewritten.
 
     The undo is refused if another item's check would fail, if later work changed the same lines, or if your uncommitted
-    files are in the way. To restore the item, undo the undo's COMMIT; the item's own check runs then as well. Without a
-    terminal, add --yes.
+    files are in the way. An undo cannot be undone, but `harness run` works on the item again. Without a terminal, add
+    --yes.
     """
     from agent_harness.cli import shared, tasklist
 

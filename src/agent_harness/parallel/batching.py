@@ -13,9 +13,7 @@ from agent_harness.parallel.items import BROKEN, GREEN, RED
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One run of checks on the first ``prefix`` members of a batch. ``only`` names the checks to run; empty means all
-    checks.
-    """
+    """One run of checks on a batch's first ``prefix`` members; an empty ``only`` means all checks."""
 
     prefix: int
     only: tuple[str, ...] = ()
@@ -23,8 +21,6 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """State of the search for the failing change in a batch of ``size`` members."""
-
     size: int
     low: int = 0  # the largest prefix on which the checks that failed pass
     high: int = 0  # the smallest known one on which they fail; 0: none
@@ -64,9 +60,7 @@ class Search:
 
 
 def next_size(size: int, most: int, result: str) -> int:
-    """Return the maximum size of the next batch, based on the size and result of the last batch that was verified as a
-    whole.
-    """
+    """Return the size limit of the next batch, given the result of the last batch that was verified as a whole."""
     if result == RED:
         return max(1, size // 2)
     return min(most, size + 1) if result == GREEN else size

@@ -34,16 +34,13 @@ class LateCost:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedCost:
-    """Spending of a job according to a journal, in US dollars: the total, and the spending of each try if it is
-    known.
-    """
+    """Spending of a job according to a journal, in US dollars; ``tries`` is empty if only the total is known."""
 
     spent: float = 0.0
     tries: Mapping[str, float]
 
     @classmethod
     def of(cls, events: Iterable[JsonObject]) -> "CountedCost":
-        """Compute the counted cost from the job's events."""
         spent, tries = 0.0, dict[str, float]()
         for each in events:
             spent += float(each.get("cost_usd") or 0.0)
@@ -51,11 +48,9 @@ class CountedCost:
         return cls(spent=spent, tries=tries)
 
     def with_more(self, told: Mapping[str, float]) -> "CountedCost":
-        """Return this cost with the reported spending of each try included. Including the same report again changes
-        nothing.
+        """Return this cost with each try's reported spending; a repeated report changes nothing.
 
-        An amount that was counted without a try is taken as part of the reported spending, so nothing counts twice.
-        """
+        An amount that was counted without a try is part of the reported spending, so nothing counts twice."""
         tries = most_of_each(self.tries, told)
         return CountedCost(spent=max(self.spent, sum(tries.values())), tries=tries)
 
@@ -66,14 +61,11 @@ def most_of_each(known: Mapping[str, float], told: Mapping[str, float]) -> dict[
 
 
 class SharedBudget:
-    """Shared budget of one run, stored in its coordinator's folder."""
-
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, "spending")
 
     @contextmanager
     def _locked(self) -> Iterator[dict[str, JsonObject]]:
-        """Yield all spending records while holding the lock against other writers."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         lock = os.open(os.path.join(self._folder, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -87,10 +79,9 @@ class SharedBudget:
         files.write_json(os.path.join(self._folder, name), record)
 
     def elsewhere(self, job: str, spent: float) -> float:
-        """Record a job's spending, and return the amount in US dollars that all other jobs have spent or reserved.
+        """Record a job's spending; return in US dollars what all other jobs have spent or reserved.
 
-        If other jobs are running, the returned amount also includes the price of this job's own next call.
-        """
+        If other jobs are running, the returned amount also includes the price of this job's own next call."""
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.pop(name, {"spent": 0.0, "call": 0.0})
@@ -103,18 +94,14 @@ class SharedBudget:
         return float(settled["spent"] + reserved + (mine if known else 0.0))
 
     def allow(self, job: str, amount: float | None) -> None:
-        """Reserve an amount of the budget, in US dollars, for a remote job. If the amount is None, the job has no
-        limit.
-        """
+        """Reserve an amount in US dollars for a remote job. If the amount is None, the job has no limit."""
         if amount is not None:
             name = f"{job.replace('/', '.')}.json"
             with self._locked() as known:
                 self._write(name, known.get(name, {"spent": 0.0, "call": 0.0}) | {"allowed": amount})
 
     def hear(self, job: str, tries: Mapping[str, float]) -> None:
-        """Record the spending that was reported for a remote job's tries. The spending counts even if the job has no
-        result.
-        """
+        """Record the reported spending of a remote job's tries. It counts even if the job has no result."""
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.get(name, {"spent": 0.0, "call": 0.0})
@@ -128,16 +115,13 @@ class SharedBudget:
             return dict(known.get(f"{job.replace('/', '.')}.json", {}).get("tries", {}))
 
     def spent(self, job: str) -> float:
-        """Return the recorded spending, in US dollars, of a job that is still open."""
         with self._locked() as known:
             return float(known.get(f"{job.replace('/', '.')}.json", {}).get("spent", 0.0))
 
     def finalize(self, job: str, spent: float) -> float:
-        """Add a finished job's spending to the settled total, and return the job's spending.
+        """Add a finished job's spending to the settled total; return it, at least the recorded amount.
 
-        The returned amount is at least the recorded amount. Call this method after a journal has recorded the spending,
-        because the job's own spending record is deleted.
-        """
+        Call this only after a journal has recorded the spending, because the job's own record is deleted."""
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.get(name, {"spent": 0.0, "call": 0.0})
@@ -150,9 +134,7 @@ class SharedBudget:
         return total
 
     def begin(self, spent: float, left: Collection[str] = ()) -> None:
-        """Start a run with ``spent`` US dollars already spent and no running job. Keep only the spending records of
-        jobs in ``left``.
-        """
+        """Start a run with ``spent`` US dollars spent. Keep only the spending records of jobs in ``left``."""
         kept = {f"{job.replace('/', '.')}.json" for job in left}
         with self._locked() as known:
             call = max((each["call"] for each in known.values()), default=0.0)
@@ -161,15 +143,12 @@ class SharedBudget:
             self._write(_SETTLED, {"spent": spent, "call": call if spent else 0.0})
 
     def note_late(self, job: str, attempt: str, spent: float) -> None:
-        """Store the late spending of a finished job's try until a journal records it; see ``late`` and
-        ``forget_late``.
-        """
+        """Store the late spending of a finished job's try until a journal records it; see ``forget_late``."""
         os.makedirs(folder := os.path.join(self._folder, "late"), mode=0o700, exist_ok=True)
         record = {"order": job, "try": attempt, "spent": spent}
         files.write_json(os.path.join(folder, _late_name(job, attempt)), record)
 
     def late(self) -> list[LateCost]:
-        """Return the stored late spending of finished jobs' tries."""
         folder, found = os.path.join(self._folder, "late"), list[LateCost]()
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             known = files.read_json_if_any(os.path.join(folder, name))
@@ -183,9 +162,7 @@ class SharedBudget:
             os.unlink(os.path.join(self._folder, "late", _late_name(known.job, known.attempt)))
 
     def standing(self) -> tuple[float, float]:
-        """Return two amounts in US dollars: the amount spent so far, including running jobs, and the amount reserved
-        beyond it.
-        """
+        """Return two amounts in US dollars: spent so far, including running jobs; and reserved beyond it."""
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (settled, *known.values())])
@@ -193,10 +170,9 @@ class SharedBudget:
         return round(spent, 4), round(sum(_held(each, dearest) - each["spent"] for each in known.values()), 4)
 
     def left(self, limit: float) -> float:
-        """Return the amount in US dollars that one more job may spend; negative if the budget is exceeded.
+        """Return the US dollars that one more job may spend; negative if the budget is exceeded.
 
-        The price of one call is reserved for each running job and for the new job.
-        """
+        The price of one call is reserved for each running job and for the new job."""
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (settled, *known.values())])
@@ -205,9 +181,7 @@ class SharedBudget:
 
 
 def _read(path: str) -> JsonObject:
-    """Return the amounts in a job's spending file. An invalid amount counts as zero, because the journal also has the
-    spending.
-    """
+    """Return the amounts in a job's file. An invalid amount counts as zero; the journal has the spending, too."""
     found = files.read_json_if_any(path)
     names = ("spent", "call", *(["allowed"] if "allowed" in found else []))
     known: JsonObject = {name: number_below(found.get(name), MOST_USD) or 0.0 for name in names}
@@ -222,7 +196,5 @@ def _late_name(job: str, attempt: str) -> str:
 
 
 def _held(known: JsonObject, dearest: float) -> float:
-    """Return the amount in US dollars that a running job has spent, plus what the job may spend before the next budget
-    check.
-    """
+    """Return the US dollars that a running job has spent, plus what it may spend before the next budget check."""
     return float(max(known["spent"] + (known["call"] or dearest), known.get("allowed", 0.0)))

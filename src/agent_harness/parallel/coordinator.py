@@ -28,6 +28,7 @@ from agent_harness.kernel.terminal import printable
 from agent_harness.parallel import decision, merge_queue, plan, requests, slots, workspace_setup, workspaces
 from agent_harness.parallel.budget import CountedCost, SharedBudget, most_of_each
 from agent_harness.parallel.engine import UNKNOWN, WRAP_UP_SECONDS, Engine, LocalEngine
+from agent_harness.parallel.fresh_start import readable_ledger
 from agent_harness.parallel.items import (
     ACCEPTED,
     ATTEMPT,
@@ -42,7 +43,7 @@ from agent_harness.parallel.items import (
     job_folder,
     result_of_job,
 )
-from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
+from agent_harness.parallel.ledger import VERSION, project_id, run_held
 from agent_harness.parallel.merge_queue import candidates
 from agent_harness.parallel.merge_queue.merging import BRANCH_GONE, CheckRun, MergeQueue
 from agent_harness.parallel.merge_queue.refs import ProjectRefs
@@ -69,8 +70,6 @@ PHASES = {"preflight": "setup", "agent": "working", "settling": "saving"}
 
 @dataclass(frozen=True, kw_only=True)
 class RunTerms:
-    """Settings of a parallel run, and the callbacks that the coordinator calls."""
-
     workers: int
     say: Callable[[str], None]
     stop: Stop
@@ -86,8 +85,6 @@ class RunTerms:
 
 @dataclass(kw_only=True)
 class _Under:
-    """One running job, with what the coordinator tracks about the job."""
-
     job: Job
     recalled: bool = False
     title: str = ""
@@ -135,9 +132,8 @@ class Coordinator:
         return self._ledger.plan
 
     def _open(self) -> None:
-        self._ledger = Ledger(self._folder)
-        self._ledger.folded()
         self._refs = ProjectRefs(project_id(self._folder))
+        self._ledger = readable_ledger(self._folder, self._git, self._branch, self._refs, self._port, say=self._say)
         self._merge_queue = MergeQueue(
             self._port,
             self._git,
@@ -198,9 +194,7 @@ class Coordinator:
             self._say(f"Refs of an older version, which may belong to another project here: {', '.join(left)}")
 
     def _is_left(self, carried: JsonObject) -> bool:
-        """Return True if an item of the previous run is to be kept. If the project no longer assigns the item, rescue
-        its candidate.
-        """
+        """Return True if an item of the previous run is to be kept; else rescue its candidate."""
         if not carried["ready"] or self._port.holds(carried["order"], carried["item"]):
             return True
         candidates.set_aside(self._git, carried["order"], carried["commit"])
@@ -323,10 +317,11 @@ class Coordinator:
 
     def _end_needless(self, is_over: bool) -> None:
         """Cancel jobs that are no longer needed: attempts of a run that ends, and checks of an abandoned batch."""
+        batches = {each.id for each in self._plan.under_way}
         for under in self._under.values():
             if is_over and under.job.kind == ATTEMPT:
                 self._recall(under, "the run ends")
-            elif under.checks and under.checks.trial and self._is_given_up(under.checks.batch):
+            elif under.checks and under.checks.trial and under.checks.batch not in batches:
                 self._recall(under, "its batch was given up")
         if is_over and self._terms.stop.signalled:
             self._leave_elsewhere()
@@ -334,9 +329,7 @@ class Coordinator:
     def _leave_elsewhere(self) -> None:
         """After a request to stop, wait for remote workers no longer than for local workers.
 
-        Then raise ``KeyboardInterrupt``, as on a second request to stop. The remote jobs continue, and the next run
-        collects their results.
-        """
+        Then raise ``KeyboardInterrupt``. The remote jobs continue, and the next run collects their results."""
         now = time.monotonic()
         self._leave_by = self._leave_by or now + clock.scaled(WRAP_UP_SECONDS)
         left = [each.job.id for each in self._under.values()]
@@ -344,9 +337,6 @@ class Coordinator:
         if left and are_elsewhere and now > self._leave_by:
             self._say(f"{', '.join(left)}: not reported yet; the next run collects the results")
             raise KeyboardInterrupt
-
-    def _is_given_up(self, batch: int) -> bool:
-        return all(each.id != batch for each in self._plan.under_way)
 
     def _recall(self, under: _Under, why: str) -> None:
         if not under.recalled:
@@ -364,7 +354,6 @@ class Coordinator:
             checking=is_due or (self._plan.joined is not None and self._merge_queue.branch.waits),
             test_runs=self._test_runs - len(checks),
             ahead=frozenset(each.batch for each in checks),
-            learned=self._merge_queue.lessons.overlap,
             apart=self._merge_queue.apart,
             held_up=self._merge_queue.held_up,
             may_begin=may_begin,
@@ -390,9 +379,7 @@ class Coordinator:
         return None if self._terms.only_land else self._limit_reached()
 
     def _told_blocked(self) -> str:
-        """Return the question that a blocked run asks the user: the commit, its failing checks, and the commands to
-        use.
-        """
+        """Return the question of a blocked run: the commit, its failing checks, and the commands to use."""
         known, branch = self._plan, self._branch.removeprefix("refs/heads/")
         at, names = known.blocked_at[:10], ", ".join(known.blocked_by[:5]) or "the work to be merged"
         if known.blocked == "head_red" and at:
@@ -404,9 +391,7 @@ class Coordinator:
         )
 
     def _told_parked(self, item: str) -> str:
-        """Return the reason why an item waits for the user, including the item's conflict. The project adds the command
-        to answer.
-        """
+        """Return why an item waits for the user, with its conflict. The project adds the command to answer."""
         work = self._plan.work(item)
         if work.why != "landing_failed" or not work.last_fix:
             return f"{item} waits: {work.why}"
@@ -418,9 +403,7 @@ class Coordinator:
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _told_broken(self) -> str:
-        """Report to the project which items the branch no longer proves. Return a text that names the merges that broke
-        them.
-        """
+        """Report to the project which items the branch no longer proves; return a text that names the guilty merges."""
         head, branch = self._plan.head, self._branch.removeprefix("refs/heads/")
         told = []
         for item, names in self._plan.broken.items():
@@ -509,9 +492,7 @@ class Coordinator:
     # ---- what people ask for
 
     def _look_around(self) -> None:
-        """Once a second, answer requests, and cancel attempts at items that the project no longer assigns to the
-        run.
-        """
+        """Once a second, answer requests, and cancel attempts at items that the run no longer holds."""
         if time.monotonic() < self._mail_at:
             return
         self._mail_at = time.monotonic() + MAIL_SECONDS
@@ -524,7 +505,6 @@ class Coordinator:
                 self._recall(under, "the project no longer assigns the item to this run")
 
     def _read_mail(self, *, at_end: bool = False) -> None:
-        """Carry out or refuse each open request of a user, and write the answer."""
         for request in self._mailbox.taken(self._say):
             try:
                 known = (each for each in self._ledger.events if each.get("request") == request["id"])
@@ -536,9 +516,7 @@ class Coordinator:
             self._mailbox.answer(request["id"], found)
 
     def _granted(self, request: JsonObject, *, at_end: bool) -> JsonObject:
-        """Carry out a user's request and return its event. The event is written to disk before the request is carried
-        out.
-        """
+        """Carry out a user's request and return its event, which is on disk before the request is carried out."""
         if at_end and request["verb"] not in requests.OF_QUEUE:
             raise NothingEligible("the parallel run is over", hint="harness status")
         kind, members = requests.granted(self._plan, request["verb"], request["args"])
@@ -554,9 +532,7 @@ class Coordinator:
         return event
 
     def _looks(self) -> list[str]:
-        """Return one line for each change that agents without a sandbox may have made and that the user has to
-        review.
-        """
+        """Return one line per change that agents without a sandbox may have made and that the user has to review."""
         if self._aside() is None:
             return []
         seen = "while agents worked without a sandbox"
@@ -597,7 +573,6 @@ class Coordinator:
             message = f"Nothing has landed; the last attempt was at {last.rstrip('.')}. {message}"
         if self._put_back:
             message += f" Changed in the project meanwhile, and restored: {_some([*self._put_back])}."
-        self._merge_queue.lessons.save()
         self._ledger.note("closed", reason=reason, exit_code=code)
         self._ledger.close()
         if found.in_state(plan.READY, plan.LANDING, PARKED) or found.unpushed:
@@ -702,9 +677,7 @@ class Coordinator:
             self._say(f"{under.job.slot} {under.job.item}: {under.title} ({reason})")
 
     def _with_allowance(self, job: Job, busy: int) -> Job:
-        """Reserve a budget for a remote job before the job starts, because a remote worker sees only its own
-        spending.
-        """
+        """Reserve a budget for a remote job before its start: a remote worker sees only its own spending."""
         most = self._terms.max_cost_usd
         if most is None:
             return job
@@ -713,7 +686,6 @@ class Coordinator:
         return replace(job, allowance_usd=allowance, elsewhere_usd=most - allowance)
 
     def _of_job(self, item: str) -> JsonObject:
-        """Return the details of a job that ``harness limits --host`` shows for the job's agent slot."""
         return {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
 
     def _ease_memory(self) -> None:
@@ -794,16 +766,12 @@ class Coordinator:
         self._look_at_project(job)
 
     def _aside(self) -> str | None:
-        """Return the folder for the saved copies of files that agents changed; ``None`` if agents have no write
-        access.
-        """
+        """Return the folder for saved copies of changed files; ``None`` if agents have no write access."""
         is_closed = not self._engine.is_local or kind_for(settings_from(self._terms.sandbox)) is not None
         return None if is_closed else os.path.join(self._folder, "put-back")
 
     def _look_at_project(self, job: Job) -> None:
-        """Report changes that were made in the project's own folder during an attempt, and the files that were
-        restored.
-        """
+        """Report what an attempt changed in the project's own folder, and the files that were restored."""
         found = self._watch.look(job.name, fetching=self._merge_queue.is_pushing)
         own = self._port.put_back()
         changed, put_back = [*found.changed, *own], {**found.put_back, **own}
@@ -823,9 +791,7 @@ class Coordinator:
         self._port.note_touched(job.item, told)
 
     def _take(self, item: str, job: str, fence: int, *, recalled: bool = False) -> None:
-        """Record a job's result, first in the project and then as an event. Recording in the project again has no
-        effect.
-        """
+        """Record a job's result, first in the project, then as an event. Repeating it has no effect."""
         work = self._plan.work(item)
         if work.job != job:
             self._take_late(job)
@@ -849,10 +815,6 @@ class Coordinator:
         known |= {} if self._engine.is_local else {"elsewhere": True, "tries_usd": tries}
         self._ledger.note("ended", **known, cost_usd=spent, recalled=recalled)
         self._money.finalize(job, spent)
-        if status != ACCEPTED:
-            self._merge_queue.lessons.changed(item, work.base, result.get("rescues") or [])
-        elif self._merge_queue.lessons.overlap.paths:  # by whose files it may be met until it has landed
-            self._merge_queue.lessons.changed(item, work.base, [commit])
         if result.get("reason") == NOT_SET_UP:
             tail = "; ".join([str(result.get("message")), *(result.get("output") or [])[-3:]])
             self._ledger.note("slot_shut", slot=work.slot, tail=tail)
@@ -885,9 +847,7 @@ class Coordinator:
             self._money.forget_late(each)
 
     def _count_late(self, job: str, events: list[JsonObject], counted: CountedCost) -> None:
-        """Record a job's late cost, first in the project and then as an event. Recording in the project again has no
-        effect.
-        """
+        """Record a job's late cost, first in the project, then as an event. Repeating it has no effect."""
         more = counted.spent - CountedCost.of(events).spent
         about = {name: events[0].get(name) for name in ("item", "fence")}
         self._port.costs_more(job, str(about["item"]), counted.spent, more)
@@ -927,10 +887,7 @@ def _told_cost(result: JsonObject) -> dict[str, float]:
 
 
 def _shown(under: _Under, heard: JsonObject) -> JsonObject:
-    """Return the display row of an attempt, with the activity of the attempt's session.
-
-    If the session no longer reports its activity, the row shows that the work is being saved.
-    """
+    """Return the display row of an attempt; it says so if the session has ended and its work is being saved."""
     under.heard = heard or ({**under.heard, "phase": "settling"} if under.heard else {})
     job, heard = under.job, under.heard
     known = {"slot": job.slot, "host": owner.current().host, "item": job.item, "title": under.title}

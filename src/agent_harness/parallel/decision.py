@@ -6,28 +6,23 @@ continues.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
 from agent_harness.parallel.batching import Trial
 from agent_harness.parallel.items import OpenItem
-from agent_harness.parallel.overlap import LearnedOverlap
 from agent_harness.parallel.plan import LANDING, OPEN, READY, WORKING, ItemProgress, LandingBatch, RunPlan
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartAttempt:
-    """Step of a run: start an attempt at an item."""
-
     item: OpenItem
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class CombineCandidates:
-    """Step of a run: merge these candidates, as git objects, onto the head or onto a commit that will be merged before
-    them.
-    """
+    """Step of a run: merge these candidates, as git objects, onto the head or onto a commit that lands before."""
 
     items: tuple[str, ...]
     on: str = ""  # a commit that lands before; empty: the head
@@ -35,8 +30,6 @@ class CombineCandidates:
 
 @dataclass(frozen=True, kw_only=True)
 class RunChecks:
-    """Step of a run: start checks on a batch or on a head."""
-
     batch: int = 0
     trial: Trial | None = None
     head: str = ""
@@ -44,8 +37,6 @@ class RunChecks:
 
 @dataclass(frozen=True, kw_only=True)
 class RejectItem:
-    """Step of a run: return the change that makes the batch fail to its agent."""
-
     item: str
 
 
@@ -72,9 +63,7 @@ class AskPerson:
 
 @dataclass(frozen=True, kw_only=True)
 class PushLanded:
-    """Step of a run: push the merged commits. After a rebase onto the remote's commits, move the branch to the verified
-    commit.
-    """
+    """Step of a run: push the merged commits. After a rebase, move the branch to the verified commit."""
 
 
 Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | RejectItem | LandBatch | ReleaseBatch | AskPerson
@@ -92,16 +81,14 @@ class Facts:
     most_attempts: int | None = None
     test_runs: int = 1  # runs of checks that can be under way at once, less those that are
     ahead: frozenset[int] = frozenset()  # batches ahead that are under check
-    learned: LearnedOverlap = field(default_factory=LearnedOverlap)
     apart: frozenset[str] = frozenset()  # items that do not combine with those that land before them
     held_up: frozenset[str] = frozenset()  # items that a person's files are in the way of
 
 
 def decide(plan: RunPlan, facts: Facts) -> list[Step]:
-    """Return the steps that can be done now. The steps do not depend on one another.
+    """Return the steps that can be done now, independent of one another.
 
-    A batch that is ready is merged before the next attempt starts, so that the attempt starts from the merged work.
-    """
+    A batch that is ready is merged before the next attempt starts, so that the attempt has the merged work."""
     left = facts.slots
     if facts.most_attempts is not None:
         left = min(left, facts.most_attempts - plan.attempts)
@@ -118,7 +105,7 @@ def decide(plan: RunPlan, facts: Facts) -> list[Step]:
     if ahead := _ahead_step(plan, facts) if free > 0 else None:
         steps.append(ahead)
     if facts.may_begin and not plan.blocked:
-        steps += pick(plan, facts.items, left, facts.learned)
+        steps += pick(plan, facts.items, left)
     return steps
 
 
@@ -139,11 +126,9 @@ def _landing_step(plan: RunPlan, *, at_rest: bool, held_up: frozenset[str]) -> S
 
 
 def _ahead_step(plan: RunPlan, facts: Facts) -> Step | None:
-    """Return the next step for batches that are verified on top of another batch, or None. The other batch is still
-    being checked.
+    """Return the next step for batches that are verified on top of another batch, or None.
 
-    The results of these batches count only if the other batch is merged.
-    """
+    Their results count only if that other batch, which is still being checked, is merged."""
     known = plan.under_way
     if not known or known[0].vouched or plan.blocked or plan.push_problem or plan.joined:
         return None
@@ -188,27 +173,18 @@ class ItemChoice:
     reason: str
 
 
-def pick(
-    plan: RunPlan, items: Sequence[OpenItem], count: int, learned: LearnedOverlap | None = None
-) -> list[StartAttempt]:
+def pick(plan: RunPlan, items: Sequence[OpenItem], count: int) -> list[StartAttempt]:
     """Return the next ``count`` attempts to start, each with the reason for its selection; SC-7, SC-8."""
     if count <= 0:
         return []
-    chosen = islice((each for each in choices(plan, items, count, learned) if each.starts), count)
+    chosen = islice((each for each in choices(plan, items, count) if each.starts), count)
     return [StartAttempt(item=each.item, reason=each.reason) for each in chosen]
 
 
-def choices(
-    plan: RunPlan, items: Iterable[OpenItem], count: int, learned: LearnedOverlap | None = None
-) -> Iterator[ItemChoice]:
-    """Yield, in the protocol's order, each item with the decision whether to start the item now, and the reason.
-
-    Items that are likely to conflict according to ``learned`` come last. They start only if a slot would otherwise be
-    idle.
-    """
+def choices(plan: RunPlan, items: Iterable[OpenItem], count: int) -> Iterator[ItemChoice]:
+    """Yield, in the protocol's order, each item with the decision whether to start the item now, and the reason."""
     busy = {item: plan.work(item).touches for item in plan.in_state(WORKING, READY, LANDING)}
     left = count
-    delayed: list[tuple[OpenItem, str]] = []
     for item in items:
         work = plan.works.get(item.id, ItemProgress())
         if work.state != OPEN:
@@ -217,24 +193,12 @@ def choices(
             reason = found
         elif left <= 0:
             reason = "it waits for a free slot"
-        elif why := learned.met(item.id, busy) if learned else None:
-            delayed.append((item, why))
-            continue
         else:
             left -= 1
             busy[item.id] = item.touches
             yield ItemChoice(item=item, starts=True, reason=_told(work))
             continue
         yield ItemChoice(item=item, starts=False, reason=reason)
-    for item, why in delayed:
-        reason = _excluded(item, busy) or ("" if left > 0 else f"it gives way to others: {why}")
-        if not reason:
-            left -= 1
-            busy[item.id] = item.touches
-            told = f"{_told(plan.works.get(item.id, ItemProgress()))}, although {why}: nothing else can start"
-            yield ItemChoice(item=item, starts=True, reason=told)
-        else:
-            yield ItemChoice(item=item, starts=False, reason=reason)
 
 
 def _told(work: ItemProgress) -> str:
@@ -243,28 +207,23 @@ def _told(work: ItemProgress) -> str:
 
 
 def _excluded(item: OpenItem, busy: Mapping[str, Sequence[str]]) -> str | None:
-    """Return why the item must not run concurrently with the busy items, for example because both declare the same
-    files; else None.
-    """
+    """Return why the item must not run beside the busy items, such as declared files in common; else None."""
     met = next((other for other, touches in busy.items() if meet(item.touches, touches)), None)
     return None if met is None else f"it waits for {met}: both declare changes to {_where(item.touches, busy[met])}"
 
 
 def meet(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Return True if two lists of file patterns may match the same file. Only the text before the wildcards is
-    compared.
+    """Return True if two lists of file patterns may match the same file.
 
-    A pattern that matches every file also meets an empty list.
-    """
+    Only text before a wildcard is compared. A pattern that matches every file also meets an empty list."""
     left, right = ([_literal(glob) for glob in globs] for globs in (some, others))
     return "" in left or "" in right or any(a.startswith(b) or b.startswith(a) for a in left for b in right)
 
 
 def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
-    """Return why the fix of an item must wait: another item that conflicts with it is not merged yet. Else return None.
+    """Return the unmerged item for which the fix of a rejected item must wait; else None. SC-31.
 
-    An earlier attempt would not have the other item's changes in its files and would be rejected again. SC-31.
-    """
+    An earlier attempt would not have the other item's changes in its files and would be rejected again."""
     met = work.fix.get("met") if work.fix else None
     lands = (each for each in plan.in_state(READY, LANDING) if each in met and each not in plan.held) if met else ()
     other = next(iter(lands), None)
@@ -272,9 +231,7 @@ def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
 
 
 def _where(some: Sequence[str], others: Sequence[str]) -> str:
-    """Return, as text, the patterns in ``others`` that may match the same files as ``some``. Without such patterns,
-    return ``some``.
-    """
+    """Return the patterns in ``others`` that may match the same files as ``some``; if none, return ``some``."""
     return ", ".join(glob for glob in others if meet(some, (glob,))) or ", ".join(some)
 
 

@@ -35,10 +35,7 @@ RUNNING, ENDED, UNKNOWN = "running", "ended", "unknown"
 
 
 class Engine(Protocol):
-    """Interface of an engine that runs workers. ``scale.md`` 2 and 11.
-
-    ``agent_harness.testing.check_engine`` is its conformance suite.
-    """
+    """Interface of an engine that runs workers. ``scale.md`` 2 and 11; see ``agent_harness.testing.check_engine``."""
 
     name: str
     """Name of the engine, as shown in the display of a run."""
@@ -46,23 +43,19 @@ class Engine(Protocol):
     """True if the engine's agents run as processes of this machine and need its resources."""
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Open the engine. From this call on, the engine puts the id of each finished job into ``ended``.
+        """Open the engine, which then puts the id of each finished job into ``ended``.
 
-        Raise ``HarnessError`` if no worker can run.
-        """
+        Raise ``HarnessError`` if no worker can run."""
         ...
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Start a job, or wait for a job that was submitted earlier. Return immediately.
+        """Start a job, or wait for one that was submitted earlier; return immediately.
 
-        A job id is executed once, no matter how many times and by whom it is submitted.
-        """
+        A job id is executed once, no matter how many times and by whom it is submitted."""
         ...
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Tell the worker to end its attempt after the current operation. The worker still saves the work and reports a
-        result.
-        """
+        """Tell the worker to end its attempt after the present operation, save the work and report a result."""
         ...
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
@@ -82,9 +75,7 @@ class EngineFactory(Protocol):
     """Factory for the engine of a run. If a run has no factory, its jobs run as processes of this machine."""
 
     def __call__(self, git: Git, folder: str, say: Callable[[str], None], refs: str) -> Engine | None:
-        """Build the engine. ``folder`` contains the project's parallel runs; ``refs`` is the ref folder of jobs on a
-        remote.
-        """
+        """Build the engine. ``folder`` has the project's runs; ``refs`` is the ref folder of jobs on a remote."""
         ...
 
 
@@ -105,7 +96,6 @@ class LocalEngine:
         self._ended = ended
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Start the job in a separate process."""
         if job.id in self._recalls:
             return
         self._recalls[job.id] = threading.Event()
@@ -134,7 +124,6 @@ class LocalEngine:
             self._ended.put(job.id)
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Tell the job's process to end its job."""
         if found := self._recalls.get(job_id):
             found.set()
 
@@ -153,15 +142,12 @@ class LocalEngine:
 
 
 class WorkerProcess:
-    """Child process that executes jobs one at a time. The child starts with its first job and ends with this process.
+    """Child process that executes jobs one at a time, from its first job until this process ends.
 
-    If the child process has exited, for any reason, the next job starts a new one.
-    """
+    If the child process has exited, for any reason, the next job starts a new one."""
 
     def __init__(self, *, wrap_up_seconds: float = WRAP_UP_SECONDS) -> None:
-        """Set ``wrap_up_seconds``, the time that a cancelled job has to finish its current operation and save its
-        work.
-        """
+        """Set the seconds in which a cancelled job has to finish its operation and save its work."""
         self._running: process.Running | None = None
         self._wrap_up_seconds = wrap_up_seconds
 

@@ -67,8 +67,6 @@ _KEYS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Job that a worker executes in one workspace."""
-
     id: str  # RUN/ITEM/FENCE
     kind: str
     item: str
@@ -101,7 +99,6 @@ class Job:
         return ProjectRefs(self.project)
 
     def as_record(self) -> JsonObject:
-        """Return the job as the content of ``order.json``."""
         values = asdict(self) | {name: [*getattr(self, name)] for name in _LISTS}
         return {"v": 1} | {_KEYS.get(name, name): value for name, value in values.items()}
 
@@ -131,9 +128,7 @@ def result_of(record: JsonObject) -> JsonObject:
 
 
 def job_folder(folder: str, job: str) -> str:
-    """Return the folder that contains a job's inputs and result. The folder is below the one for the project's parallel
-    runs.
-    """
+    """Return the folder of a job's inputs and result, below the one for the project's parallel runs."""
     return os.path.join(folder, "orders", job.replace("/", "."))
 
 
@@ -144,8 +139,6 @@ def result_of_job(folder: str, job: str) -> JsonObject:
 
 @dataclass(frozen=True, kw_only=True)
 class LandedItem:
-    """Item that was merged into the branch as a member of a batch."""
-
     item: str
     job: str
     commit: str  # that the branch has of it
@@ -166,28 +159,23 @@ class ProjectPort(Protocol):
     push_target: PushTarget | None  # where landings are pushed to, as it was before any agent ran
 
     def items(self) -> list[OpenItem]:
-        """Return the items that may be started now, in the protocol's order. Items that wait for other items are left
-        out.
-        """
+        """Return the items that may be started now, in the protocol's order."""
         ...
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return the exit code and the reason if no new job may start: a question, a pause or a project limit. Else
-        return None.
-        """
+        """Return the exit code and reason if no new job may start: a question, a pause or a limit; else None."""
         ...
 
-    def claim(self, jobs: Sequence[Job]) -> None:
-        """Mark the items of these jobs as in progress."""
-        ...
+    def claim(self, jobs: Sequence[Job]) -> None: ...
 
-    def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """Return the job inputs for an attempt at the item."""
-        ...
+    def inputs(self, item: str, fix: JsonObject | None) -> JsonObject: ...
 
     def adopt(self, held: Sequence[str]) -> None:
         """Take over the items of these jobs from a dead coordinator, and release the other items that it had taken."""
         ...
+
+    def claims(self) -> dict[str, str]:
+        """Return the job of each item that a parallel run has claimed."""
 
     def holds(self, job: str, item: str) -> bool:
         """Return True if the project still assigns the item to the job."""
@@ -196,25 +184,21 @@ class ProjectPort(Protocol):
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Record the end of a job, once; ``result`` is None for a lost job. Accepted work then waits to be merged.
+        """Record the end of a job, once; ``result`` is None for a lost job. Accepted work waits to be merged.
 
-        ``spent_usd``, in US dollars, counts toward the run's budget; the project records the same amount.
-        """
+        ``spent_usd``, in US dollars, counts toward the run's budget; the project records the same amount."""
         ...
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Record ``more_usd``, the US dollars that a finished job has spent in addition to its recorded spending.
+        """Record ``more_usd``, the US dollars that a finished job has spent in addition to its record.
 
-        ``spent_usd`` is the job's total spending. A total that was already recorded shows that the call is a
-        repetition.
-        """
+        ``spent_usd`` is the job's total. A total that was already recorded shows that the call is a repetition."""
         ...
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
         """Merge the changes from ``base`` to ``commit`` into ``head``, including the project's own files.
 
-        ``proven`` is False for work that is still to be fixed. Such work does not count as done.
-        """
+        ``proven`` is False for work that is still to be fixed. Such work does not count as done."""
         ...
 
     def checks(
@@ -225,59 +209,43 @@ class ProjectPort(Protocol):
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the checks that must pass on a commit before the commit is merged to ``base``, each with a ``name``.
+        """Return the named checks that must pass on a commit before it is merged to ``base``.
 
-        If ``members`` is None, the commit is a head without a known result. ``base`` is then the last trusted head, or
-        the commit itself if all merged work is to be proven again. ``before`` maps items to commits that are in
-        ``base`` but not merged yet. ``unseen`` contains merged items that the members were not proven with, and merged
-        items that the members broke before.
-        """
+        If ``members`` is None, the commit is a head without a known result. ``base`` is then the last trusted head,
+        or the commit itself if all merged work is to be proven again. ``before`` maps items to commits in ``base`` that
+        are not merged yet. ``unseen`` has merged items that the members were not proven with or broke before."""
         ...
 
-    def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
-        """Return the job inputs for a run of these checks."""
-        ...
+    def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject: ...
 
-    def finalize(self, landings: Sequence[LandedItem]) -> None:
-        """Record these items as merged."""
-        ...
+    def finalize(self, landings: Sequence[LandedItem]) -> None: ...
 
     def refuse_joined(self, commit: str) -> None:
-        """Raise an error if the merged work, rebased onto the remote's commits, is invalid. Call this before the checks
-        run.
-        """
+        """Raise an error if the merged work, rebased onto the remote's commits, is invalid. It precedes checks."""
         ...
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Record that the branch is at ``commit``, after the merged work was rebased onto the remote's commits.
+        """Record that the branch is at ``commit``, after a rebase onto the remote's commits.
 
-        ``joined`` maps each old commit to its new id; ``checked`` contains the result of the checks.
-        """
+        ``joined`` maps each old commit to its new id; ``checked`` contains the result of the checks."""
         ...
 
-    def note_push(self, kind: str, commit: str, message: str) -> None:
-        """Record the result of a push: ``pushed``, ``push_failed``, ``pulled`` or ``push_given_up``."""
-        ...
+    def note_push(self, kind: str, commit: str, message: str) -> None: ...
 
     def put_back(self) -> dict[str, str]:
-        """Restore the project's own state files if other programs wrote to them while agents were working.
+        """Restore the project's state files if other programs wrote to them while agents were working.
 
-        Return each restored name with the path of the replaced version; the path is empty if that version was not kept.
-        """
+        Return each restored name with the path of the replaced version; empty if that version was not kept."""
         ...
 
     def note_touched(self, item: str, message: str) -> None:
         """Record which project files were changed during work on the item, and which were restored."""
         ...
 
-    def reopen(self, items: Sequence[str], why: str) -> None:
-        """Reopen merged items that the branch no longer proves."""
-        ...
+    def reopen(self, items: Sequence[str], why: str) -> None: ...
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """Record that ``head`` no longer proves these merged items because of ``commit``, the merge of the item
-        ``by``.
-        """
+        """Record that ``head`` no longer proves these merged items because of ``commit``, the merge of ``by``."""
         ...
 
     def question(self, item: str | None, reason: str, message: str) -> None:

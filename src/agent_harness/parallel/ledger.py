@@ -25,7 +25,8 @@ from agent_harness.parallel.plan import RunPlan, fold
 VERSION = 1
 RUN_LOCK = "run.lock"
 ENDING_SECONDS = 2.0
-REBUILD = "harness queue rebuild"
+BEGIN = "harness run --workers 4"
+"""Command that starts a parallel run. If the ledger cannot be read, this run sets it aside; see ``fresh_start``."""
 KEPT_DAYS = 90
 
 TYPES = (
@@ -51,9 +52,11 @@ TYPES = (
 )
 
 
-class Ledger:
-    """Journal of a run in ``folder``. Only the process that holds the run's lock may write it."""
+class NewerLedger(StateDamaged):
+    """Error: a newer version of the harness wrote the ledger, so it is not damaged."""
 
+
+class Ledger:
     def __init__(self, folder: str, *, only_read: bool = False) -> None:
         self._only_read = only_read
         self.path = os.path.join(folder, "ledger.jsonl")
@@ -67,7 +70,7 @@ class Ledger:
         known = _known_id(os.path.dirname(self.path))
         others = (each.get("project", known) for each in events if each["type"] == "run")
         if known and any(each != known for each in others):
-            raise StateDamaged(f"{self.path} is the journal of another project", hint=REBUILD)
+            raise StateDamaged(f"{self.path} is the journal of another project", hint=BEGIN)
         return events
 
     def _lines(self) -> list[JsonObject]:
@@ -77,33 +80,28 @@ class Ledger:
         except FileNotFoundError:
             return []
         except StateDamaged as error:
-            error.hint = REBUILD
+            error.hint = BEGIN
             raise
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise files.refusal(self.path, "read", error) from None
-            raise StateDamaged(f"{self.path} is a symbolic link, which is not allowed here", hint=REBUILD) from None
+            raise StateDamaged(f"{self.path} is a symbolic link, which is not allowed here", hint=BEGIN) from None
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content and not self._only_read:  # the line of a writer that was killed
             os.truncate(self.path, len(whole))
         return [_event(self.path, number, line) for number, line in enumerate(whole.splitlines(), 1)]
 
     def folded(self) -> RunPlan:
-        """Replay the events and return the resulting plan of the run. Raise ``StateDamaged`` if the events contradict
-        each other.
-        """
+        """Return the plan that results from the events. Raise ``StateDamaged`` if they contradict each other."""
         try:
             self.plan = fold(self.events)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             told = f"{self.path} has events that contradict each other ({error!r})"
-            raise StateDamaged(told, hint=REBUILD) from None
+            raise StateDamaged(told, hint=BEGIN) from None
         return self.plan
 
     def of_job(self, job: str) -> list[JsonObject]:
-        """Return the events of a job, including those in journals of earlier runs.
-
-        Journals of earlier runs are read only if this run did not start the job.
-        """
+        """Return the events of a job; journals of earlier runs are read only if this run did not start it."""
         mine = [each for each in self.events if each.get("order") == job]
         if any(each["type"] == "ordered" for each in mine) or not os.path.isdir(self._runs):
             return mine
@@ -147,9 +145,7 @@ class Ledger:
             raise
 
     def put_away(self) -> None:
-        """Move the current journal to the journals of finished runs, which are kept for 90 days, and start a new
-        journal.
-        """
+        """Move the journal to those of finished runs, which are kept for 90 days, and start a new one."""
         self.plan = RunPlan()
         if not self.events:
             return
@@ -162,17 +158,20 @@ class Ledger:
         self.events = []
 
     def close(self) -> None:
-        """Close the journal file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
 
-def renamed(path: str, target: str) -> None:
-    """Rename a journal file durably. An existing file with the new name is replaced.
+def is_missing(folder: str) -> bool:
+    """Return True if the ledger is missing although jobs exist."""
+    there = os.path.join(folder, "orders")
+    is_left = os.path.isdir(there) and bool(os.listdir(there))
+    return is_left and not os.path.exists(os.path.join(folder, "ledger.jsonl"))
 
-    Raise ``Refused`` if the file system does not permit the rename.
-    """
+
+def renamed(path: str, target: str) -> None:
+    """Rename a journal file durably, over an existing one. Raise ``Refused`` if the file system does not permit it."""
     try:
         os.replace(path, target)
         for folder in dict.fromkeys((os.path.dirname(target), os.path.dirname(path))):
@@ -185,8 +184,7 @@ def renamed(path: str, target: str) -> None:
 def run_held(folder: str, *, hint: str, told: str = "a parallel run is running here") -> Iterator[None]:
     """Hold the run's lock within the context, so that no other process runs or writes the ledger.
 
-    Wait up to two seconds for a run that is about to end. Raise ``Busy`` if the lock stays taken.
-    """
+    Wait up to two seconds for a run that is about to end. Raise ``Busy`` if the lock stays taken."""
     lock = LockFile(os.path.join(folder, RUN_LOCK))
     if holder := await_free(lock.try_take, time.monotonic() + ENDING_SECONDS):
         raise Busy(f"{told} ({holder})", hint=hint)
@@ -197,9 +195,7 @@ def run_held(folder: str, *, hint: str, told: str = "a parallel run is running h
 
 
 def project_id(folder: str) -> str:
-    """Return the project's id, which ledgers, refs and workflow ids contain. The first call creates the id in the runs'
-    folder.
-    """
+    """Return the id in ledgers, refs and workflow ids. The first call creates it in the runs' folder."""
     if found := _known_id(folder):
         return found
     made = secrets.token_hex(12)
@@ -221,19 +217,17 @@ def _event(path: str, number: int, line: bytes) -> JsonObject:
     except ValueError:
         event = None
     if not isinstance(event, dict) or event.get("n") != number:
-        raise StateDamaged(f"{path} is damaged in line {number}", hint=REBUILD)
+        raise StateDamaged(f"{path} is damaged in line {number}", hint=BEGIN)
     if event.get("type") not in TYPES or event.get("v", VERSION) > VERSION:
         told = f"{path}, line {number}, was written by a newer version of the harness"
-        raise StateDamaged(told, hint="install that version, and: harness run --workers N")
+        raise NewerLedger(told, hint="install that version, and: harness run --workers N")
     return event
 
 
 def readable(path: str, folder: str) -> list[JsonObject]:
     """Return the events of a journal up to the first unreadable line.
 
-    Return an empty list if the journal does not begin with the start of a run, or if the journal belongs to another
-    project than ``folder``.
-    """
+    Return an empty list if it does not begin with a run's start, or if it belongs to another project."""
     known, events = _known_id(folder), list[JsonObject]()
     with (
         suppress(OSError, HarnessError),

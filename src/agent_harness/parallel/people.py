@@ -4,9 +4,8 @@ They run in a separate process, not in the coordinator.
 """
 
 import os
-import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +15,15 @@ from agent_harness.kernel import clock, files, owner
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.owner import Owner
-from agent_harness.parallel import rebuild, requests, workspace_setup, workspaces
+from agent_harness.parallel import requests, workspace_setup, workspaces
 from agent_harness.parallel.items import result_of_job
-from agent_harness.parallel.ledger import REBUILD, RUN_LOCK, Ledger, project_id, run_held
+from agent_harness.parallel.ledger import BEGIN, RUN_LOCK, Ledger, is_missing, project_id, run_held
 from agent_harness.parallel.merge_queue import candidates, told_gone
 from agent_harness.parallel.merge_queue.refs import BEFORE, ProjectRefs
 from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
-from agent_harness.parallel.rebuild import LeftRun
 from agent_harness.parallel.workspaces import Workspace
 from agent_harness.session import run_snapshot
 
-BEGIN = "harness run --workers 4"
 ANSWER_SECONDS = 10.0
 """Maximum time to wait for the coordinator's answer to a request, in seconds."""
 _COMMANDS = {requests.RECALL: "cancel"}
@@ -43,27 +40,22 @@ class ParallelRuns:
     git: Git | None
     own: Sequence[str]  # patterns of the harness's own files
     snapshot: str | None = None  # path of the snapshot of a run
-    left: Callable[[], LeftRun] = lambda: LeftRun(workers=1, branch=None, claims={})
 
     def coordinator(self) -> Owner | None:
         """Return the coordinator process of the present run; None if no run is active."""
         return _holder(os.path.join(self.folder, RUN_LOCK))
 
     def plan(self) -> RunPlan:
-        """Return the plan of the last run, read from the run's ledger. Raise ``NothingEligible`` if there was no
-        run.
-        """
+        """Return the plan of the last run. Raise ``NothingEligible`` if there was no run."""
         ledger = Ledger(self.folder, only_read=True)
-        if rebuild.is_missing(self.folder):
-            raise StateDamaged(f"{ledger.path} is missing, although it had recorded attempts", hint=REBUILD)
+        if is_missing(self.folder):
+            raise StateDamaged(f"{ledger.path} is missing, although it had recorded attempts", hint=BEGIN)
         if not ledger.events:
             raise NothingEligible("No parallel run in this project", hint=BEGIN)
         return ledger.folded()
 
     def unpushed_here(self) -> int:
-        """Return the worker count of the last run if it has merged commits on this branch that are not pushed yet; else
-        0.
-        """
+        """Return the workers of the last run if its merged commits on this branch are not pushed yet; else 0."""
         with suppress(HarnessError):
             plan = self.plan()
             is_here = self.git is not None and self.git.branch() == plan.branch
@@ -76,15 +68,12 @@ class ParallelRuns:
         return {each.name: each for each in workspaces.existing(os.path.join(self.folder, "places"))}
 
     def workspace_list(self) -> JsonObject:
-        """Return all workspaces, each with the item that was last worked on, and with its size, time and state."""
         found = [_shown(each) for each in self._existing().values()]
         follows = "harness workspace prune" if self.coordinator() is None else "harness status"
         return {"places": found, "set_aside": self._set_aside(), "next": follows if found else BEGIN}
 
     def _set_aside(self) -> list[str]:
-        """Return the other folders beside the workspaces: unreadable workspaces that were moved aside, and unknown
-        folders.
-        """
+        """Return folders beside the workspaces: unreadable ones that were moved aside, and unknown ones."""
         there = os.path.join(self.folder, "places")
         folders = [entry.path for entry in os.scandir(there) if entry.is_dir()] if os.path.isdir(there) else []
         return sorted(path for path in folders if os.path.basename(path) not in self._existing())
@@ -100,8 +89,7 @@ class ParallelRuns:
     def prune(self) -> JsonObject:
         """Remove unused workspaces, after their work has been saved in rescues; SC-13.
 
-        Raise ``Busy`` during a run. Keep the workspaces that the next run needs.
-        """
+        Keep those that the next run needs. Raise ``Busy`` during a run."""
         owner.refuse_agents(self.root, "harness workspace prune")
         known = self._existing()
         if not known:
@@ -141,11 +129,10 @@ class ParallelRuns:
     # ---- requests
 
     def ask(self, verb: str, **args: object) -> JsonObject:
-        """Send a request to the coordinator. Return its ledger event; ``said`` in the event describes the effect.
+        """Send a request to the coordinator and return its ledger event; ``said`` describes the effect.
 
-        If no run is active, requests about the queue are carried out here, and any other request raises
-        ``NothingEligible``. Raise ``Busy`` if the coordinator does not answer in time.
-        """
+        If no run is active, requests about the queue are carried out here, and others raise ``NothingEligible``.
+        Raise ``Busy`` if the coordinator does not answer in time."""
         command = f"harness {'queue ' if verb in requests.OF_QUEUE else ''}{_COMMANDS.get(verb, verb)}"
         for workspace in [self.root, *(each.folder for each in self._existing().values())]:
             owner.refuse_agents(workspace, command)
@@ -213,51 +200,18 @@ class ParallelRuns:
             follows = f"harness queue release {rows[0]['item']}"
         return {"run": plan.run, "alive": is_alive, "queue": rows, "unpushed": unpushed, "next": follows}
 
-    def rebuild(self) -> JsonObject:
-        """Rebuild the ledger from refs, results and the project's files, and report the facts that stay unknown.
-
-        Raise ``NothingEligible`` if the ledger is readable, and ``Busy`` during a run.
-        """
-        for workspace in [self.root, *(each.folder for each in self._existing().values())]:
-            owner.refuse_agents(workspace, "harness queue rebuild")
-        if self.git is None:
-            raise UnsafeTree("There is no git repository here any more; its refs are needed for a rebuild")
-        self._refuse_readable()
-        left = self.left()
-        branch = f"refs/heads/{left.branch}" if left.branch else self.git.branch()
-        if branch is None or self.git.commit_of(branch) is None:
-            raise UnsafeTree("the target branch of the run is not checked out", hint="git switch main")
-        with run_held(self.folder, hint="wait for the run to end, or: harness pause"):
-            self._refuse_readable()
-            found = rebuild.rebuild(self.folder, self.git, branch, left)
-            rows = queue_rows(Ledger(self.folder, only_read=True).folded())
-            run_snapshot.change(self.snapshot, queue=rows)
-        follows = f"harness run --workers {found.workers}"
-        follows += f" --branch {shlex.quote(left.branch)}" if left.branch else ""
-        known = {"run": found.run, "items": [each.item for each in found.jobs], "landed": found.landed}
-        return {**known, "rescues": found.rescues, "kept": found.kept, "said": found.told(), "next": follows}
-
-    def _refuse_readable(self) -> None:
-        with suppress(StateDamaged):
-            self.plan()
-            raise NothingEligible("The journal is readable; there is nothing to rebuild", hint="harness queue")
-
 
 @dataclass(frozen=True, kw_only=True)
 class PreviewedRun:
-    """Expected start of the next run, as far as this process can predict it."""
-
     plan: RunPlan
     unsure: tuple[str, ...] = ()  # items that other workers were given: whether these go on only their engine knows
 
 
 def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> PreviewedRun:
-    """Return the expected start of the next run with this number of workers; change nothing.
+    """Return the expected start of the next run; change nothing. Raise ``StateDamaged`` as the run would.
 
-    Raise ``StateDamaged`` if the run itself would raise this error. If a run is active, return that run's plan. After a
-    killed run, existing results of its attempts are included, and attempts without a result count as ended. With
-    ``elsewhere``, attempts of remote workers count as still running, because only their engine knows their state.
-    """
+    If a run is active, return its plan. After a killed run, existing results are included, and attempts without a
+    result count as ended. With ``elsewhere`` they count as running: only their engine knows their state."""
     known = Ledger(folder, only_read=True).folded()
     if _holder(os.path.join(folder, RUN_LOCK)):
         return PreviewedRun(plan=known)
@@ -279,9 +233,7 @@ def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> Previ
 
 
 def refuse_gone(git: Git, folder: str, named: str | None) -> None:
-    """Raise ``UnsafeTree`` if the branch of the previous run was deleted, unless another branch is named or checked
-    out.
-    """
+    """Raise ``UnsafeTree`` if the previous run's branch was deleted, unless another is named or checked out."""
     branch = f"refs/heads/{named}" if named else git.branch()
     if branch is None or git.commit_of(branch):
         return
@@ -293,9 +245,7 @@ def refuse_gone(git: Git, folder: str, named: str | None) -> None:
 
 
 def _holder(lock: str) -> Owner | None:
-    """Return the live process that holds a lock file, or None. The lock itself is not touched, so other processes can
-    take it.
-    """
+    """Return the live process that holds a lock file, or None. The lock itself is not touched."""
     try:
         found = Owner.from_record(files.read_json(lock))
     except (OSError, HarnessError):
@@ -304,9 +254,6 @@ def _holder(lock: str) -> Owner | None:
 
 
 def queue_rows(plan: RunPlan) -> list[JsonObject]:
-    """Return the rows of the merge queue in order: first the candidates under verification, then the waiting
-    candidates.
-    """
     rows = [
         _queued(plan, item, batch.id)
         for batch in plan.under_way

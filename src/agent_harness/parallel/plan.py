@@ -86,7 +86,6 @@ class LandingBatch:
 
     @property
     def may_land_whole(self) -> bool:
-        """True unless a result so far prevents a merge of the whole batch."""
         search = self.search
         return not (search.high or search.contradicts or search.broken > 1)
 
@@ -146,7 +145,6 @@ class RunPlan:
     closed: bool = False
 
     def work(self, item: str) -> ItemProgress:
-        """Return the state of one item in this run."""
         return self.works.setdefault(item, ItemProgress())
 
     def in_state(self, *states: str) -> list[str]:
@@ -318,9 +316,7 @@ class RunPlan:
             self._give_up_ahead()
 
     def _give_up_ahead(self) -> None:
-        """Return the members of all batches ahead to the queue, in order, because the batch below them will not be
-        merged.
-        """
+        """Return all batches ahead to the queue, in order: the batch below them will not be merged."""
         members = [item for batch in self.ahead for item in batch.members]
         for item in members:
             self._move(item, "released")
@@ -457,8 +453,7 @@ class RunPlan:
     def left_unpushed(self) -> JsonObject | None:
         """Merged commit that was not pushed, with the reason in ``why``; None if there is nothing to push.
 
-        ``message`` is a line for the user. The next run pushes the commit, unless the user has to pull first.
-        """
+        ``message`` is for the user. The next run pushes the commit, unless the user has to pull first."""
         if not self.unpushed:
             return None
         why = self.push_problem or self.push_waits or "the run ended before"

@@ -37,10 +37,9 @@ _STALE_SECONDS = 600.0
 
 
 def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject]:
-    """Return the type and the members of the ledger event for a request.
+    """Return the type and members of the ledger event for a request.
 
-    Raise ``UsageError`` for an invalid request, and ``Busy`` if the candidate is being merged now.
-    """
+    Raise ``UsageError`` for an invalid request, and ``Busy`` if the candidate is being merged now."""
     if verb == SCALE:
         workers = args.get("workers")
         if type(workers) is not int or not 1 <= workers <= MOST_WORKERS:
@@ -90,7 +89,6 @@ def _unknown(named: str, what: str, known: list[str], hint: str, words: list[str
 
 
 def told(event: JsonObject) -> str:
-    """Return a sentence that tells the user the effect of a request, given its event."""
     item = event.get("item")
     match event["type"]:
         case "scaled":
@@ -131,7 +129,6 @@ class Mailbox:
         return request
 
     def answered(self, request: str) -> JsonObject | None:
-        """Return the answer to a request and delete the answer's file; None if there is no answer yet."""
         path = self._path(request, ".answer")
         try:
             found = files.read_json(path)
@@ -149,16 +146,13 @@ class Mailbox:
         return True
 
     def forget(self, request: str) -> None:
-        """Delete all files of a request."""
         for kind in ("", ".taken", ".answer"):
             files.unlink(self._path(request, kind))
 
     # ---- the coordinator
 
     def taken(self, say: Callable[[str], None]) -> Iterator[JsonObject]:
-        """Take all open requests from the mailbox, so that they can no longer be withdrawn, and yield them, oldest
-        first.
-        """
+        """Take all open requests, oldest first; a taken request cannot be withdrawn."""
         try:
             entries = sorted(os.scandir(self._folder), key=lambda each: each.stat(follow_symlinks=False).st_mtime_ns)
         except OSError:  # none, or one that was withdrawn at this moment
@@ -195,7 +189,6 @@ class Mailbox:
         return found if is_known and isinstance(found.get("id"), str) else None
 
     def _forget_stale(self, entry: "os.DirEntry[str]") -> None:
-        """Delete a mailbox file that was left by a process that has exited."""
         with suppress(OSError):
             if entry.stat(follow_symlinks=False).st_mtime < time.time() - _STALE_SECONDS:
                 os.unlink(entry.path)
@@ -206,7 +199,6 @@ class Mailbox:
             say(f"{os.path.join(self._folder, name)} is not a request; it is ignored")
 
     def answer(self, request: str, found: JsonObject) -> None:
-        """Write the answer to a request and close the request."""
         with suppress(HarnessError, OSError):
             files.write_json(self._path(request, ".answer"), {"id": request, **found}, follow=False)
         files.unlink(self._path(request, ".taken"))

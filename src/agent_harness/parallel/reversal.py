@@ -20,29 +20,24 @@ from agent_harness.parallel.merge_queue import trailers
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 
-UNDO, REDO = "undo", "redo"
-"""Ledger words for an item that the user undid, and for an item that the user restored."""
+UNDO = "undo"
+"""Ledger word for an item that the user undid."""
 _SHORTEST = 7  # characters of a commit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """Changes that a commit makes to the files of a project."""
-
     paths: tuple[str, ...]  # the harness's own files aside
-    come: frozenset[str]  # of all files
-    gone: frozenset[str]
+    gone: frozenset[str]  # of all files
 
 
 # ---- selection
 
 
 def of_session(path: str, word: str) -> tuple[str, ...]:
-    """Return the ids of the items that were accepted in the session named by ``word``, such as ``S8``.
+    """Return the items that were accepted in the session named by ``word``, such as ``S8``; else nothing.
 
-    Return an empty result if the word does not name a session. Raise ``UsageError`` if nothing was accepted in the
-    session.
-    """
+    Raise ``UsageError`` if nothing was accepted in the session."""
     number = word[1:]
     if word[:1] not in ("s", "S") or not number.isdecimal():
         return ()
@@ -53,12 +48,14 @@ def of_session(path: str, word: str) -> tuple[str, ...]:
     return items
 
 
-def undone_by(path: str, word: str) -> ClaimVerdict | None:
-    """Return the ledger line of the undo whose commit id begins with ``word``; None if there is none."""
+def refuse_undo(path: str, word: str) -> None:
+    """Raise ``Refused`` if the commit id of an undo begins with ``word``: an undo cannot be undone."""
     if len(word) < _SHORTEST or not word.isalnum():
-        return None
+        return
     said = (each for each in ledger.newest_first(path) if each.by_person and each.word == UNDO)
-    return next((each for each in said if each.commit and each.commit.startswith(word.lower())), None)
+    if found := next((each for each in said if each.commit and each.commit.startswith(word.lower())), None):
+        told = f"{word} is the undo of {found.item}; there is nothing further to undo of it"
+        raise Refused(told, hint="harness run  # works on it again")
 
 
 def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
@@ -75,9 +72,7 @@ def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
 
 
 def before(git: Git, verdict: ClaimVerdict) -> str:
-    """Return the commit before the work of this verdict. Work of other items that was merged at the same time is not
-    included.
-    """
+    """Return the commit before this verdict's work, without other items' work that was merged with it."""
     return trailers.before(git, str(verdict.commit), verdict.item) or str(verdict.base)
 
 
@@ -85,9 +80,7 @@ def before(git: Git, verdict: ClaimVerdict) -> str:
 
 
 def stands_on(git: Git) -> tuple[str, str]:
-    """Return the checked-out branch and its commit. Raise ``UnsafeTree`` during a merge, rebase or similar
-    operation.
-    """
+    """Return the checked-out branch and its commit. Raise ``UnsafeTree`` during a merge, rebase or the like."""
     if under_way := git.operation_under_way():
         raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     branch, head = git.branch(), git.head()
@@ -99,11 +92,9 @@ def stands_on(git: Git) -> tuple[str, str]:
 
 
 def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[bytes], bool]) -> str:
-    """Return the tree of ``head`` without the changes that were made between two commits of its history.
+    """Return the tree of ``head`` without the changes between two commits of its history; keep ``own`` files.
 
-    Files that ``own`` selects stay as they are in the head. Raise ``Refused`` with the affected files if later work
-    changed the same lines.
-    """
+    Raise ``Refused`` with the affected files if later work changed the same lines."""
     merged = merge_queue.merged(git, head, until, since)
     if conflicts := [each for each in merged.conflicts if not own(os.fsencode(each))]:
         raise Refused(
@@ -127,11 +118,10 @@ def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[
 def changed_by(
     git: Git, head: str, commit: str, *, own: Callable[[bytes], bool], free: Collection[str] = ()
 ) -> Changed:
-    """Return the changes that a move from ``head`` to ``commit`` makes.
+    """Return the changes that a move from ``head`` to ``commit`` makes. A file with its new content is accepted.
 
-    Raise ``UnsafeTree`` if the move would overwrite a file of the user: an uncommitted file that is not in ``free``, or
-    an ignored file at the path of a new one. A file that already has its new content, as after a kill, is accepted.
-    """
+    Raise ``UnsafeTree`` if the move would overwrite a file of the user: an uncommitted file that is not in ``free``,
+    or an ignored file at the path of a new one."""
     found = git.differences(head, commit)
     dirty = {os.fsencode(change.path) for change in git.status()} - {os.fsencode(each) for each in free}
     hidden = {path for path, (old, _) in found.items() if old == ABSENT and os.path.lexists(git.file(path))}
@@ -142,7 +132,6 @@ def changed_by(
         )
     return Changed(
         paths=tuple(sorted(os.fsdecode(path) for path in found if not own(path))),
-        come=frozenset(os.fsdecode(path) for path, (old, _) in found.items() if old == ABSENT),
         gone=frozenset(os.fsdecode(path) for path, (_, new) in found.items() if new == ABSENT),
     )
 
@@ -155,26 +144,24 @@ class Reversal:
     """Reversal that is decided and verified, with all data that is needed to complete it."""
 
     item: str
-    again: bool  # the item comes back
     what: str  # for people
     branch: str
     head: str  # of the branch, before
     commit: str  # and after
     of: int | None  # the line of the ledger that it is about
     told: str = ""  # the sentence for the story of the project
-    tests: tuple[str, ...] = ()  # that count no more, or again
-    files_read: tuple[str, ...] = ()  # by tests, where some count again
+    tests: tuple[str, ...] = ()  # that count no more
 
     def line(self) -> ClaimVerdict:
         """Return the ledger line for the user's reversal."""
         return ClaimVerdict(
             id=f"undo {self.commit}",
             item=self.item,
-            verdict=ledger.ACCEPTED if self.again else ledger.REJECTED,
+            verdict=ledger.REJECTED,
             base=self.head,
             commit=self.commit,
             by="person",
-            word=REDO if self.again else UNDO,
+            word=UNDO,
             of=self.of,
         )
 
@@ -185,9 +172,7 @@ class Reversal:
 
 
 def decide(path: str | None, found: Reversal) -> None:
-    """Record the chosen reversal durably. Without a path nothing is recorded, so a reversal is lost if the process is
-    killed.
-    """
+    """Record the chosen reversal durably. Without a path, a reversal is lost if the process is killed."""
     if path is not None:
         files.write_json(path, {"v": 1, **asdict(found)})
 
@@ -198,9 +183,11 @@ def decided(path: str | None) -> Reversal | None:
         return None
     try:
         found = files.read_json(path)
+        if found.get("again"):  # earlier versions could undo an undo
+            return None
         known: JsonObject = {name: str(found[name]) for name in ("item", "what", "branch", "head", "commit", "told")}
-        known |= {name: tuple(map(str, found[name])) for name in ("tests", "files_read")}
-        return Reversal(**known, again=found["again"] is True, of=found["of"] if type(found["of"]) is int else None)
+        tests = tuple(map(str, found["tests"]))
+        return Reversal(**known, tests=tests, of=found["of"] if type(found["of"]) is int else None)
     except (OSError, HarnessError, KeyError, TypeError):
         return None
 

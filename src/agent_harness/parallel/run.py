@@ -6,22 +6,20 @@ all protocols share is here: the target branch, the folder of the run, the engin
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from agent_harness.errors import Refused, UnsafeTree
 from agent_harness.kernel import trusted_state
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import merge_queue, rebuild, workspace_setup
+from agent_harness.parallel import merge_queue, workspace_setup
 from agent_harness.parallel.coordinator import Coordinator, RunTerms
 from agent_harness.parallel.decision import choices
 from agent_harness.parallel.engine import Engine, EngineFactory
 from agent_harness.parallel.items import OpenItem, ProjectPort, odd_touches
-from agent_harness.parallel.merge_queue.learning import learned_in
 from agent_harness.parallel.people import PreviewedRun, refuse_gone
 from agent_harness.parallel.plan import WORKING
-from agent_harness.parallel.rebuild import LeftRun
 from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.supervision.interruption import Stop
@@ -36,8 +34,6 @@ INTERRUPTED: Mapping[str, object] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """Options that all protocols have in common for a run with several workers."""
-
     workers: int
     agents: Sequence[str]  # specifications, in their order
     policy: RefusalPolicy
@@ -47,25 +43,19 @@ class RunRequest:
     engine_factory: EngineFactory | None = None  # makes the engine that carries attempts out; else this machine does
 
     def told_attempts(self) -> JsonObject:
-        """Return the options that are passed to each attempt."""
         return {"agents": [*self.agents], "wait": self.policy.wait, "now": self.policy.ignore_once}
 
 
 def existing_folder(stands_for: str, project: str) -> str | None:
-    """Return the folder of the project's parallel runs; ``None`` if the folder does not exist yet.
-
-    ``stands_for`` is the file that identifies the project.
-    """
+    """Return the folder of the runs of the project that ``stands_for`` identifies; None if it does not exist."""
     found = trusted_state.existing(stands_for, project, writable=False)
     return os.path.join(found, "parallel") if found else None
 
 
 def made_folder(stands_for: str, project: str) -> str:
-    """Return the folder of the project's parallel runs; create it if necessary.
+    """Return the folder of the runs of the project that ``stands_for`` identifies; create it if necessary.
 
-    ``stands_for`` is the file that identifies the project. Raise ``Refused`` if no folder outside the project is
-    writable.
-    """
+    Raise ``Refused`` if no folder outside the project is writable."""
     found = trusted_state.make(stands_for, project)[0]
     if found is None:
         raise Refused("Cannot write a state folder outside the project", hint="set XDG_STATE_HOME to a writable folder")
@@ -74,11 +64,10 @@ def made_folder(stands_for: str, project: str) -> str:
 
 
 def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *, otherwise: str) -> str:
-    """Return the full name of the target branch: the branch that the user named, or else the checked-out branch.
+    """Return the full name of the target branch: the one that the user named, or the checked-out branch.
 
-    Raise ``UnsafeTree`` if there is no branch or no commit. If the previous run in ``folder`` used a branch that was
-    deleted since, the error says how to restore it. ``otherwise`` is the suggested command without workers.
-    """
+    Raise ``UnsafeTree`` if there is no branch or commit; it says how to restore the previous run's deleted branch.
+    ``otherwise`` is the suggested command without workers."""
     if git is not None and folder is not None:
         refuse_gone(git, folder, named)
     if git is None or git.head() is None:
@@ -110,16 +99,9 @@ class PreparedRun:
         say: Callable[[str], None],
         stop: Stop,
     ) -> "PreparedRun":
-        """Prepare a run. ``folder`` contains the project's parallel runs; ``refs`` is the ref prefix of jobs for other
-        machines.
-        """
+        """Prepare a run in ``folder``; ``refs`` is the ref prefix of jobs for other machines."""
         engine = request.engine_factory(git, folder, say, refs) if request.engine_factory else None
         return cls(request=request, git=git, branch=branch, folder=folder, say=say, stop=stop, engine=engine)
-
-    def rebuild_ledger(self, left: LeftRun) -> None:
-        """Rebuild the ledger if the ledger is missing although an earlier run has left work."""
-        left = replace(left, workers=self.request.workers)
-        rebuild.where_missing(self.folder, self.git, self.branch, left, say=self.say)
 
     def say_odd_touches(self, found: Mapping[str, object]) -> None:
         """Report the items whose member ``touches`` is invalid."""
@@ -136,10 +118,6 @@ class PreparedRun:
         max_cost_usd: float,
         accounts: Sequence[str],
     ) -> JsonObject:
-        """Run the coordinator and return its answer.
-
-        Raise ``KeyboardInterrupt`` if the run is interrupted; see ``INTERRUPTED``.
-        """
         terms = RunTerms(
             workers=self.request.workers,
             say=self.say,
@@ -158,9 +136,7 @@ class PreparedRun:
 
 
 def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
-    """Return the command that the user can type after a run. A pause comes first, then the run's own hint, then a held
-    queue.
-    """
+    """Return the command to type after a run: of a pause, else the run's own hint, else of a held queue."""
     if paused:
         return "harness resume"
     return str(done.get("hint") or ("harness queue" if done["reason"] == "held" else otherwise))
@@ -187,15 +163,11 @@ class RunPreview:
 
 
 def preview(found: PreviewedRun, run: RunPreview) -> JsonObject:
-    """Return the items that the run would start, and each other item with the reason why it would not start; change
-    nothing.
-
-    ``found`` is the result of ``read_preview``.
-    """
+    """Return the items that the run would start, and why the others would not; change nothing."""
     known = found.plan
     free = run.workers - len(known.in_state(WORKING))
     most = free if run.most is None else min(free, run.most)
-    chosen = [*choices(known, run.items, most, learned_in(run.folder))]
+    chosen = [*choices(known, run.items, most)]
     starts = [each for each in chosen if each.starts]
     return {
         "workers": run.workers,
@@ -216,10 +188,7 @@ def preview(found: PreviewedRun, run: RunPreview) -> JsonObject:
 
 
 def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] = str) -> list[str]:
-    """Return the preview as lines of text.
-
-    ``at_most`` describes the limits in the protocol's words; ``named`` formats an item's id.
-    """
+    """Return the preview as text lines. ``at_most`` words the limits; ``named`` formats an item's id."""
     text = [f"{found['workers']} workers on {_short(found['branch'])}:"]
     text += [f"  {each['slot']}  {named(each['item'])}: {each['title']} ({each['reason']})" for each in found["starts"]]
     text += [f"      {named(each['item'])}: {each['reason']}" for each in found["waits"]]

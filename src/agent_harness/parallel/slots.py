@@ -25,9 +25,7 @@ class RunSlots:
     def __init__(
         self, folder: str, memory: int, accounts: Sequence[str], policy: RefusalPolicy, say: Callable[[str], None]
     ) -> None:
-        """Prepare the slots. ``accounts`` are the agents' accounts in order of preference: the first account with a
-        free slot is used.
-        """
+        """Prepare the slots. Of the ``accounts``, in order, the first one with a free slot is used."""
         self._folder = folder
         self._memory = memory
         self._accounts = tuple(accounts)
@@ -52,10 +50,9 @@ class RunSlots:
         return self._is_full or (self.refused is not None and self._policy.wait)
 
     def for_agent(self, told: JsonObject, *, is_beside: bool) -> tuple[HostSlot, JsonObject] | None:
-        """Return a slot for an agent, with the job inputs for this agent; None if no agent may start.
+        """Return a slot and the job inputs for an agent; None if no agent may start.
 
-        If other agents are running, also require free memory and disk space.
-        """
+        If other agents are running, also require free memory and disk space."""
         if is_beside and (short := shortage(self._folder, self._memory)):
             self._wait(host.AGENTS, f"No further agent starts: {short}")
             return None
@@ -80,7 +77,6 @@ class RunSlots:
         return None
 
     def for_checks(self, told: JsonObject) -> HostSlot | None:
-        """Return a slot for a run of checks; None if all slots are in use."""
         if agent_slot := host.take(host.TESTS, told):
             self._said.pop(host.TESTS, None)
             return agent_slot
@@ -104,10 +100,7 @@ class RunSlots:
 
 
 def shortage(folder: str, memory: int) -> str | None:
-    """Return the reason why no further agent may start; else None.
-
-    The reason is that less than ``memory`` bytes of memory, or less than 2 GB of disk space, are free.
-    """
+    """Return why no agent may start: less than ``memory`` bytes, or less than 2 GB of disk, are free; else None."""
     disk = os.statvfs(folder)
     if free_memory() < memory:
         return f"less than {memory >> 20} MB of memory are free"
@@ -115,19 +108,14 @@ def shortage(folder: str, memory: int) -> str | None:
 
 
 class MemoryWatch:
-    """Rule for a shortage of memory: while less than half of ``memory`` is free, one agent is cancelled each minute.
-
-    Pure: all times are seconds of the same clock.
-    """
+    """Rule: while less than half of ``memory`` is free, cancel one agent each minute. Times are of one clock."""
 
     def __init__(self, memory: int) -> None:
         self._least = memory // 2
         self._short_since: float | None = None
 
     def is_due(self, free: int, now: float) -> bool:
-        """Return True if an agent should be cancelled now, given the free memory in bytes. Call this method
-        continuously.
-        """
+        """Return True if an agent should be cancelled now, given the free bytes. Call this continuously."""
         if free >= self._least:
             self._short_since = None
             return False

@@ -32,8 +32,6 @@ from agent_harness.parallel.workspaces import Workspace
 
 
 class WorkspaceNotSetUp(PreflightFailed):
-    """Error: even a new workspace could not be set up. No agent was started, and the slot can no longer be used."""
-
     code = NOT_SET_UP
 
 
@@ -91,9 +89,7 @@ def main() -> int:
 
 
 def _become_worker(prctl: Callable[..., object], request: JsonObject, told: int) -> None:
-    """Execute one job in the fork, with the job's environment and log. Then report the imported modules, and never
-    return.
-    """
+    """Execute one job in the fork, with its environment and log; report the imported modules, never return."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     prctl(_PDEATHSIG, int(signal.SIGKILL))
     code = 1
@@ -138,10 +134,7 @@ def _import(names: Iterable[str]) -> None:
 
 
 def carried_out(folder: str) -> int:
-    """Execute the job in ``folder`` and write its result. Return 0 if there is a result.
-
-    A job has no result if its workspace was destroyed.
-    """
+    """Execute the job in ``folder`` and write its result. Return 0 unless its workspace was destroyed."""
     job = Job.from_record(files.read_json(os.path.join(folder, JOB)))
     try:
         result = execute(job, folder)
@@ -187,10 +180,7 @@ def execute(job: Job, folder: str) -> JsonObject:
 
 
 def _worked(job: Job, workspace: Workspace, act: Callable[[], JsonObject]) -> JsonObject:
-    """Set up the workspace, call ``act`` and return its result. If the set-up fails, retry it once in a new workspace.
-
-    No agent starts before the set-up is complete. SC-12, SC-17.
-    """
+    """Set up the workspace, if need be once more in a new one, then call ``act``. SC-12, SC-17."""
     project = Git(job.home)
     for is_new in (False, True):
         try:

@@ -54,10 +54,7 @@ _TOLD = ("HARNESS_WORKER", "HARNESS_SLOT", "HARNESS_PORT_", "HARNESS_DB_SUFFIX")
 def linkable_in(
     project: Git, patterns: Sequence[str], own: Sequence[str], *, installed: bool = True
 ) -> tuple[str, ...]:
-    """Return the paths that are copied into workspaces: installed packages, and ignored files that match a pattern.
-
-    The harness's own files are excluded.
-    """
+    """Return what is copied into workspaces: installed packages, and ignored files that match a pattern."""
     top = str(project.top())
     ignored = ignored_paths(Git(top))
     wished = matcher([each for pattern in (*patterns, *_included(top)) for each in _anywhere(pattern)])
@@ -129,9 +126,7 @@ def _leads_inside(target: str, folder: str) -> bool:
 
 
 def _stamp(path: str) -> str:
-    """Return a stamp that changes when packages are installed. It consists of the times of the folder and its package
-    folders.
-    """
+    """Return a stamp of the folder and its package folders that changes when packages are installed."""
     folders = [path, *(str(site) for pattern in _SITES for site in Path(path).glob(pattern))]
     times = [os.lstat(each).st_mtime_ns for each in folders]
     with suppress(NotADirectoryError):
@@ -140,9 +135,7 @@ def _stamp(path: str) -> str:
 
 
 def _copy(source: str, target: str) -> None:
-    """Copy only files, folders and symbolic links. Other entries, such as a server's socket, would be useless in a
-    copy.
-    """
+    """Copy only files, folders and symbolic links; a copy of a socket, for example, would be useless."""
 
     def special(folder: str, names: list[str]) -> Iterable[str]:
         paths = ((name, os.path.join(folder, name)) for name in names)
@@ -184,8 +177,6 @@ def _rename(path: Path, old: str, new: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class SetUp:
-    """Commands and settings for setting up a workspace."""
-
     command: str | None = None
     key: tuple[str, ...] = LOCK_FILES
     minutes: float = 10.0
@@ -194,7 +185,6 @@ class SetUp:
 
     @classmethod
     def of(cls, settings: ParallelSettings, sandbox: object) -> "SetUp":
-        """Build the set-up from the user's settings."""
         return cls(
             sandbox=sandbox,
             command=settings.setup,
@@ -204,22 +194,18 @@ class SetUp:
         )
 
     def as_record(self) -> JsonObject:
-        """Return the set-up as a JSON object for a job's file."""
         return {**asdict(self), "key": [*self.key]}
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "SetUp":
-        """Build the set-up from its JSON object in a job's file."""
         known: JsonObject = {**record, "key": tuple(record["key"])}
         return cls(**known)
 
 
 def set_up(workspace: Git, project: str, wished: SetUp) -> None:
-    """Run the set-up command in a workspace, unless the last set-up is still valid.
+    """Run the set-up command in a workspace, unless the last set-up is still valid; restore files of git.
 
-    Files that git does not ignore are restored afterwards. Raise ``PreflightFailed``, with the last output lines, if
-    the command fails or times out.
-    """
+    Raise ``PreflightFailed``, with the last output lines, if the command fails or times out."""
     folder = str(workspace.top())
     record = f"{folder}.setup"
     if wished.command is None and wished.teardown is None:
@@ -279,9 +265,7 @@ def _digest_of(workspace: Git, base: str, wished: SetUp) -> str:
 
 
 class PortBlocks:
-    """Port numbers for each slot, unique among all projects of this user. The ports are reserved until this process
-    ends.
-    """
+    """Port numbers for each slot, unique among this user's projects, reserved until this process ends."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -289,10 +273,7 @@ class PortBlocks:
         self._held: list[LockFile] = []
 
     def variables(self, slot: str, workers: int) -> Mapping[str, str]:
-        """Return the environment variables that agents, set-up and checks in a slot get.
-
-        Raise ``Refused`` if no ports are left.
-        """
+        """Return the environment of a slot's agents, set-up and checks. Raise ``Refused`` if no ports are left."""
         number = slot.lstrip("wv")
         told = {"HARNESS_WORKER": slot, "HARNESS_SLOT": number, "HARNESS_WORKERS": str(workers)}
         told["HARNESS_DB_SUFFIX"] = f"_{slot}"
@@ -327,7 +308,6 @@ class PortBlocks:
         raise Refused(f"fewer than {self._count} free ports are left for a slot", hint="set parallel.ports to 0")
 
     def close(self) -> None:
-        """Release the reserved ports."""
         for lock in self._held:
             lock.release()
 

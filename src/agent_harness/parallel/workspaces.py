@@ -50,8 +50,6 @@ TRIES = 20
 
 
 class Workspace:
-    """Workspace of one slot, in the folder ``folder``."""
-
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.name = os.path.basename(folder)
@@ -86,13 +84,10 @@ class Workspace:
 
     @property
     def git(self) -> Git:
-        """Git client for the repository of the workspace, as the repository is now."""
         return Git(self.folder)
 
     def is_whole(self, base: str) -> bool:
-        """Return True if the workspace still has its own repository, with the commit ``base`` at which the workspace's
-        job began.
-        """
+        """Return True if the workspace still has its own repository, with its job's ``base``."""
         found = Git(self.folder)
         own = Path(os.path.realpath(self.folder), ".git")
         try:
@@ -123,11 +118,9 @@ class Workspace:
                 raise UnsafeTree(f"{self.folder} is not at the commit {base[:10]}")
 
     def drop_planted(self) -> bool:
-        """Delete the ignored files that were created after ``note_ignored``. Return False if an older ignored file has
-        changed.
+        """Delete ignored files created after ``note_ignored``, so that checks cannot influence later ones.
 
-        Files that one check leaves behind must not influence the result of a later check.
-        """
+        Return False if an older ignored file has changed."""
         known = files.read_json_if_any(self._ignored)
         if not known:
             return False
@@ -142,15 +135,11 @@ class Workspace:
         return True
 
     def note_ignored(self) -> None:
-        """Record the present ignored files as part of the workspace. Call this directly after the workspace's set-
-        up.
-        """
+        """Record the present ignored files. Call this directly after the workspace's set-up."""
         files.write_json(self._ignored, {"": "", **self._ignored_files()}, follow=False)
 
     def _ignored_files(self) -> dict[str, str]:
-        """Return a stamp for each ignored path. A program without root rights cannot change a file and keep its
-        stamp.
-        """
+        """Return a stamp per ignored path, which only root could keep while changing the file."""
         listed = self.git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", timeout_seconds=600)
         found: dict[str, str] = {}
         for path in filter(None, os.fsdecode(listed).split("\0")):
@@ -160,16 +149,13 @@ class Workspace:
         return found
 
     def clear(self) -> None:
-        """Delete all files of the workspace. Call ``rescue`` before."""
         for path in (self.folder, self._index, f"{self.folder}.lent", f"{self.folder}.setup", self._ignored):
             remove(path)
 
     def rescue(self, project: Git, name: str, own: Sequence[str]) -> list[str]:
-        """Save, as rescues in the project, the work that only the workspace has. Return the refs of these rescues.
+        """Save the work that only the workspace has as rescues of the item ``name``; return their refs.
 
-        ``name`` is the item that was worked on last. If git cannot read the workspace, the folder is kept under another
-        name.
-        """
+        If git cannot read the workspace, the folder is kept under another name."""
         if not os.path.isdir(self.folder):
             return []
         try:
@@ -239,9 +225,7 @@ def fetch_into(workspace: Git, project: Git, commit: str, ref: str) -> None:
 def _brought(workspace: Git, project: Git, commit: str) -> str:
     """Copy a commit from the workspace into the project without creating a ref; return the commit.
 
-    The workspace's own git settings are not used. All objects are checked on arrival; raise ``GitFailed`` if an object
-    is missing.
-    """
+    The workspace's own git settings are not used. Raise ``GitFailed`` if an object is missing."""
     with project.view():
         if project.commit_of(commit) is None:
             words = ("pack-objects", "--revs", "--local", "--stdout", "-q")
@@ -253,18 +237,13 @@ def _brought(workspace: Git, project: Git, commit: str) -> str:
 
 
 def _borrowed(workspace: Git, project: Git) -> str:
-    """Return the commit at which the workspace's job began; empty if the project does not have this commit.
-
-    The id is read from a file that an agent may have changed.
-    """
+    """Return the commit at which the workspace's job began; empty if the project lacks it. Agents may change the id."""
     found = text_of(workspace.git_dir() / "harness-base").strip()
     return found if _WHOLE_ID.fullmatch(found) and project.commit_of(found) == found else ""
 
 
 def _is_readable(git_dir: Path) -> bool:
-    """Return True if the folder contains no pipe or device. Git and other readers would wait for such a file
-    forever.
-    """
+    """Return True if the folder has no pipe or device, for which git and other readers would wait forever."""
     for at, folders, names in os.walk(git_dir):
         if at == str(git_dir) and "objects" in folders:
             folders.remove("objects")  # a pipe there is not an object
@@ -277,8 +256,7 @@ def _is_readable(git_dir: Path) -> bool:
 def _bytes_of(path: Path) -> bytes:
     """Return the content of a file that an agent may have written.
 
-    Raise ``StateDamaged`` if it is not a regular file, and ``UnsafeTree`` if it is too large.
-    """
+    Raise ``StateDamaged`` if it is not a regular file, and ``UnsafeTree`` if it is too large."""
     with os.fdopen(files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
         found = file.read(_LOG_BYTES + 1)
     if len(found) > _LOG_BYTES:
@@ -287,9 +265,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _make_repository(project: Git, folder: Path, base: str, branch: str) -> None:
-    """Create a repository at ``base`` on this branch. It shares the project's objects and has copies of its tags, but
-    no remotes or hooks.
-    """
+    """Create a repository at ``base`` that shares the project's objects and has its tags, but no remotes or hooks."""
     for name in ("objects/info", "refs/heads", "info"):
         (folder / name).mkdir(parents=True)
     (folder / "objects/info/alternates").write_bytes(os.fsencode(project.shared_dir() / "objects") + b"\n")
@@ -319,13 +295,10 @@ def _quoted(text: str) -> str:
 
 
 def copy_plain(source: str, target: str, wanted: Callable[[str], bool] = lambda _name: True) -> None:
-    """Copy the regular files of a folder and its subfolders, which an agent may have written. Existing files stay
-    unchanged.
+    """Copy the regular files of a folder that an agent may have written. Existing files stay unchanged.
 
-    Symbolic links, pipes, devices and names that are not ``wanted`` are left out. A file larger than 64 MiB, or than
-    the remainder of 256 MiB for all files, loses its beginning; a first line says so. At most 10,000 files are copied,
-    from folders at most 20 levels deep.
-    """
+    Symbolic links, pipes, devices and names that are not ``wanted`` are left out, as are folders deeper than 20 levels
+    and files beyond 10,000. A file above 64 MiB, or above what is left of 256 MiB, loses its beginning and says so."""
     left = _ALL_BYTES
     for _, at, to in sorted(islice(_free_names(source, target, wanted), _MOST_FILES)):
         left -= _copy_end(at, to, min(_FILE_BYTES, max(0, left)))
@@ -347,9 +320,7 @@ def _free_names(source: str, target: str, wanted: Callable[[str], bool]) -> Iter
 
 
 def _copy_end(source: str, target: str, most: int) -> int:
-    """Copy a file. If it has more than ``most`` bytes, copy only whole lines at its end. Return the number of bytes
-    written.
-    """
+    """Copy at most ``most`` bytes, whole lines at the end of a file; return the number of bytes written."""
     try:
         descriptor = files.open_regular(source, os.O_RDONLY | os.O_NOFOLLOW)
     except (HarnessError, OSError):

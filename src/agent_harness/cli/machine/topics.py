@@ -42,7 +42,6 @@ Nothing is lost; rolled-back work can be restored:
   harness diff S7                       changes of a session that was rolled back
   harness rescue list                   rolled-back work; rescue show, rescue restore
   harness undo 3                        revert accepted work with a new commit
-  harness undo 4f2a91c03d7e             restore it, by the id of that commit
   git log refs/harness/rolled-back/7    the same with git only""",
     "agents": """\
 Claude Code or Codex on PATH is used by default. Name others:

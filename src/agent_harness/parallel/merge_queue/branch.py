@@ -28,20 +28,17 @@ class TargetBranch:
 
     @property
     def tip(self) -> str:
-        """Id of the commit that the branch points to; empty if the branch does not exist."""
         return self._git.commit_of(self.name) or ""
 
     def holds(self, commit: str) -> bool:
-        """Return True if the branch contains the commit."""
         tip = self.tip
         return bool(tip) and self._git.ancestor(commit, tip)
 
     def bring(self, old: str, new: str) -> bool:
-        """Move the branch from ``old`` to ``new``, together with a work tree that has the branch checked out.
+        """Move the branch, and a work tree that has it checked out, unless the branch already contains ``new``.
 
-        Do nothing if the branch already contains ``new``. If the user's files block the move, report this once and
-        return False. Raise ``UnsafeTree`` if the branch was moved elsewhere.
-        """
+        If the user's files block the move, report this once and return False.
+        Raise ``UnsafeTree`` if the branch was moved elsewhere."""
         try:
             if not self.holds(new):
                 objects.move(self._git, self.name, old, new)

@@ -27,7 +27,7 @@ def let_go(git: Git, refs: ProjectRefs, works: Iterable[ItemProgress]) -> None:
     known = git.refs_below(refs.work).items()
     over = [ref for ref, commit in known if name_of(ref) in names and commit in commits]
     fixed = {refs.fix(each.job.split("/")[1]) for each in found if each.rejections}
-    _remove(git, [*over, *(fixed & git.refs_below(refs.fix("")).keys())])
+    remove(git, [*over, *(fixed & git.refs_below(refs.fix("")).keys())])
 
 
 def old_names(git: Git) -> dict[str, str]:
@@ -40,10 +40,9 @@ def taken_over(
 ) -> list[str]:
     """Rename the old candidate refs of these jobs (``RUN/NAME/FENCE``) to names with this project's id.
 
-    ``proven`` contains the commits of each job and of the item's earlier jobs. ``needed`` contains the commits that a
-    run needs in order to continue. Another project may have overwritten an old ref, so only the commit shows the owner.
-    Refs to other commits stay. Return those of them that have the names of these items.
-    """
+    ``proven`` has the commits of each job and of the item's earlier jobs, ``needed`` those that a run continues from.
+    Another project may have overwritten an old ref, so only the commit shows the owner. Refs to other commits stay.
+    Return those of them that have the names of these items."""
     old = old_names(git)
     for job, commits in proven.items():
         name, fence = job.split("/")[1:]
@@ -53,16 +52,15 @@ def taken_over(
             if oid not in git.refs_below(refs.candidate(name, "")).values():
                 git.update_ref(refs.candidate(name, number), oid)
     mine = {commit for commits in proven.values() for commit in commits}
-    _remove(git, [ref for ref, oid in old.items() if oid in mine])
+    remove(git, [ref for ref, oid in old.items() if oid in mine])
     names = {job.split("/")[1] for job in proven}
     return [ref for ref, oid in old.items() if oid not in mine and name_of(ref) in names]
 
 
 def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
-    """Delete candidate refs that the plan no longer needs. If a commit is on no branch, keep it as a rescue.
+    """Delete candidate refs that the plan no longer needs; return the new rescues. SC-14.
 
-    Return the new rescues. SC-14.
-    """
+    A commit that is on no branch is kept as a rescue."""
     held = [each for each in plan.works.values() if each.job]
     names = {each.job.split("/")[1] for each in held}
     jobs = {refs.candidate(*each.job.split("/")[1:]) for each in held if each.state == WORKING}
@@ -72,14 +70,12 @@ def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
     if not over:
         return []
     found = nobodys(git, over, kept=landed_on(git, "--branches"))
-    _remove(git, over)
+    remove(git, over)
     return found
 
 
 def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[str]:
-    """Create a rescue for each candidate whose commit is neither in ``kept`` nor in a rescue; return the new
-    rescues.
-    """
+    """Create a rescue for each candidate whose commit is neither in ``kept`` nor in a rescue; return these."""
     rescued = {*git.refs_below(f"{workspaces.RESCUE_REFS}/").values(), *kept}
     found: list[str] = []
     for ref, commit in refs.items():
@@ -89,11 +85,11 @@ def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[st
 
 
 def name_of(ref: str) -> str:
-    """Return the item name in a candidate ref. The name is the second to last component of the ref."""
+    """Return the item name in a candidate ref, the second to last component."""
     return ref.split("/")[-2]
 
 
-def _remove(git: Git, refs: Collection[str]) -> None:
+def remove(git: Git, refs: Collection[str]) -> None:
     if refs:
         words = b"".join(b"delete " + os.fsencode(ref) + b"\n" for ref in refs)
         git.run("update-ref", "--no-deref", "--stdin", input=words)

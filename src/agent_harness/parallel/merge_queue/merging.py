@@ -16,7 +16,6 @@ from agent_harness.parallel.items import BROKEN, GREEN, PARTIAL, RED, LandedItem
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.merge_queue import candidates, objects, trailers
 from agent_harness.parallel.merge_queue.branch import AGAIN_SECONDS, TargetBranch
-from agent_harness.parallel.merge_queue.learning import Lessons
 from agent_harness.parallel.merge_queue.objects import InTheWay
 from agent_harness.parallel.merge_queue.pushing import Pusher
 from agent_harness.parallel.merge_queue.refs import ProjectRefs
@@ -58,7 +57,6 @@ class MergeQueue:
         stop: Stop,
     ) -> None:
         self.branch = TargetBranch(git, branch, say)
-        self.lessons = Lessons(git, folder, port.common)
         self._port = port
         self._git = git
         self._folder = folder
@@ -102,9 +100,7 @@ class MergeQueue:
         return next(iter(self._held_up.values()), None) or self.branch.in_the_way
 
     def try_last(self) -> bool:
-        """Retry a blocked merge once when there is nothing else to do. Return False if the merge was already
-        retried.
-        """
+        """Retry a blocked merge once when there is nothing else to do. Return False if it was already retried."""
         if self._tried_last or not (self._held_up or self.branch.in_the_way):
             return False
         self._tried_last, self._held_until = True, 0.0
@@ -152,7 +148,7 @@ class MergeQueue:
         return any(each["name"] not in members for each in self._port.checks(head, commit, members))
 
     def combine_ahead(self, items: Sequence[str], on: str) -> bool:
-        """Combine candidates on top of a batch that is being checked. Items that conflict with that batch must wait."""
+        """Combine candidates on top of a batch under check. Items that conflict with that batch must wait."""
         if gone := self._not_ours(items):
             items = [each for each in items if each not in gone]
         members, commits, apart = self._combined(items, on)
@@ -163,9 +159,7 @@ class MergeQueue:
         return True
 
     def _combined(self, items: Sequence[str], head: str) -> tuple[list[str], list[str], dict[str, list[str]]]:
-        """Return the batch members, their commits stacked on the head, and the conflicting files of each item that was
-        left out.
-        """
+        """Return the members, their commits stacked on the head, and the conflicting files of each item left out."""
         members: list[str] = []
         commits: list[str] = []
         apart: dict[str, list[str]] = {}
@@ -197,9 +191,7 @@ class MergeQueue:
         self._ledger.note("batched", members=members, commits=commits, base=base, vouched=vouched, tip=tip)
 
     def _not_ours(self, items: Sequence[str]) -> list[str]:
-        """Return the items that the project no longer assigns to this run, for example because the user took them
-        away.
-        """
+        """Return the items that the project no longer assigns to this run, such as those the user took away."""
         return [item for item in items if not self._port.holds(self._plan.work(item).job, item)]
 
     def _result(self, item: str) -> JsonObject:
@@ -208,9 +200,7 @@ class MergeQueue:
     # ---- checks
 
     def check(self, number: int, trial: Trial) -> bool:
-        """Start the checks of the batch's first members. Return True if there are no checks, so that these members
-        count as verified.
-        """
+        """Start the checks of the batch's first members. Return True if there are none, which counts as verified."""
         batches = self._plan.under_way
         at = next(at for at, each in enumerate(batches) if each.id == number)
         batch, commit = batches[at], batches[at].commits[trial.prefix - 1]
@@ -228,11 +218,9 @@ class MergeQueue:
         return False
 
     def _unseen(self, base: str, members: Sequence[str]) -> set[str]:
-        """Return the items that were merged after the members' attempts began, and the items that the members broke
-        before.
+        """Return the items merged after the members' attempts began, and the items that the members broke before.
 
-        A member that breaks one of these items is rejected.
-        """
+        A member that breaks one of these items is rejected."""
         bases = {self._plan.work(item).proven_on for item in members}
         landed = (trailers.landed_between(self._git, each, base) for each in bases)
         return self._broken_by(members).union(*landed) - {*members}
@@ -242,10 +230,7 @@ class MergeQueue:
         return {str(name) for fix in mends for name in fix.get("failing") or ()}
 
     def check_head(self, head: str) -> bool:
-        """Start the checks of an untrusted head, or of merged work that was rebased onto the remote's head.
-
-        Return True if no check is needed.
-        """
+        """Start the checks of an untrusted or rebased head. Return True if no check is needed."""
         joined = self._plan.joined
         checks = self._port.checks(joined.before if joined else self._plan.head, head, None)
         if not checks and joined:
@@ -262,7 +247,6 @@ class MergeQueue:
         return False
 
     def checked(self, run: CheckRun, found: JsonObject) -> None:
-        """Process the result of a run of checks that has ended."""
         said = found.get("status")
         result = str(said) if said in (GREEN, RED) else BROKEN
         failing = [str(each) for each in found.get("failing") or []]
@@ -320,9 +304,7 @@ class MergeQueue:
             self._ledger.note("head_trusted", head=head, audit=True)
 
     def _go_on_hunting(self) -> None:
-        """Continue the bisection over the merged items. Reopen the item that broke others, or else the failing
-        items.
-        """
+        """Continue the bisection over the merged items. Reopen the item that broke others, or else the failing ones."""
         hunt = self._hunt
         assert hunt is not None
         if hunt.failing_change is None and hunt.next_trial():
@@ -343,12 +325,10 @@ class MergeQueue:
     # ---- rejection
 
     def reject(self, item: str) -> bool:
-        """Reject the batch's failing change after the failing checks have passed on the head. Return True if the plan
-        has changed.
+        """Reject the batch's failing change after the failing checks have passed on the head. Return True if done.
 
-        If a check also fails on the head, no member is blamed. The item that broke the check is searched for at the end
-        of the run. An item that was rejected earlier because it broke this check is rejected again.
-        """
+        If a check also fails on the head, no member is blamed: the item that broke it is sought at the run's end.
+        An item that was rejected earlier because it broke this check is rejected again."""
         batch = self._plan.batch
         assert batch is not None
         landed = (self._unseen(batch.base, batch.members) | self._plan.works.keys()) - self._broken_by([item])
@@ -378,9 +358,7 @@ class MergeQueue:
     def note_rejected(self, item: str, fix: JsonObject) -> None:
         """Reject a candidate. ``fix`` describes what the next attempt at the item has to fix."""
         self._ledger.note("bounced", item=item, mend=fix)
-        self.lessons.overlap.note_rejected(item, fix.get("met") or ())
         work = self._plan.work(item)
-        self.lessons.changed(item, work.proven_on, [work.commit])
         what = ", ".join(fix.get("files") or fix.get("failing") or [])
         self._say(f"{item}: not merged ({fix['why']}: {what})")
         self._port.ended(
@@ -388,11 +366,9 @@ class MergeQueue:
         )
 
     def begun_on(self, work: plan.ItemProgress, item: OpenItem, base: str) -> tuple[str, JsonObject | None]:
-        """Return the base commit of an attempt, and the description of the problem that the attempt has to fix, if any.
+        """Return an attempt's base commit, and the problem that it has to fix, if any.
 
-        If merged work has to be fixed, the base is the head without this work, and the attempt's files contain the
-        work.
-        """
+        If merged work has to be fixed, the base is the head without this work, and the files contain the work."""
         parent = self._git.commit_of(f"{work.own}^1") if work.own else None
         if work.own and parent:
             without = merged(self._git, base, work.own, parent)
@@ -404,9 +380,7 @@ class MergeQueue:
         return base, self.seeded(work, item, base) if work.fix and not work.own else None
 
     def seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
-        """Return the description of a fix, including its start tree. The start tree is the rejected work merged into
-        the head.
-        """
+        """Return a fix with its start tree: the rejected work merged into the head."""
         found = self._port.merged(base, work.proven_on, work.commit, item.id, proven=False)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be fixed")
         self._git.update_ref(self._refs.fix(item.name), seed)
@@ -416,9 +390,7 @@ class MergeQueue:
     # ---- landed
 
     def land(self, most: int) -> bool:
-        """Move the branch to the batch's first ``most`` members, or complete an interrupted move. Return True if the
-        plan has changed.
-        """
+        """Move the branch to the first ``most`` members, or complete such a move. Return True if the plan changed."""
         batch = self._plan.batch
         assert batch is not None
         if not batch.landing:
@@ -455,8 +427,6 @@ class MergeQueue:
         push = self._port.push_target is not None
         may_break = self._port.checks_rejected and bool(self._plan.landed)  # an item's own check asks for no other
         self._ledger.note("landed", batch=batch.id, commit=batch.landing, push=push, may_break=may_break)
-        for item, _ in pairs:
-            self.lessons.overlap.forget(item)
         candidates.let_go(self._git, self._refs, [self._plan.work(item) for item, _ in pairs])
         if not self._plan.under_way:
             self._git.update_ref(self._refs.landing, None)
@@ -484,8 +454,6 @@ class MergeQueue:
         return self._pusher.is_pushing
 
     def push(self) -> bool:
-        """Push the merged commits. If the push is impossible, nothing more is merged on top of them, but agents
-        continue. SC-39.
-        """
+        """Push the merged commits. If that is impossible, merge nothing more; agents continue. SC-39."""
         with self._stop.held():
             return self._pusher.push()

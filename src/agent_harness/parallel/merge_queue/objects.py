@@ -40,11 +40,10 @@ class InTheWay(UnsafeTree):
 
 
 def target(git: Git, name: str | None) -> str:
-    """Return the full name of the target branch: the branch ``named`` by the caller, or else the checked-out branch.
+    """Return the full name of the target branch: the one ``named`` by the caller, or the checked-out branch.
 
-    Raise ``UnsafeTree`` if there is no such branch, or if another work tree has it checked out. Raise ``ToolMissing``
-    if git cannot combine commits as objects.
-    """
+    Raise ``UnsafeTree`` if there is none or another work tree has it checked out, ``ToolMissing`` if git cannot
+    combine commits as objects."""
     _refuse_unfit(git)
     here = git.branch()
     if name is None or f"refs/heads/{name}" == here:
@@ -62,10 +61,7 @@ def target(git: Git, name: str | None) -> str:
 
 
 def _refuse_unfit(git: Git) -> None:
-    """Raise an error if git is too old to combine commits as objects, or if the work tree is sparse.
-
-    Workspaces always contain whole commits.
-    """
+    """Raise an error if git cannot combine commits as objects, or if the work tree is sparse."""
     said = git.text("version")
     version = re.search(r"(\d+)\.(\d+)", said)
     if version and tuple(map(int, version.groups())) < OLDEST_GIT:
@@ -77,18 +73,13 @@ def _refuse_unfit(git: Git) -> None:
 
 
 def told_gone(branch: str, commit: str) -> UnsafeTree:
-    """Return the error for a deleted target branch. The error's hint is a command that recreates the branch at its last
-    trusted commit.
-    """
+    """Return the error for a deleted target branch; its hint is a command that recreates the branch."""
     name = branch.removeprefix("refs/heads/")
     return UnsafeTree(f"The branch {name} no longer exists", hint=f"git branch {shlex.quote(name)} {commit[:12]}")
 
 
 def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
-    """Create an item's commit on top of ``head``, with the candidate's author, and return the commit.
-
-    Return ``head`` if the item changes nothing.
-    """
+    """Return a new commit of an item on top of ``head``, with the candidate's author; ``head`` if nothing changes."""
     if tree == git.tree_of(head):
         return head
     shown = git.run("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI", candidate.commit)
@@ -114,11 +105,10 @@ def marked(git: Git, commit: str, paths: Sequence[str]) -> list[str]:
 
 
 def move(git: Git, branch: str, old: str, new: str) -> None:
-    """Move the branch from ``old`` to ``new``. If the branch is checked out, its files are written before the ref.
+    """Move the branch from ``old`` to ``new``; write the files of a checked-out branch before the ref.
 
-    Do nothing if the branch is already at ``new``. Raise ``InTheWay`` if the user's files block the move, and
-    ``UnsafeTree`` if the branch is at neither commit. An error leaves files and branch unchanged.
-    """
+    Do nothing if it is at ``new``. Raise ``InTheWay`` if the user's files block the move, ``UnsafeTree`` if the branch
+    is at neither commit. An error leaves files and branch unchanged."""
     tip = git.commit_of(branch)
     if tip == new:
         return
@@ -144,9 +134,7 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
 
 
 def _in_the_way(git: Git, old: str, new: str, error: GitFailed) -> InTheWay:
-    """Return an error that lists the files with neither their old nor their new content; if there are none, git's
-    message.
-    """
+    """Return an error that lists the files with neither their old nor their new content, or else git's message."""
     changed = git.differences(old, new)
     as_they_were = {path: before for path, (before, _) in changed.items()}
     as_they_will_be = {path: after for path, (_, after) in changed.items()}
@@ -172,8 +160,7 @@ def _first(error: GitFailed) -> str:
 def _forgive_half(git: Git, old: str, new: str) -> None:
     """Update the index for files that an interrupted move has already written.
 
-    Otherwise git would take these files for the user's changes. A file with any other content still counts as a change.
-    """
+    Git would take them for the user's changes. A file with any other content still counts as a change."""
     index = git.run("ls-files", "-s", "-z").split(b"\0")
     known = {path: words.split()[1].decode() for words, _, path in (line.partition(b"\t") for line in index) if path}
     changed = git.differences(old, new)
@@ -189,10 +176,9 @@ def _forgive_half(git: Git, old: str, new: str) -> None:
 
 
 def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:
-    """Return the files that are already in the wanted state in the work tree: present with the content, or absent.
+    """Return the files that are already in the wanted state in the work tree: with the content, or absent.
 
-    A symbolic link does not count as a file. One git process reads all files.
-    """
+    A symbolic link does not count as a file. One git process reads all files."""
     files = {path for path in wanted if os.path.isfile(at := git.file(path)) and not os.path.islink(at)}
     asked = [path for path in wanted if path in files and wanted[path] != ABSENT and wanted[path].mode != "120000"]
     found = _content_ids(git, asked)

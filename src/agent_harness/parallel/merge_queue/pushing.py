@@ -88,7 +88,6 @@ class Pusher:
         return True
 
     def _answered(self, done: Pushed, commit: str, target: PushTarget) -> None:
-        """Process the remote's answer to a push."""
         known = self._ledger.plan
         if done.ok:
             self._ledger.note("pushed", head=known.head)
@@ -104,9 +103,7 @@ class Pusher:
         self._say(told)
 
     def _join(self, commit: str, target: PushTarget, said: str) -> None:
-        """Rebase the merged commits onto the remote's commits, as git objects. The branch moves only after
-        verification.
-        """
+        """Rebase onto the remote's commits, as git objects. The branch moves only after verification."""
         try:
             theirs = target.incoming(self._git, workspaces.free_ref(self._git, self._refs.incoming))
             if self._git.ancestor(theirs, commit) or self._ledger.plan.joins >= JOINS:
@@ -123,9 +120,7 @@ class Pusher:
         self._say(f"The remote has new commits; the merged work is verified on top of them, as {found.tip[:10]}.")
 
     def judge_joined(self, found: JsonObject, result: str, failing: list[str]) -> None:
-        """Process the result of the checks that ran on the merged work after it was rebased onto the remote's
-        commits.
-        """
+        """Process the result of the checks that ran on the rebased merged work."""
         joined = self._ledger.plan.joined
         assert joined is not None
         if result == GREEN:
@@ -136,9 +131,7 @@ class Pusher:
         self._give_up(joined.before, told)
 
     def _take_joined(self, joined: JoinedHead) -> bool:
-        """Move the branch to the verified commit that contains the remote's commits. Return False if the user's files
-        block this move.
-        """
+        """Move the branch to the verified commit with the remote's commits; False if the user's files block it."""
         try:
             if not self._branch.bring(joined.before, joined.commit):
                 return False

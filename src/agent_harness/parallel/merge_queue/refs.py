@@ -22,13 +22,10 @@ class ProjectRefs:
         return WORK + self._own
 
     def candidate(self, name: str, fence: int | str) -> str:
-        """Return the ref that keeps an item's proven work until the work is merged. ``name`` must be valid in a ref
-        name.
-        """
+        """Return the ref that keeps an item's proven work until it lands. ``name`` must be valid in a ref name."""
         return f"{self.work}{name}/{fence}"
 
     def fix(self, name: str) -> str:
-        """Return the ref that keeps the start tree of a fix for the item."""
         return f"refs/harness/mend/{self._own}{name}"
 
     def workspace(self, slot: str) -> str:

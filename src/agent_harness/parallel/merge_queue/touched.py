@@ -67,11 +67,9 @@ class ChangeWatch:
         self._files = contents(git.repository) if aside else {}
 
     def look(self, name: str, *, fetching: bool) -> Touched:
-        """Revert and return the changes since the last check. If a ref was moved, its commit is kept as a rescue of the
-        item ``name``.
+        """Revert and return the changes since the last check; a moved ref's commit becomes a rescue of ``name``.
 
-        While the harness is ``fetching``, changes to tags and remote refs are left for the next check.
-        """
+        While the harness is ``fetching``, changes to tags and remote refs are left for the next check."""
         before, now = self._seen, self._now()
         if fetching:
             now = replace(now, refs=_with_fetched(now.refs, before.refs))
@@ -120,9 +118,7 @@ class ChangeWatch:
         return kept
 
     def _put_back_files(self, keys: Sequence[tuple[str, str]], aside: str) -> dict[str, str]:
-        """Revert changed hooks. Revert the repository's settings too, unless only everyday git commands have changed
-        them.
-        """
+        """Revert changed hooks, and settings of the repository that everyday git commands do not change."""
         found = contents(self._git.repository)
         kept: dict[str, str] = {}
         is_set = any(scope in OWN_SCOPES for scope, _ in keys)
@@ -135,9 +131,7 @@ class ChangeWatch:
     def _put_back_work(
         self, paths: Sequence[str], found: Mapping[str, tuple[str, object]], aside: str
     ) -> dict[str, str]:
-        """Move new files aside, and restore tracked files from the index. During a git operation such as a merge, do
-        nothing.
-        """
+        """Move new files aside and restore tracked files from the index, except during a merge or the like."""
         if not paths or self._git.operation_under_way():
             return {}
         new = [path for path in paths if found[path][0] == "??"]
@@ -149,7 +143,6 @@ class ChangeWatch:
         return kept
 
     def _taken_aside(self, path: str, aside: str) -> str:
-        """Move a file out of the work tree. Return its new path; empty if the file does not exist."""
         at = os.fsdecode(self._git.file(os.fsencode(path.rstrip("/"))))
         if not os.path.lexists(at):
             return ""
@@ -181,9 +174,7 @@ class ChangeWatch:
         return {**found, **({"refs/stash": stash} if stash else {}), "HEAD": git.branch() or "detached"}
 
     def _in_index(self) -> frozenset[str]:
-        """Return the files whose content in the index differs from the commit. The result is cached until the index
-        changes.
-        """
+        """Return files whose content in the index differs from the commit; cached until the index changes."""
         stamp = files.stamp_of(self._git.git_dir() / "index")
         if stamp == self._stamp:
             return self._staged
@@ -194,7 +185,6 @@ class ChangeWatch:
 
 
 def _with_fetched(refs: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """Return ``refs`` with its tags and remote refs replaced by those of ``others``."""
     kept = {ref: oid for ref, oid in refs.items() if not ref.startswith(_FETCHED)}
     return kept | {ref: oid for ref, oid in others.items() if ref.startswith(_FETCHED)}
 

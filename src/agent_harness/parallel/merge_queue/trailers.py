@@ -19,19 +19,15 @@ _WHOLE_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def landed_on(git: Git, *branches: str) -> dict[str, str]:
-    """Return the candidates that were merged to these branches according to trailers, each mapped to its merged
-    commit.
-    """
     words = ("log", f"--grep=^{CANDIDATE_TRAILER}: ", f"--format=%H {_CANDIDATE}", *branches)
     rows = (line.split() for line in git.text(*words).splitlines())
     return {row[-1]: row[0] for row in rows if len(row) > 1}
 
 
 def moved(git: Git, head: str, commits: Iterable[str]) -> dict[str, str]:
-    """Return the given commits that ``head`` contains only under a new id, each with the new id.
+    """Return those commits that ``head`` contains only under a new id, as after a rebase, with that id. SC-39.
 
-    A rebase onto a remote's head creates such ids. One git process answers for all commits. SC-39.
-    """
+    One git process answers for all commits."""
     asked = {each for each in commits if _WHOLE_ID.fullmatch(each)}
     if not asked:
         return {}

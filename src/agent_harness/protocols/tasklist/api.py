@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.parallel.engine import EngineFactory
     from agent_harness.parallel.people import ParallelRuns
-    from agent_harness.parallel.rebuild import LeftRun
     from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.project_view import AskedQuestion, ProjectReader
@@ -74,11 +73,9 @@ class TaskList:
         cwd: str | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> TaskList:
-        """Return the task list in ``start`` or in a folder above it.
+        """Return the task list in ``start`` or a folder above it; else raise ``NotAProject``.
 
-        If ``start`` is not given, search in ``HARNESS_STATE_ROOT`` or, if that is not set, from the working directory
-        upwards. Raise ``NotAProject`` if no task list is found.
-        """
+        Without ``start``, search in ``HARNESS_STATE_ROOT`` or, if it is not set, from the working directory upwards."""
         from agent_harness.protocols.tasklist.claims.caller import Caller
 
         found = root.find(start, kind="tasklist", pin=start is None)
@@ -100,7 +97,6 @@ class TaskList:
 
     @staticmethod
     def init(folder: str, **options: Any) -> JsonObject:
-        """Create those files of a task list that do not exist yet."""
         from agent_harness.protocols.tasklist import planning
 
         answer = planning.create(folder, **options)
@@ -108,10 +104,7 @@ class TaskList:
 
     @classmethod
     def begin(cls, folder: str, tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskList, JsonObject]:
-        """Create a task list with its first tasks. If any task is invalid, create nothing.
-
-        ``made`` in the answer lists the created files.
-        """
+        """Create a list with its first tasks; if one is invalid, create nothing. ``made`` lists the created files."""
         from agent_harness.protocols.tasklist import planning
 
         planning.check_first(tasks)
@@ -120,7 +113,7 @@ class TaskList:
         return begun, {**begun.add(tasks), "made": made}
 
     def add(self, tasks: Sequence[Mapping[str, Any]]) -> JsonObject:
-        """Add tasks to the list. If one of the tasks is invalid, add none of them."""
+        """Add tasks to the list. If one of them is invalid, add none."""
         from agent_harness.protocols.tasklist import planning
         from agent_harness.protocols.tasklist import status as list_status
 
@@ -129,10 +122,9 @@ class TaskList:
         return _with_next({"task_id": ids[0] if ids else None, "task_ids": ids}, following)
 
     def tried(self, task_ids: Sequence[str], *, seconds: float = TRY_SECONDS) -> dict[str, bool | None]:
-        """Return True for each task whose check passes now, and False if the check fails.
+        """Return by task if its check passes now; ``None`` if there was not enough time to run it.
 
-        Tasks without a check are left out. The value is ``None`` if there was not enough time to run the check.
-        """
+        Tasks without a check are left out."""
         from agent_harness.protocols.tasklist.attempts import validation
 
         known, ends = self.store.read().by_id, time.monotonic() + seconds
@@ -144,7 +136,6 @@ class TaskList:
         return found
 
     def sources(self) -> dict[str, str]:
-        """Return a mapping from source to task id, for the tasks that have a source."""
         from agent_harness.protocols.tasklist import planning
 
         return planning.by_source(self.store.read())
@@ -193,16 +184,13 @@ class TaskList:
         return self._go_on()
 
     def session_end(self) -> JsonObject:
-        """End this worker's session and return the session's numbers."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         answer = sessions.end(self.caller)
         return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
 
     def pause(self, why: str = "", *, by: str | None = None) -> JsonObject:
-        """Pause the list until ``resume`` is called. The log records ``by``, the view in which the user asked for the
-        pause.
-        """
+        """Pause the list until ``resume`` is called. ``by`` is the view in which the user asked for it."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.pause(self.caller, why, by=by), "harness resume")
@@ -215,17 +203,14 @@ class TaskList:
         return _with_next(sessions.resume(self.caller, by=by, shown=shown), "harness run")
 
     def activate(self) -> JsonObject:
-        """Enable the harness's client hooks in this task list."""
         self.store.activate()
         return _with_next({"active": True}, "harness status")
 
     @property
     def active(self) -> bool:
-        """True if the harness's client hooks are enabled in this task list."""
         return self.store.active()
 
     def deactivate(self) -> JsonObject:
-        """Disable the harness's client hooks in this task list."""
         return _with_next({"active": False, "was_active": self.store.deactivate()}, "harness activate")
 
     # -- running agents ----------------------------------------------------------------------------------------------
@@ -241,15 +226,12 @@ class TaskList:
         engine_factory: EngineFactory | None = None,
         **limits: Any,
     ) -> JsonObject:
-        """Run the specified agents on the list's tasks; the answer contains ``exit_code``.
+        """Run the agents on the list's tasks; the answer contains ``exit_code``.
 
-        ``limits``: ``max_tasks``; ``max_minutes`` of each attempt; ``max_cost_usd`` of all attempts together. Raise
-        ``NothingEligible`` for an empty list before any agent is resolved.
-
-        If ``workers`` is given, that many agents run concurrently, each in its own workspace, and the answer has
-        another format. Their work is merged to ``branch``, by default the branch that is checked out.
-        ``engine_factory`` makes the engine that runs the workers.
-        """
+        ``limits``: ``max_tasks``; ``max_minutes`` of each attempt; ``max_cost_usd`` of all attempts together.
+        Raise ``NothingEligible`` for an empty list before any agent is resolved.
+        With ``workers`` agents run concurrently, each in its own workspace, and the answer has another format. Work
+        lands on ``branch``, by default the checked-out one. ``engine_factory`` makes the engine of the workers."""
         import os
         from contextlib import suppress
         from pathlib import Path
@@ -316,7 +298,6 @@ class TaskList:
         return found if found > 1 else None
 
     def parallel_runs(self) -> ParallelRuns:
-        """Return the interface through which users ask about this list's runs with several agents."""
         import os
 
         from agent_harness.kernel import trusted_state
@@ -331,13 +312,7 @@ class TaskList:
             git=place.git if place else None,
             own=place.exclude if place else (),
             snapshot=None if self.layout.linked() else self.layout.parallel,
-            left=self._left,
         )
-
-    def _left(self) -> LeftRun:
-        from agent_harness.protocols.tasklist.parallel.project_port import left_run
-
-        return left_run(self.caller)
 
     def now(self) -> list[str]:
         """Return the current activity of each running attempt, as one line per attempt. This method is thread-safe."""
@@ -350,28 +325,23 @@ class TaskList:
         return [each.line() for each in now.running(path and os.path.dirname(path))]
 
     def reader(self) -> ProjectReader:
-        """Return a reader with which the list can be read repeatedly."""
         return reader(self.layout.root)
 
     @property
     def reports(self) -> bool:
-        """True if the settings request a report page at the end of each run."""
         try:
             return self.store.read().config.report_after_run
         except StateDamaged:
             return False  # a run reports it
 
     def keep_said(self, text: str) -> None:
-        """Append a message of a run to ``.harness/logs/run.log``."""
         from agent_harness.session import now
 
         if not self.layout.linked():
             now.keep_said(self.layout.run_log, text)
 
     def _left_by_run(self) -> tuple[int, str | None] | None:
-        """Return the worker count and the branch of a dead run that still has tasks claimed. Return None if there is no
-        such run.
-        """
+        """Return the workers and branch of a dead run that still has tasks claimed; else None."""
         from agent_harness.protocols.tasklist.claims import leases
 
         try:
@@ -381,9 +351,7 @@ class TaskList:
         return leases.terms_of_run(left) if left else None
 
     def _unpushed(self) -> tuple[int, None] | None:
-        """Return the worker count of a finished run whose merged commits were not pushed to a remote. Otherwise return
-        None.
-        """
+        """Return the workers of a finished run whose merged commits were not pushed to a remote; else None."""
         import os
 
         if self.layout.linked() or not os.path.lexists(self.layout.parallel):
@@ -400,10 +368,7 @@ class TaskList:
             raise NothingEligible("there are no tasks yet", hint=ADD)
 
     def _refuse_resting(self) -> None:
-        """Raise an error if no task can be claimed.
-
-        Possible reasons are a pause, a halt, a limit, the lack of open tasks, and a damaged list.
-        """
+        """Raise an error if no task can be claimed: a pause, a halt, a limit, no open task, a damaged list."""
         from agent_harness.protocols.tasklist.claims import claim
 
         claim.preview(self.caller, self.store.read(), self.store.now())
@@ -419,18 +384,16 @@ class TaskList:
     # -- the work ----------------------------------------------------------------------------------------------------
 
     def next(self) -> JsonObject:
-        """Return the task that ``claim`` would select, without changing anything."""
         from agent_harness.protocols.tasklist.claims import claim
 
         task = claim.preview(self.caller, self.store.read(), self.store.now())
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
 
     def preview(self, *, workers: int | None = None, **limits: Any) -> JsonObject:
-        """Return the next task of `harness run` and the estimated cost of the open tasks, without changing anything.
+        """Return the next task of `harness run` and the estimated cost of the open tasks; change nothing.
 
-        ``lines`` contains the preview as text. If ``workers`` is given, ``parallel`` contains the first task of each
-        worker and the reason for its selection. ``engine_factory`` is not called.
-        """
+        ``lines`` is the preview as text. With ``workers``, ``parallel`` has each worker's first task and the reason.
+        ``engine_factory`` is not called."""
         from agent_harness.agents import usage
         from agent_harness.protocols.tasklist import costs
 
@@ -459,14 +422,12 @@ class TaskList:
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         dirty: str = "remember",
     ) -> JsonObject:
-        """Claim a task for this worker: the task with ``task_id``, or by default the next eligible task."""
         from agent_harness.protocols.tasklist.claims import claim
 
         answer = claim.claim(self.caller, task_id, lease_seconds=lease_seconds, dirty=dirty)
         return _with_next(answer, f'harness task checkpoint {answer["task_id"]} 1/3 "what was done"')
 
     def checkpoint(self, task_id: str, step: int, total: int, text: str) -> JsonObject:
-        """Record a finished step of a task, and renew the claim."""
         from agent_harness.protocols.tasklist.claims.caller import checkpoint
 
         answer = checkpoint(self.caller, task_id, step, total, text)
@@ -474,7 +435,6 @@ class TaskList:
         return _with_next(answer, f"harness task complete {task_id}" if step >= total else further)
 
     def renew(self, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> JsonObject:
-        """Extend the lease of the claim on a task."""
         from agent_harness.protocols.tasklist.claims.caller import renew
 
         answer = renew(self.caller, task_id, lease_seconds=lease_seconds)
@@ -488,7 +448,6 @@ class TaskList:
         return _with_next(answer, f'harness task checkpoint {task_id} M/N "what was done"')
 
     def validate(self, task_id: str) -> JsonObject:
-        """Run the check of the task. Only the result of the check is recorded."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.validate(self.caller, task_id)
@@ -496,7 +455,6 @@ class TaskList:
         return _with_next(answer, f"harness task complete {task_id}" if passed else f"harness task validate {task_id}")
 
     def complete(self, task_id: str, *, commit: bool = True, message: str | None = None) -> JsonObject:
-        """Prove the task, commit its work and mark the task as completed."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.complete(self.caller, task_id, commit=commit, message=message)
@@ -512,14 +470,12 @@ class TaskList:
     def fail(
         self, task_id: str, *, category: str, message: str, rollback: bool = True, allow_pushed: bool = False
     ) -> JsonObject:
-        """End the attempt as failed, and roll back to the state at the time the task was claimed."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.fail(self.caller, task_id, category, message, rollback=rollback, allow_pushed=allow_pushed)
         return _with_next(answer, self._go_on())
 
     def release(self, task_id: str, why: str) -> JsonObject:
-        """Release the task without counting an attempt, and roll back to the state at the time the task was claimed."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         return _with_next(verbs.release(self.caller, task_id, why), self._go_on())
@@ -535,7 +491,6 @@ class TaskList:
     # -- rollback ----------------------------------------------------------------------------------------------------
 
     def recover(self, task_id: str | None = None, *, decide: str | None = None) -> JsonObject:
-        """Repair a damaged state, and recover the tasks that an interrupted session left in progress."""
         from agent_harness.protocols.tasklist import recovery
         from agent_harness.protocols.tasklist.attempts import recover
 
@@ -544,11 +499,9 @@ class TaskList:
         return _with_next({"restored": restored, "tasks": found}, self._after_recovery(found))
 
     def rollback(self, task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-        """Roll back to the state when the task was claimed; if ``dry_run`` is set, only report what a rollback would
-        change.
+        """Roll back to the state of the claim; with ``dry_run`` only report what this would change.
 
-        If ``allow_pushed`` is set, also roll back commits that a remote already has.
-        """
+        If ``allow_pushed`` is set, also roll back commits that a remote already has."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.roll_back(self.caller, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
@@ -558,30 +511,25 @@ class TaskList:
         return _with_next(answer, further)
 
     def accepted(self, what: str) -> str:
-        """Describe in plain words the completed work that ``task-001``, ``S8`` or an undo commit refers to.
-
-        Raise ``UsageError`` if the name is unknown.
-        """
+        """Describe the work that ``task-001`` or ``S8`` refers to; else raise ``UsageError``."""
         from agent_harness.protocols.tasklist.attempts import undo
 
         return undo.asked(self.caller, what)
 
     def undo(self, what: str, *, dry_run: bool = False, say: Callable[[str], None]) -> JsonObject:
-        """Undo a completed task with one new commit, or reverse an earlier undo; see ``attempts/undo.py``."""
+        """Undo a completed task with one new commit; see ``attempts/undo.py``."""
         owner.refuse_agents(self.layout.root, "harness undo")
         from agent_harness.protocols.tasklist.attempts import undo
 
         return undo.undo(self.caller, what, dry_run=dry_run, say=say)
 
     def rescue_list(self) -> JsonObject:
-        """Return the list of rescues, which keep the work that rollbacks removed."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         found = rescue.entries(self.caller)
         return _with_next({"rescues": found}, f"harness rescue show {found[0]['ref']}" if found else "harness status")
 
     def rescue_show(self, ref: str) -> JsonObject:
-        """Return the content of one rescue."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.show(self.caller, ref), f"harness rescue restore {ref} --to DIR")
@@ -604,19 +552,14 @@ class TaskList:
 
 
 def status(folder: str, *, tail: int = 5) -> JsonObject:
-    """Return the progress of the task list in a folder, with the last ``tail`` lines of its log.
-
-    Raise ``StateDamaged`` for a damaged list.
-    """
+    """Return the progress of a task list, with the last ``tail`` lines of its log. Raise ``StateDamaged``."""
     from agent_harness.protocols.tasklist import status
 
     return status.read(TaskListLayout(folder), tail=tail)
 
 
 def reader(folder: str) -> ProjectReader:
-    """Return a reader with which the list in a folder can be read repeatedly. Its value types are those of all
-    protocols.
-    """
+    """Return a reader with which the list can be read repeatedly. Its value types are those of all protocols."""
     from agent_harness.protocols.tasklist.reader import TaskListSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -624,7 +567,6 @@ def reader(folder: str) -> ProjectReader:
 
 
 def log_rows(folder: str) -> Iterator[JsonObject]:
-    """Yield the rows of the list's log, newest first, in the format of ``session.log_rows``."""
     from agent_harness.protocols.tasklist import progress
 
     return progress.rows(TaskListLayout(folder))
@@ -651,33 +593,26 @@ def transcript(folder: str, item: str, workspace: str | None = None) -> str | No
 
 
 def parallel_file(folder: str) -> str:
-    """Return the path of the progress file that a run with several agents writes."""
     return TaskListLayout(folder).parallel
 
 
 def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
-    """Format the answer of ``status`` as lines of text for a terminal with this number of columns; see
-    ``status.lines``.
-    """
+    """Format the answer of ``status`` for a terminal with this number of columns; see ``status.lines``."""
     from agent_harness.protocols.tasklist import status
 
     return status.lines(found, everything=everything, columns=columns, hooks=hooks)
 
 
 def glance(found: JsonObject) -> str:
-    """Summarize the answer of ``status`` in one short line."""
     from agent_harness.protocols.tasklist import status
 
     return status.glance(found)
 
 
 def check(folder: str) -> JsonObject:
-    """Return the facts that ``harness doctor`` reports about the list in a folder.
-
-    Raise ``StateDamaged`` if the list cannot be parsed.
-    """
+    """Return the facts that ``harness doctor`` reports. Raise ``StateDamaged`` if the list cannot be parsed."""
     from agent_harness.protocols.tasklist import proven, selection, store
     from agent_harness.session import ledger
 
@@ -702,10 +637,7 @@ def check(folder: str) -> JsonObject:
 
 
 def restore(folder: str) -> JsonObject | None:
-    """Replace a damaged state by its backup and return a report; ``None`` if the state is undamaged.
-
-    The damaged file is renamed, not deleted.
-    """
+    """Replace a damaged state by its backup and return a report; ``None`` if the state is undamaged."""
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.claims.caller import Caller
 
@@ -713,21 +645,17 @@ def restore(folder: str) -> JsonObject | None:
 
 
 def traces(folder: str) -> JsonObject:
-    """Return everything that the harness added to a folder, so that an uninstall can remove it. Nothing is changed.
+    """Return what the harness added to a folder, so that an uninstall can remove it; change nothing.
 
-    The result contains ``files`` (files that people wrote come last), the lines of ``.git/info/exclude`` and of
-    ``.gitignore``, the ``place`` that leads to the user's state of the list, and the ``lock``. Raise ``Busy`` or
-    ``Refused`` while a session is running.
-    """
+    ``files`` (those that people wrote come last), the lines of ``.git/info/exclude`` and of ``.gitignore``, the
+    ``place`` of the user's state of the list, and the ``lock``. Raise ``Busy`` or ``Refused`` during a session."""
     from agent_harness.protocols.tasklist import planning
 
     return planning.traces(TaskListLayout(folder))
 
 
 def read_lines(text: str) -> list[JsonObject]:
-    """Parse tasks from text with one JSON object per line. For an invalid line, raise ``UsageError`` with the line
-    number.
-    """
+    """Parse tasks, one JSON object per line. For an invalid line, raise ``UsageError`` with its number."""
     from agent_harness.protocols.tasklist import planning
 
     return planning.read_lines(text)

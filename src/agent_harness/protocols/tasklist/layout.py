@@ -48,10 +48,9 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def safe_name(task_id: str) -> str:
-    """Return a task id encoded for file and ref names: letters, digits, ``-`` and ``_`` stay, others become ``%XX``.
+    """Return a task id for file and ref names: letters, digits, ``-`` and ``_`` stay, others become ``%XX``.
 
-    If the encoded name would be too long, its end is replaced by a digest.
-    """
+    If the encoded name would be too long, its end is replaced by a digest."""
     raw = task_id.encode("utf-8", "surrogateescape")
     name = "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in raw)
     if 0 < len(name) <= 120:
@@ -62,9 +61,7 @@ def safe_name(task_id: str) -> str:
 
 
 def written(path: str) -> str:
-    """Return a path in the form that a state file can store: unchanged, or as a ``file:`` URL if the path is not valid
-    UTF-8.
-    """
+    """Return a path as a state file can store it: unchanged, or a ``file:`` URL if it is not valid UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -168,15 +165,11 @@ class TaskListLayout:
         return self._at(".harness", "logs", "verdicts")
 
     def linked(self) -> str | None:
-        """Return the first of the harness's own folders that is a symbolic link, or None.
-
-        Such a link may lead out of the project.
-        """
+        """Return the first of the harness's folders that is a link, and may lead out of the project; else None."""
         own = ("", "claims", "logs", "logs/verdicts", "validate", "rescue-files", "sessions")
         return next((path for name in own if os.path.islink(path := self._at(".harness", name).rstrip("/"))), None)
 
     def claim(self, task_id: str) -> str:
-        """Return the path of the record of the task's last claim."""
         return os.path.join(self.claims, f"{safe_name(task_id)}.json")
 
     def validation_log(self, task_id: str, attempt: int) -> str:

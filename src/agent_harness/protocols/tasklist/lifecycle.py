@@ -65,7 +65,6 @@ def start(
     branch: str | None = None,
     base_ref: str | None = None,
 ) -> None:
-    """Mark the task as in progress, claimed by this owner until the lease expires."""
     _move(task, "start")
     ends = lease.renewed(lease.Lease(owner, token, at, at, lease_seconds), at, lease_seconds).expires_at
     task.raw.update(
@@ -138,7 +137,6 @@ def reap(task: Task, at: datetime) -> None:
 
 
 def release(task: Task) -> None:
-    """Make the task pending, as if nobody had claimed it."""
     _move(task, "release")
     _let_go(task)
 
@@ -160,13 +158,6 @@ def take_back(task: Task) -> None:
     reopen(task)
     for name in ("completed_commit", "proof"):
         task.raw.pop(name, None)
-
-
-def bring_back(task: Task, commit: str, at: datetime) -> None:
-    """Mark an undone task as completed again, with the commit that restores its work. Its number of attempts is
-    unchanged.
-    """
-    task.raw.update(status="completed", completed_at=clock.timestamp(at), completed_commit=commit)
 
 
 def mark(task: Task, message: str, at: datetime) -> None:

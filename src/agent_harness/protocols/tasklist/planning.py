@@ -87,11 +87,9 @@ def create(
     init_script: bool = False,
     gitignore: str = "exclude",
 ) -> JsonObject:
-    """Create those files of a task list that do not exist yet. Existing files stay unchanged.
+    """Create those files of a task list that do not exist yet.
 
-    ``gitignore`` is ``exclude`` (add the rules to ``.git/info/exclude``), ``gitignore`` (to ``.gitignore``) or
-    ``none``.
-    """
+    ``gitignore`` is ``exclude`` (rules go to ``.git/info/exclude``), ``gitignore`` (to ``.gitignore``) or ``none``."""
     layout = TaskListLayout(folder)
     if not os.path.isdir(layout.root):
         raise Refused(f"{layout.root} is not a folder", hint=f"mkdir -p {layout.root}")
@@ -124,7 +122,7 @@ def create(
 
 
 def _refuse_lost(layout: TaskListLayout) -> None:
-    """Raise ``StateDamaged`` if the list is missing but its backup exists. A new list would overwrite the backup."""
+    """Raise ``StateDamaged`` if the list is missing but not its backup, which a new list would overwrite."""
     if os.path.lexists(layout.tasks):
         return
     if not os.path.lexists(layout.backup):
@@ -142,9 +140,7 @@ def _refuse_lost(layout: TaskListLayout) -> None:
 
 
 def _ignore(layout: TaskListLayout, where: str) -> str | None:
-    """Add the harness's files to git's ignore rules. Return the changed rules file, or ``None`` if no rule was
-    added.
-    """
+    """Add the harness's files to git's ignore rules; return the changed rules file, or ``None``."""
     if where == "none":
         return None
     from agent_harness.kernel.git import Git, own_output
@@ -162,10 +158,9 @@ def _ignored_lines(prefix: str) -> list[str]:
 
 
 def traces(layout: TaskListLayout) -> JsonObject:
-    """Return what the harness has added to the task list's folder; see ``api.traces``.
+    """Return what the harness has added to the folder; see ``api.traces``.
 
-    Raise ``Busy`` while a task is in progress, and ``Refused`` if an interrupted task has not been recovered.
-    """
+    Raise ``Busy`` while a task is in progress, and ``Refused`` if an interrupted task has not been recovered."""
     from glob import escape, glob
 
     from agent_harness.kernel.git import Git
@@ -202,7 +197,6 @@ def _is_template(path: str) -> bool:
 
 
 def new_state(at: datetime, *, mode: str = "exclusive", max_tasks: int = 20, max_sessions: int = 50) -> JsonObject:
-    """Return the state of an empty task list."""
     return {
         "version": VERSION,
         "created": clock.timestamp(at),
@@ -254,13 +248,10 @@ def new_task(
 
 
 def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Add tasks to the list, and return their ids. If one task is invalid, none is added. A task without an id gets a
-    new id.
+    """Add tasks to the list; return their ids, new ones where none is given. If one is invalid, add none.
 
-    A task may give its origin in ``source``. A task whose source is already in the list is not added again, and a
-    dependency may be given by source instead of id. Raise ``ConfigurationError`` for an unknown dependency, a cycle or
-    a duplicate id, and ``UsageError`` for an invalid task.
-    """
+    A task whose ``source`` is already in the list is not added again, and a dependency may be given by source.
+    Raise ``ConfigurationError`` for unknown dependencies, cycles, duplicate ids, ``UsageError`` for an invalid task."""
 
     def act(change: TaskListChange) -> list[str]:
         new = _taken_in(change.state, tasks)
@@ -281,9 +272,7 @@ def check_first(tasks: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Add tasks to a state and return the new ids. If one task is invalid, none is added. Raise the exceptions of
-    ``add``.
-    """
+    """Add tasks to a state and return the new ids, or raise the exceptions of ``add`` and add none."""
     taken = {task.id for task in state.tasks}
     came = by_source(state)
     last = _last_number(taken)
@@ -320,7 +309,6 @@ def by_source(state: records.State) -> dict[str, str]:
 
 
 def _last_number(ids: Iterable[str]) -> int:
-    """Return the highest N of all ids of the form ``task-N``; 0 if there is no such id."""
     digits = [name.removeprefix("task-") for name in ids if name.startswith("task-")]
     return max((int(each) for each in digits if each.isascii() and each.isdecimal()), default=0)
 
@@ -387,9 +375,7 @@ def _refuse_impossible(state: records.State, new: set[str]) -> None:
 
 
 def read_lines(text: str) -> list[JsonObject]:
-    """Parse tasks from text with one JSON object per line. For an invalid line, raise ``UsageError`` with the line
-    number.
-    """
+    """Parse tasks, one JSON object per line. For an invalid line, raise ``UsageError`` with its number."""
     from agent_harness.kernel.json import jsontext
 
     found = []
@@ -412,10 +398,7 @@ def read_lines(text: str) -> list[JsonObject]:
 
 
 def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> JsonObject:
-    """Set members of a task and return the changed record of the task.
-
-    The status ``completed`` cannot be set manually: only ``complete`` sets this status, with a proof.
-    """
+    """Set members of a task; return its changed record. Only a proof can set the status ``completed``."""
     said_by = _speaker()
 
     def act(change: TaskListChange) -> JsonObject:
@@ -454,11 +437,9 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
 
 
 def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) -> list[str]:
-    """Make failed tasks pending, with all their attempts available again, and return their ids.
+    """Make failed tasks pending with all attempts, and return their ids; ``failed`` selects all given-up ones.
 
-    ``failed`` selects all tasks without remaining attempts. If a named task is unknown or has not failed, no task is
-    reset; ``UsageError`` or ``Refused`` then mentions the first such task.
-    """
+    If a named task is unknown or has not failed, raise ``UsageError`` or ``Refused`` and reset none."""
 
     def act(change: TaskListChange) -> list[str]:
         by_id = change.state.by_id
@@ -511,9 +492,7 @@ def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -
 
 
 def _speaker() -> str:
-    """Return the name of the caller for the log. ``command`` means the user, or an agent whose client is not
-    recognized.
-    """
+    """Return who calls, for the log; ``command`` is the user, or an agent of an unknown client."""
     return "an agent's command" if any(os.environ.get(name) for name in _CLIENTS) else "command"
 
 

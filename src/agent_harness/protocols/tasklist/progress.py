@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 KINDS = ("INIT", "Starting", "Completed", "ERROR", "CHECKPOINT", "ROLLBACK", "RECOVERY", "STATS", "LOCK", "WARN")
 MAX_TEXT = 500
-BOUNCED = "given back: bounced"
-"""Log text for a task that was proven in its workspace but not merged."""
 UNCOUNTED = ("CONFIG", "ENV_SETUP")
 """Error categories that do not count as the outcome of an attempt."""
 
@@ -31,8 +29,6 @@ _MAYBE_SECRET = ("=", ":", "-", "_", "AKIA", "AIza", "eyJ")
 
 
 class LogLine:
-    """Parsed line of the log."""
-
     __slots__ = ("at", "category", "kind", "session", "task", "text")
 
     def __init__(self, at: str, session: int, kind: str, *, task: str | None, category: str | None, text: str) -> None:
@@ -58,10 +54,9 @@ def entry(
     text: str = "",
     note: str = "",
 ) -> str:
-    """Return a log line without its newline: line ends escaped, secrets masked, text of at most 500 characters.
+    """Return a log line without newline: line ends escaped, secrets masked, text cut to 500 characters.
 
-    ``note`` is a short harness text at the end of the line. This text is neither masked nor truncated.
-    """
+    ``note`` is a short harness text at the end, which is neither masked nor cut."""
     parts = [f"[{clock.timestamp(at)}]", f"[SESSION-{session}]", kind]
     if task is not None:  # an id that cannot be mistaken for the end of its brackets, or for two lines
         parts.append(f"[{_one_line(task).replace(']', ')')[:200]}]")
@@ -132,10 +127,9 @@ def tail(layout: TaskListLayout, count: int) -> list[str]:
 
 
 def outcomes(layout: TaskListLayout, session: int) -> int:
-    """Return the number of a session's attempts that have an outcome. Several lines about one attempt count once.
+    """Return the number of a session's attempts that have an outcome, counting each attempt once.
 
-    The log is read backwards until the end of an earlier session, so the cost does not grow with the log.
-    """
+    The log is read backwards to the end of an earlier session, so the cost does not grow with the log."""
     count = 0
     seen: set[str] = set()
     for found in _backwards(layout):
@@ -152,9 +146,7 @@ def outcomes(layout: TaskListLayout, session: int) -> int:
 
 
 def is_outcome(found: LogLine) -> bool:
-    """Return True if a log line reports the end of an attempt. Lines about tasks that were never started do not
-    count.
-    """
+    """Return True if a line reports an attempt's end; lines about tasks never started do not count."""
     if found.kind != "ERROR":
         return found.kind == "Completed"
     return found.category not in (None, *UNCOUNTED) and not (
@@ -168,18 +160,6 @@ def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
         if found.kind == "ERROR" and found.task == task_id:
             return found.time
     return None
-
-
-def sent_back(layout: TaskListLayout) -> dict[str, int]:
-    """Return, for each task, how many times its proven work was not merged since the task was last completed."""
-    done: set[str | None] = set()
-    counts: dict[str, int] = {}
-    for line in _backwards(layout):
-        if line.kind == "Completed":
-            done.add(line.task)
-        elif line.task and line.task not in done and line.text == BOUNCED:
-            counts[line.task] = counts.get(line.task, 0) + 1
-    return counts
 
 
 def _backwards(layout: TaskListLayout) -> Iterator[LogLine]:
@@ -217,19 +197,14 @@ def told(line: str) -> tuple[str, str] | None:
 
 
 def last_stats(layout: TaskListLayout) -> str | None:
-    """Return the last STATS line among the last 200 log lines. If there is none, return the last line, cut to 220
-    characters.
-    """
+    """Return the last STATS line of the last 200 lines, or else the last line, cut to 220 characters."""
     found = tail(layout, 200)
     chosen = next((line for line in reversed(found) if " STATS " in line), found[-1] if found else None)
     return chosen[:220] if chosen else None
 
 
 def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 6000) -> list[str]:
-    """Return recent log lines in a form for an agent: only task events, without time and session, oldest first.
-
-    If there are too many characters, the oldest events are dropped.
-    """
+    """Return recent task events for an agent, without time and session; if too long, without the oldest."""
     kept: list[str] = []
     room = characters
     for line in reversed(tail(layout, lines)):

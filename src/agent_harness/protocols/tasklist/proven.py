@@ -92,10 +92,9 @@ class PassOnRecord:
 
 
 def ledger(layout: TaskListLayout, *, make: bool = True) -> str:
-    """Return the path of the verdict ledger. If no folder outside the list's folder is writable, the path is inside it.
+    """Return the path of the verdict ledger, inside the list's folder if nothing outside is writable.
 
-    Without ``make``, for reading, no folder is created.
-    """
+    Without ``make``, for reading, no folder is created."""
     return os.path.join(_home(layout, make=make) or layout.logs, LEDGER)
 
 
@@ -112,19 +111,13 @@ def now_path(layout: TaskListLayout, caller: str | None = None, *, make: bool = 
 
 
 def reversal_path(layout: TaskListLayout) -> str | None:
-    """Return the path of the file that describes an undo in progress.
-
-    Return ``None`` if no folder outside the project is writable.
-    """
+    """Return the file of an undo in progress; ``None`` if no folder outside the project is writable."""
     home = _home(layout, make=True)
     return os.path.join(home, REVERSAL) if home else None
 
 
 def installed_path(layout: TaskListLayout, caller: str | None = None, *, make: bool = False) -> str | None:
-    """Return the path of the file in which a worker records the packages installed before an attempt, or None.
-
-    With ``make``, the folder is created for writing.
-    """
+    """Return the file of packages installed before an attempt, or None; ``make`` creates the folder."""
     home = _home(layout, make=True) if make else trusted_state.existing(layout.tasks, layout.root, writable=False)
     return os.path.join(home, f"installed-{safe_name(caller)}.json" if caller else "installed.json") if home else None
 
@@ -141,10 +134,9 @@ def adopt(layout: TaskListLayout, state: State) -> None:
 
 
 def prove(layout: TaskListLayout, state: State, task_id: str, *, only: str | None = None) -> None:
-    """Record that the harness has completed a task. Call this under the lock, before the state is changed.
+    """Record a completion, under the lock and before the state is changed.
 
-    If the task is only checked and not proven, ``only`` is the reason; see ``verification/grade.py``.
-    """
+    If the task is only checked and not proven, ``only`` is the reason; see ``verification/grade.py``."""
     adopt(layout, state)
     if home := _home(layout, make=False):
         _write_proven(layout, home, {*_proven(home), task_id}, {task_id: only})
@@ -203,10 +195,7 @@ def _proven_record(home: str) -> JsonObject:
 
 
 def keep_list(layout: TaskListLayout, read: Callable[[], bytes]) -> None:
-    """Copy the present list, as ``read`` returns it, to the folder outside the project. Call this under the lock.
-
-    If that folder is not writable, as in an agent's sandbox, the copy is not changed.
-    """
+    """Copy the list, as ``read`` returns it, outside the project, unless a sandbox forbids it. Call under the lock."""
     home = _home(layout, make=False)
     if not home:
         return
@@ -241,11 +230,9 @@ def keep_proof(layout: TaskListLayout, *tasks: Task) -> None:
 
 
 def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonObject | None = None) -> str | None:
-    """Restore the recorded check of a task: the check when the task was claimed (``claimed``), or when it was created.
+    """Restore a task's check as it was when claimed (``claimed``) or created; return a log message, or None.
 
-    Return a log message about the change, or None. Call this under the lock. If no command added the task, its check is
-    trusted as it is now, or as it was ``found`` earlier. This check is recorded from then on.
-    """
+    Call this under the lock. If no command added the task, its check as it is or was ``found`` is recorded, trusted."""
     kept = _claim_record(layout, task) if claimed else _kept_proof(layout, task.id)
     changed = _restore(task, kept or found or {})
     if not kept:
@@ -258,15 +245,13 @@ def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonOb
 
 
 def proofs_of(tasks: Iterable[Task]) -> dict[str, JsonObject]:
-    """Return the present check of each task, by task id."""
     return {task.id: _proof_of(task) for task in tasks}
 
 
 def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, JsonObject]) -> list[Task]:
-    """Return copies of the tasks with their recorded checks. The checks in the present list file are not used.
+    """Return copies of the tasks with their recorded checks, not those of the list file.
 
-    A task without a record gets the check that was ``found`` earlier.
-    """
+    A task without a record gets the check that was ``found`` earlier."""
     home, copies = _home(layout, make=False), [Task(each.copy()) for each in tasks]
     kept = {row.get("task"): row for row in journal.read(os.path.join(home, PROOFS))} if home else {}
     for each in copies:
@@ -305,9 +290,7 @@ def _proof_of(task: Task) -> JsonObject:
 
 
 def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
-    """Return the last recorded check of a task; empty if no check is recorded. The file is searched as bytes, for
-    speed.
-    """
+    """Return the last recorded check of a task; empty if there is none. The file is searched as bytes, for speed."""
     home = _home(layout, make=False)
     try:
         text = files.read_bytes(os.path.join(home, PROOFS)) if home else b""
@@ -329,11 +312,9 @@ def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
 def begin(
     layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject | None = None, base: object = None
 ) -> None:
-    """Record the check of a newly claimed task, and delete the records of its earlier claims. Call this under the lock.
+    """Record the check of a new claim and delete earlier claims' records, under the lock.
 
-    ``kept`` contains the files that affect the verdict, in a folder outside git. For other claims, ``base`` is the
-    baseline commit.
-    """
+    ``kept`` has the files that affect the verdict in a folder outside git; else ``base`` is the baseline commit."""
     home = _home(layout, make=True)
     if not home:
         return
@@ -384,10 +365,9 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
 
 
 def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | None:
-    """Restore the list's verification settings to those of the claim; return a log message, or None.
+    """Restore the list's verification settings to those of the claim, under the lock; return a message, or None.
 
-    Call this under the lock. Only the user may change these settings, while no task is in progress.
-    """
+    Only the user may change these settings, while no task is in progress."""
     found, now = _claim_record(layout, task), state.config
     kept = {name: found[name] for name in ("isolation", "requires_red", "sandbox") if name in found}
     kept |= {"requires": found[_LIST_REQUIRES]} if _LIST_REQUIRES in found else {}
@@ -408,19 +388,15 @@ def base_of(layout: TaskListLayout, task: Task) -> tuple[str, str] | None:
 
 
 def red_before_file(layout: TaskListLayout) -> str | None:
-    """Return the path of the file with validation results on earlier code.
-
-    Return ``None`` if no folder outside the project is writable.
-    """
+    """Return the file of results on earlier code; ``None`` if no folder outside the project is writable."""
     home = _home(layout, make=True)
     return os.path.join(home, RED_BEFORE) if home else None
 
 
 def first_time(layout: TaskListLayout, name: str) -> bool:
-    """Return True only for the first call with this name in a list, so that a message is printed only once.
+    """Return True for the first call with this name in a list, so that a message is printed only once.
 
-    Return False if no folder outside the project is writable.
-    """
+    Return False if no folder outside the project is writable."""
     home = _home(layout, make=True)
     if not home:
         return False
@@ -446,10 +422,7 @@ def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
 
 
 def noted(layout: TaskListLayout, task: Task, name: str) -> JsonObject:
-    """Return a member that ``note_claim`` added to this claim; empty if there is no such member.
-
-    If this claim was taken over from another claim, members of that claim are included.
-    """
+    """Return a member that ``note_claim`` added to this claim or to one that it took over; empty if none."""
     return json_object(_claim_record(layout, task).get(name)) or {}
 
 
@@ -460,9 +433,7 @@ def passed(layout: TaskListLayout, task: Task) -> PassOnRecord | None:
 
 
 def _claim_record(layout: TaskListLayout, task: Task) -> JsonObject:
-    """Return the record of the present claim. It can be read even in an agent's sandbox. Symbolic links are not
-    followed.
-    """
+    """Return the present claim's record, readable even in an agent's sandbox. Links are not followed."""
     home = trusted_state.existing(layout.tasks, layout.root, writable=False)
     if not home or not task.claim_token or os.path.islink(os.path.join(home, CLAIMS)):
         return {}

@@ -22,9 +22,7 @@ FILE = "push.json"
 
 
 def setting_of_run(folder: str, change: TaskListChange) -> None:
-    """Restore the push setting of a killed run, or record the present setting. Call this before any agent is
-    started.
-    """
+    """Restore the push setting of a killed run, or record the present one. Call this before any agent starts."""
     path = os.path.join(folder, FILE)
     if not os.path.lexists(path):
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -41,9 +39,7 @@ def setting_of_run(folder: str, change: TaskListChange) -> None:
 
 
 def config_of_run(folder: str, state: State) -> JsonObject:
-    """Return the list's ``session_config``. If a push target of a killed run is recorded, the result contains that
-    target.
-    """
+    """Return the list's ``session_config``, with the push target of a killed run if one is recorded."""
     config = json_object(state.raw.get("session_config")) or {}
     kept = files.read_json_if_any(os.path.join(folder, FILE))
     if "push" not in kept or kept["push"] == _given(state):
@@ -65,11 +61,10 @@ def keep_config(change: TaskListChange, before: JsonObject) -> None:
 
 
 def target_of(git: Git, push: str | None, branch: str, folder: str | None = None) -> PushTarget | None:
-    """Return the push target for work merged to ``branch``; None if no target is set or another branch is checked out.
+    """Return where to push ``branch``; None if no target is set or another branch is checked out.
 
     Raise ``ConfigurationError``, and delete the record in the run's ``folder``, if the setting does not name an
-    existing remote or a valid branch.
-    """
+    existing remote or a valid branch."""
     if push is None or branch != git.branch():
         return None
     recorded = git.record_config()

@@ -76,18 +76,14 @@ def _copied(value: object) -> object:
 
 
 def json_object(value: object) -> JsonObject | None:
-    """Return the value if it is a JSON object, otherwise None."""
     return value if isinstance(value, dict) else None
 
 
 def texts(value: object) -> list[str]:
-    """Return the strings of a list; an empty list if the value is not a list."""
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 class FinishedStep:
-    """Checkpoint as recorded in the list: a finished step of an attempt."""
-
     __slots__ = ("attempt", "record", "step")
 
     def __init__(self, record: JsonObject) -> None:
@@ -112,7 +108,6 @@ class Task:
         return f"Task({self.id!r}, {self.status!r})"
 
     def copy(self) -> JsonObject:
-        """Return a deep copy of the task's record."""
         return _copied(self.raw)  # type: ignore[return-value]
 
     def _text(self, name: str) -> str | None:
@@ -124,7 +119,6 @@ class Task:
 
     @property
     def id(self) -> str:
-        """Task id; an empty string if the task has no id."""
         return self._text("id") or ""
 
     @property
@@ -134,7 +128,6 @@ class Task:
 
     @property
     def asked(self) -> str:
-        """Text of the task's title and description together."""
         return " ".join(filter(None, (self._text("title"), self._text("description"))))
 
     @property
@@ -154,10 +147,9 @@ class Task:
 
     @property
     def depends_on(self) -> list[str] | None:
-        """Ids of the tasks that this task depends on; ``None`` if the member is not a list.
+        """Ids of the tasks that this one depends on; ``None`` if the member is not a list.
 
-        An entry that is not a string is treated as an unknown id.
-        """
+        An entry that is not a string is treated as an unknown id."""
         found = self.raw.get("depends_on")
         if found is None:
             return []
@@ -170,10 +162,7 @@ class Task:
 
     @property
     def attempts_made(self) -> int:
-        """Number of attempts that were really made, for display.
-
-        While a task waits for the user, the file states that all attempts are used up.
-        """
+        """Attempts that were really made; while a task waits for the user, the file says that all are used up."""
         return whole((self.question or {}).get("attempts"), self.attempts)
 
     @property
@@ -204,16 +193,12 @@ class Task:
 
     @property
     def accepts_unchanged(self) -> bool:
-        """True if the user has allowed in advance that the task is completed without a change, because it may already
-        be done.
-        """
+        """True if the user allowed a completion without a change, as the task may already be done."""
         return self._object("validation").get("unchanged") == ACCEPT
 
     @property
     def question(self) -> JsonObject | None:
-        """Question to the user about this task, with its ``kind``, its ``message`` and the ``attempts`` made; None if
-        there is no question.
-        """
+        """The question to the user, with ``kind``, ``message`` and ``attempts``; None if there is none."""
         return json_object(self.raw.get("question")) if self.status == "failed" else None
 
     @property
@@ -233,9 +218,7 @@ class Task:
 
     @property
     def claimed_run(self) -> JsonObject | None:
-        """Parallel run that claimed the task, with its number of ``workers``; ``None`` for a claim that no parallel run
-        made.
-        """
+        """The parallel run that claimed the task, with its ``workers``; ``None`` for any other claim."""
         return json_object(self.raw.get("claimed_run"))
 
     @property
@@ -326,10 +309,7 @@ class Task:
 
     @property
     def blocked_only(self) -> bool:
-        """True if the task failed only because a dependency failed.
-
-        Such a task can be claimed again once all its dependencies are completed.
-        """
+        """True if the task failed only because of a dependency; it can be claimed once all are completed."""
         reasons = [each for each in self.error_log if each.startswith("[DEPENDENCY]")]
         return bool(reasons) and all(each.startswith("[DEPENDENCY] Blocked by failed") for each in reasons)
 
@@ -352,7 +332,6 @@ class ListMistake:
         self.message = message
 
     def as_json(self) -> JsonObject:
-        """Return the mistake as a JSON object."""
         return {"category": "CONFIG", "task_id": self.task_id, "field": self.field, "message": self.message}
 
 
@@ -434,10 +413,7 @@ class State:
         self._findings: list[ListMistake] | None = None
 
     def copy(self) -> State:
-        """Return a copy of the state. If a task of the copy gets new member values, the original does not change.
-
-        The copy is shallow: nested values are shared.
-        """
+        """Return a shallow copy: new member values of tasks do not change the original, nested ones are shared."""
         tasks = [{**each} if isinstance(each, dict) else each for each in self.raw["tasks"]]
         return State({**self.raw, "tasks": tasks})
 
@@ -473,7 +449,6 @@ class State:
 
     @property
     def session(self) -> SessionLease | None:
-        """Session lease, which is used in exclusive mode, or None."""
         found = self.raw.get("session")
         return SessionLease(found) if isinstance(found, dict) else None
 

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 
 
 class RecoveryRow:
-    """Row of the recovery table: the findings that the row requires, the step and the reason.
-
-    A finding of ``None`` means that the row applies to either value.
-    """
+    """Row of the recovery table. A required finding of ``None`` means that the row applies to either value."""
 
     __slots__ = ("checkpoints", "commits", "reason", "step", "uncommitted")
 
@@ -77,10 +74,9 @@ _TELLING = ("Starting", "Completed", "ERROR", "RECOVERY")
 
 
 def restore_if_needed(caller: Caller) -> JsonObject | None:
-    """Replace a damaged state by its backup and return a report; ``None`` if the state is undamaged.
+    """Replace a damaged state by its backup, and rename the damaged file; return a report, or ``None``.
 
-    The damaged file is renamed, not deleted. If there is no valid backup, log this once and raise ``StateDamaged``.
-    """
+    If there is no valid backup, log this once and raise ``StateDamaged``."""
     if _damage(caller) is None:
         return None
     with caller.store.lock() as lock:
@@ -93,7 +89,6 @@ def restore_if_needed(caller: Caller) -> JsonObject | None:
 
 
 def _damage(caller: Caller) -> str | None:
-    """Return the reason why the state cannot be read, or ``None`` if the state can be read."""
     try:
         caller.store.read()
     except StateDamaged as error:
@@ -102,9 +97,7 @@ def _damage(caller: Caller) -> str | None:
 
 
 def _put_back(caller: Caller) -> tuple[str | None, str]:
-    """Restore the list; return the new name of the damaged file and the name of the file that was used as the
-    source.
-    """
+    """Restore the list; return the damaged file's new name and the name of the source."""
     lost = "harness-tasks.json corrupted and unrecoverable"
     if store.backup_is_whole(caller.layout):
         return files.restore(caller.layout.tasks), ".bak"
@@ -118,9 +111,7 @@ def _put_back(caller: Caller) -> tuple[str | None, str]:
 
 
 def put_in_place(path: str, state: State) -> str | None:
-    """Write a state as the list; return the new path of the file that was there before, or ``None`` if there was no
-    file.
-    """
+    """Write a state as the list; return the new path of the file that was there, or ``None``."""
     kept = None
     if os.path.lexists(path):
         kept = files.free_name(f"{path}.corrupt")

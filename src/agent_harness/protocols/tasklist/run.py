@@ -87,10 +87,7 @@ def own_caller(caller: Caller) -> Caller:
 
 @dataclass(frozen=True, kw_only=True)
 class PartOfRun:
-    """Description of the parallel run to which a single attempt in one slot belongs.
-
-    The slot's next attempt is made by another process.
-    """
+    """The parallel run of a slot's single attempt; the slot's next attempt is another process's."""
 
     name: str  # of the slot's process, unique to this run; empty if no run continues
     is_closed_later: bool  # the end of the whole run closes the records: ``environment_inventory.close``
@@ -112,12 +109,9 @@ def run(
 ) -> JsonObject:
     """Run agents on the list's tasks; return the attempts, the reason for the end and the ``exit_code``.
 
-    ``counts``, ``begin`` and ``elsewhere`` are described in ``AttemptTerms``. ``part`` describes the parallel run that
-    this run belongs to. ``max_tasks`` limits the attempts, ``max_minutes`` each attempt, and ``max_cost_usd`` the whole
-    run. If the provider refuses an agent's requests, this does not count as an attempt. As the dispatcher's policy
-    says, another agent takes over, or the run waits or ends. Ctrl-C releases the present task, keeps its work in a
-    rescue, and ends the session. Raise the exceptions of ``sessions.start``.
-    """
+    ``counts``, ``begin`` and ``elsewhere`` are as in ``AttemptTerms``; ``part`` is the parallel run around this one.
+    A provider's refusal is not an attempt: as the policy says, another agent takes over, or the run waits or ends.
+    Ctrl-C releases the task, keeps its work in a rescue, and ends the session. Raise as ``sessions.start`` does."""
     dispatcher = agents if isinstance(agents, Dispatcher) else Dispatcher([agents], RefusalPolicy(), say)
     caller = own_caller(caller)
     if caller.git:
@@ -178,10 +172,9 @@ def run(
 
 
 def _looked_over(caller: Caller, terms: AttemptTerms, made: list[Attempted], ending: _Ending) -> _Ending:
-    """Check the completed tasks again, and return the run's result. If a task is broken, the result is changed.
+    """Check the completed tasks again; return the run's result, changed if a task is broken.
 
-    The last task's own proof is not repeated, because it has already run with all the work.
-    """
+    The last task's own proof is not repeated: it has already run with all the work."""
     done = [each for each in made if each.result == "completed"]
     if len(done) < 2 or terms.stop.requested():
         return ending
@@ -199,10 +192,9 @@ def _looked_over(caller: Caller, terms: AttemptTerms, made: list[Attempted], end
 
 
 def _chosen(dispatcher: Dispatcher, caller: Caller, terms: AttemptTerms) -> tuple[Agent, _Ending | None]:
-    """Return the agent for the next task, after a wait if necessary. If no agent is available, return the run's result.
+    """Return the agent for the next task, after a wait if need be, or if none is available the run's result.
 
-    If there is no task, do not wait: the next claim then raises the reason.
-    """
+    If there is no task, do not wait: the next claim then raises the reason."""
     while _has_task(caller):
         try:
             return dispatcher.choose(), None
@@ -228,9 +220,7 @@ def _has_task(caller: Caller) -> bool:
 
 
 class _Present:
-    """Callback that is called often during a wait. It renews the session lease, and returns True if a stop was
-    requested.
-    """
+    """Callback during a wait that renews the session lease and returns True if a stop was requested."""
 
     def __init__(self, caller: Caller, terms: AttemptTerms) -> None:
         self._caller = caller
@@ -277,18 +267,14 @@ def _before_next(
 
 
 def _goes_back(made: list[Attempted], policy: RefusalPolicy) -> _Ending | None:
-    """Return the run's result if the provider refused the agent and the caller had selected this agent. Otherwise
-    return None.
-    """
+    """Return the run's result if the provider refused an agent that the caller selected; else None."""
     if not (policy.account and made and made[-1].refused):
         return None
     return _Ending(reason=LimitInForce.code, exit_code=LimitInForce.exit_code, message=made[-1].message)
 
 
 def _repeated(made: list[Attempted]) -> _Ending | None:
-    """Return the run's result if the last attempts failed in the same way, or None. Another attempt would not help
-    then.
-    """
+    """Return the run's result if the last attempts failed in the same way, so that no other would help; else None."""
     lost = [each.task_id for each in made if each.result == "lost"]
     if lost and lost.count(lost[-1]) >= LOST_TIMES:
         message = (
@@ -308,9 +294,7 @@ def _repeated(made: list[Attempted]) -> _Ending | None:
 
 
 def _are_alike(said: list[str | None]) -> bool:
-    """Return True if all texts are equal apart from words that contain digits, such as request ids, process ids and
-    times.
-    """
+    """Return True if all texts are equal apart from words with digits, such as ids and times."""
 
     def bare(text: str) -> str:
         return _WORD.sub(lambda found: "0" if any(map(str.isdigit, found[0])) else found[0], text)
@@ -322,9 +306,7 @@ _WORD = re.compile(r"[\w-]++")
 
 
 def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
-    """Return the run's result after the last allowed attempt. The exit code is 1 if an attempted task was not
-    completed.
-    """
+    """Return the result after the last allowed attempt; its exit code is 1 if a task was not completed."""
     done = {each.task_id for each in made if each.result == "completed"}
     undone = list(dict.fromkeys(each.task_id for each in made if each.task_id not in done))
     attempts = f"{len(made)} attempt{'s' if len(made) > 1 else ''} of at most {max_tasks}"
@@ -418,12 +400,10 @@ def drive(
     say: Callable[[str], None],
     countdown: Callable[[str], None] = lambda line: None,
 ) -> JsonObject:
-    """Run a client command in this terminal again and again; return the number of starts, a message and the
-    ``exit_code``.
+    """Run a client again and again in this terminal; return its starts, a message and the ``exit_code``.
 
-    The client uses the terminal and this process's environment, plus ``HARNESS_STATE_ROOT`` for its hooks. It is not
-    started while the provider is known to refuse its account, or while no slot is free.
-    """
+    It gets this environment plus ``HARNESS_STATE_ROOT``, for its hooks. It is not started while the provider is known
+    to refuse its account, or while no slot is free."""
     caller.store.activate()
     dispatcher = _dispatcher_of(caller, command, say, countdown)
     idle = starts = 0
@@ -471,9 +451,7 @@ def _why_not_again(caller: Caller, starts: int, times: int, idle: int) -> tuple[
 def _dispatcher_of(
     caller: Caller, command: Sequence[str], say: Callable[[str], None], countdown: Callable[[str], None]
 ) -> Dispatcher:
-    """Return a dispatcher with the throttle of the client's account. The name of an unknown client is used as its
-    account.
-    """
+    """Return a dispatcher with the throttle of the client's account; an unknown client's name is the account."""
     program = os.path.basename(command[0])
     kind = registry.CLIENTS.get(program, f"command:{shlex.quote(program)}")
     policy = RefusalPolicy(wait=True, countdown=countdown, again="harness drive")

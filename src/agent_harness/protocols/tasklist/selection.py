@@ -50,9 +50,7 @@ class Marked:
 
 
 def finalize(state: State, at: datetime) -> list[Marked]:
-    """Mark as failed those tasks that can never start: tasks in a cycle, and tasks that depend on a finally failed
-    task.
-    """
+    """Mark as failed the tasks that can never start: in a cycle, or dependent on a finally failed task."""
     return [*_mark_circles(state, at), *_mark_blocked(state, at)]
 
 
@@ -85,10 +83,7 @@ def _mark_blocked(state: State, at: datetime) -> list[Marked]:
 
 
 def _is_in_order(state: State) -> bool:
-    """Return True if each unfinished task depends only on completed or earlier tasks. Such a list has no cycle.
-
-    Most lists are in this order.
-    """
+    """Return True if unfinished tasks depend only on completed or earlier ones, so that there is no cycle."""
     known = _completed(state)
     for task in unfinished(state):
         raw = task.raw
@@ -111,9 +106,7 @@ def _are_texts(found: list[object]) -> TypeGuard[list[str]]:
 
 
 def _lost(state: State) -> set[str]:
-    """Return the ids of the tasks that failed and are not retried. If several tasks have the same id, the first of them
-    counts.
-    """
+    """Return the tasks that failed and are not retried; of several with the same id the first counts."""
     failed = with_status(state, "failed")
     return {task.id for task in failed if state.by_id[task.id] is task and _over(state, task)}
 
@@ -129,11 +122,9 @@ def _needs(state: State) -> dict[str, list[str]]:
 
 
 def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task]:
-    """Return the tasks that can be claimed, in order: pending tasks, then failed tasks with attempts left.
+    """Return the claimable tasks: pending ones, then failed ones with attempts left, oldest failure first.
 
-    Failed tasks are ordered by failure time, oldest first. ``failure_time`` returns the time if a task's record does
-    not contain it.
-    """
+    ``failure_time`` returns the time if a task's record does not contain it."""
     fresh, again = _candidates(state)
     fresh.sort(key=_urgency)
 
@@ -158,11 +149,9 @@ def _urgency(task: Task) -> tuple[int, object]:
 
 
 def _candidates(state: State) -> tuple[list[Task], list[Task]]:
-    """Return the tasks whose dependencies are completed, as two lists: pending tasks, and failed tasks with attempts
-    left.
+    """Return the tasks whose dependencies are completed: pending ones, and failed ones with attempts left.
 
-    Hooks call this function on every turn, so it checks the most common types of a JSON value first.
-    """
+    Hooks call this on every turn, so it checks the most common types of a JSON value first."""
     done = _completed(state)
     wrong = _ambiguous(state)
     fresh: list[Task] = []
@@ -193,7 +182,6 @@ def _are_known(needs: object, known: set[str]) -> bool:
 
 
 def _ambiguous(state: State) -> set[str]:
-    """Return the ids that several tasks share."""
     ids = [task.raw.get("id") for task in state.tasks]
     if _are_texts(ids) and len({*ids}) == len(ids):
         return set()
@@ -202,12 +190,10 @@ def _ambiguous(state: State) -> set[str]:
 
 
 def in_progress(state: State) -> list[Task]:
-    """Return the tasks in progress, in the order of the file."""
     return with_status(state, "in_progress")
 
 
 def unfinished(state: State) -> list[Task]:
-    """Return all tasks except the completed ones, in the order of the file."""
     return [task for task in state.tasks if task.raw.get("status") != "completed"]
 
 
@@ -217,10 +203,9 @@ def with_status(state: State, status: str) -> list[Task]:
 
 
 def work_left(state: State) -> bool:
-    """Return True if a task is pending, in progress or retryable, and is not blocked for ever.
+    """Return True if a task is pending, in progress or retryable, and not blocked for ever. ``tasklist.md`` 6.5.
 
-    Work that waits for the user, such as a task with an unknown dependency, counts too. Source: ``tasklist.md`` 6.5.
-    """
+    Work that waits for the user, such as a task with an unknown dependency, counts too."""
     rest = unfinished(state)
     if not rest:
         return False
@@ -234,9 +219,7 @@ def work_left(state: State) -> bool:
 
 
 def open_count(state: State) -> int:
-    """Return the number of tasks that may still be worked on: neither completed, finally failed nor blocked for
-    ever.
-    """
+    """Return the number of tasks neither completed, finally failed nor blocked for ever."""
     dead = _unreachable(state)
     return sum(1 for task in unfinished(state) if not _over(state, task) and task.id not in dead)
 
@@ -252,9 +235,7 @@ def retryable(state: State, task_id: str) -> bool:
 
 
 def _over(state: State, task: Task) -> bool:
-    """Return True if a failed task stays failed. A task that failed only because of its dependencies is retried with
-    them.
-    """
+    """Return True if a failed task stays failed. One that failed only for its dependencies is retried with them."""
     if task.raw.get("status") != "failed" or not task.given_up:
         return False
     if not task.blocked_only or task.attempts >= task.max_attempts:
@@ -264,9 +245,7 @@ def _over(state: State, task: Task) -> bool:
 
 
 def _unreachable(state: State) -> set[str]:
-    """Return the ids of tasks in a cycle, of finally failed tasks, and of all tasks that depend on any of these
-    tasks.
-    """
+    """Return the tasks in a cycle, finally failed tasks, and all that depend on any of these."""
     lost = {task.id for task in with_status(state, "failed") if _over(state, task)}
     if _is_in_order(state):
         return lost | graph.blocked(_needs(state), lost).keys() if lost else lost

@@ -32,10 +32,7 @@ _HINT = "harness status"
 
 
 def read(layout: TaskListLayout) -> records.State:
-    """Return the present state of a task list without taking the lock. A partly written state is never returned.
-
-    Raise ``StateDamaged`` if the state is missing or damaged.
-    """
+    """Return the state without the lock, never half written. Raise ``StateDamaged`` if it is missing or damaged."""
     return records.State(_load(layout, lambda path: files.read_json(path, exact=False)))
 
 
@@ -55,9 +52,7 @@ def _way_out(layout: TaskListLayout) -> str:
 
 
 def copy_of(layout: TaskListLayout) -> records.State | None:
-    """Return the state in the copy outside the folder. If the folder contains a backup, even an invalid one, return
-    ``None``.
-    """
+    """Return the state in the copy outside the folder; ``None`` if the folder has a backup, even an invalid one."""
     from agent_harness.protocols.tasklist import proven
 
     return None if os.path.lexists(layout.backup) else proven.kept_list(layout)
@@ -86,33 +81,27 @@ class TaskListChange:
         self._tasks: list[JsonObject] | None = []  # changed in place; ``None`` if any may be
 
     def touch(self, *tasks: records.Task) -> None:
-        """Mark the given tasks as changed. Without arguments, possibly all tasks have changed.
+        """Mark the given tasks, or without arguments possibly all, as changed.
 
-        Added and removed tasks, and changes outside tasks, are detected without being listed.
-        """
+        Added and removed tasks, and changes outside tasks, are detected without being listed."""
         self.dirty = True
         if self._tasks is not None:
             self._tasks = [*self._tasks, *(task.raw for task in tasks)] if tasks else None
 
     def log(self, line: str) -> None:
-        """Add a line that is written to the log after the state has been written."""
         self.lines.append(line)
 
     def note(
         self, kind: str, text: str, *, task: str | None = None, category: str | None = None, end: str = ""
     ) -> None:
-        """Add a log entry with the session and time of this change. The parameters are described in
-        ``progress.entry``.
-        """
+        """Add a log entry with this change's session and time; for the parameters see ``progress.entry``."""
         from agent_harness.protocols.tasklist import progress
 
         number = self.state.session_count
         self.log(progress.entry(kind, number, at=self.now, task=task, category=category, text=text, note=end))
 
     def halt(self, category: str, message: str, task_id: str | None = None) -> None:
-        """Halt the list until the user acts. Hooks are disabled, and no task can be claimed before ``harness
-        resume``.
-        """
+        """Halt the list and disable hooks; no task can be claimed before ``harness resume``."""
         at = clock.timestamp(self.now)
         self.state.raw["halt"] = {"category": category, "task_id": task_id, "message": message, "at": at}
         self.touch()
@@ -126,8 +115,6 @@ class TaskListChange:
 
 
 class TaskStore:
-    """Access to the state and log files of one task list. In tests, ``now`` can be a fixed time."""
-
     def __init__(
         self, layout: TaskListLayout, *, lock_timeout_seconds: float = 5.0, now: datetime | None = None
     ) -> None:
@@ -139,17 +126,14 @@ class TaskStore:
         self._used: ListDocument | None = None  # a process that ends soon need not free thousands of tasks
 
     def read(self) -> records.State:
-        """Return the present state of the list without taking the lock."""
         return records.State(
             _load(self.layout, lambda path: files.read_json(path, exact=False, content=self._content.read()))
         )
 
     def look(self) -> records.State:
-        """Return the state for a caller that will then call ``change``. The file is not read again unless it changes.
+        """Return the state for a caller that will then call ``change``; the file is read again only if it changes.
 
-        ``change`` modifies this state object, so do not keep any part of it. The file is parsed strictly, as in
-        ``change``.
-        """
+        ``change`` modifies this object: keep no part of it. Parsed strictly, as in ``change``."""
         self._seen = document = self._document()
         return records.State(document.value)
 
@@ -161,9 +145,7 @@ class TaskStore:
         return self._used
 
     def now(self) -> datetime:
-        """Return the time of the disk's clock, which all workers share. If the disk is not writable, use the local
-        clock.
-        """
+        """Return the time of the disk's clock, which workers share; if the disk is not writable, the local time."""
         if self._now:
             return self._now
         path = self.layout.clock_file
@@ -183,10 +165,7 @@ class TaskStore:
         return clock.moment(seconds)
 
     def lock(self) -> Lock:
-        """Return the lock on the state. ``change`` takes this lock itself.
-
-        Raise ``Refused`` if one of the harness's folders is a symbolic link.
-        """
+        """Return the lock on the state, which ``change`` takes itself. Raise ``Refused`` if an own folder is a link."""
         from agent_harness.kernel.lock import Lock
 
         if linked := self.layout.linked():
@@ -196,10 +175,9 @@ class TaskStore:
         return Lock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def take_links_away(self) -> list[str]:
-        """Delete symbolic links that replace the harness's own folders; return the paths of these links.
+        """Delete links in place of the harness's own folders, after an agent has worked; return their paths.
 
-        Call this after an agent has worked. If the user made such links, ``lock`` refuses them before an agent starts.
-        """
+        If the user made such links, ``lock`` refuses them before an agent starts."""
         taken: list[str] = []
         while linked := self.layout.linked():
             os.unlink(linked)
@@ -207,12 +185,10 @@ class TaskStore:
         return taken
 
     def change(self, act: Callable[[TaskListChange], T]) -> T:
-        """Run ``act`` on the state under the lock, write the changes, and return the result of ``act``.
+        """Run ``act`` on the state under the lock, write the changes, and return its result.
 
-        If the file is edited while ``act`` runs, ``act`` runs again on the new state, so it must have no other effects.
-        An exception discards all changes. Raise ``LockBusy`` after the timeout, ``StateDamaged`` for a damaged state,
-        and ``ConfigurationError`` for a file written by a later version.
-        """
+        If the file is edited meanwhile, ``act`` runs again, so it must have no other effects. An exception discards all
+        changes. Raise ``LockBusy``, ``StateDamaged``, or ``ConfigurationError`` for a file of a later version."""
         from agent_harness.kernel.lock import LockLost  # readers need none
 
         def under_a_lock() -> T:
@@ -222,9 +198,7 @@ class TaskStore:
         return files.repeated(under_a_lock, self.layout.tasks, after=LockLost, hint=_HINT)
 
     def change_under(self, lock: Lock, act: Callable[[TaskListChange], T]) -> T:
-        """Change the state for a caller that already has the lock. Raise ``LockLost`` if the caller has lost the lock
-        since.
-        """
+        """Change the state for a caller with the lock. Raise ``LockLost`` if it has been lost since."""
 
         def write(change: TaskListChange, unedited: Callable[[], None]) -> None:
             def still_ours() -> None:
@@ -268,7 +242,6 @@ class TaskStore:
         self.log(progress.entry(kind, number, task=task, category=category, text=text))
 
     def log(self, line: str) -> None:
-        """Append one line to the log."""
         from agent_harness.kernel import journal
 
         journal.append_line(self.layout.progress, line)
@@ -276,7 +249,6 @@ class TaskStore:
     # -- the marker and the pause ----------------------------------------------------------------------------------
 
     def active(self) -> bool:
-        """Return True if the harness's client hooks are enabled for this list."""
         return os.path.isfile(self.layout.marker)
 
     def activate(self) -> None:
@@ -293,5 +265,4 @@ class TaskStore:
         return True
 
     def paused(self) -> bool:
-        """Return True if the user has paused the list."""
         return os.path.lexists(self.layout.pause)

@@ -71,8 +71,6 @@ AT_ONCE_SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptTerms:
-    """Settings and callbacks for an attempt at a task."""
-
     agent: Agent
     max_minutes: float
     max_cost_usd: float  # of the run
@@ -86,8 +84,6 @@ class AttemptTerms:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempted:
-    """Result of an attempt at a task."""
-
     task_id: str
     result: str  # completed, failed, parked, released, lost
     message: str
@@ -102,9 +98,7 @@ class Attempted:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRuling:
-    """Result of the check that the harness ran after a turn: either the task is completed, or there is a reason why
-    not.
-    """
+    """Result of the harness's check after a turn: the task is completed, or there is a reason why not."""
 
     completed: JsonObject | None = None
     error: VerificationFailed | TimedOut | None = None
@@ -123,19 +117,15 @@ class TaskRuling:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskJournal:
-    """Journal of one attempt's turns, which prints lines for the user and writes to the list's progress log."""
-
     terms: AttemptTerms
     caller: Caller
     session: int
     task_id: str
 
     def say(self, line: str) -> None:
-        """Print one line for the user."""
         self.terms.say(line)
 
     def event(self, event_type: str, **fields: object) -> None:
-        """Write one warning to the list's progress log."""
         text = f"{event_type.replace('_', ' ')}: {fields.get('message')}"
         self.caller.store.log(progress.entry("WARN", self.session, task=self.task_id, text=text))
 
@@ -150,10 +140,8 @@ def now_path(caller: Caller, counts: str | None) -> str | None:
 def attempt(terms: AttemptTerms, caller: Caller, task: Task, *, session: int, spent_usd: float) -> Attempted:
     """Run the agent on a claimed task, prove the result, and close the attempt.
 
-    All processes of the agent have exited when this function returns. The task is never left in progress, unless
-    another owner took over the claim. If the task has no check, halt the list, start no agent and raise
-    ``ConfigurationError``.
-    """
+    Afterwards all the agent's processes have exited, and the task is not in progress unless another owner has it.
+    If the task has no check, halt the list, start no agent and raise ``ConfigurationError``."""
     if task.validation_command is None:
         verbs.validate(caller, task.id)  # reports the missing check, before an agent works in vain
     work = TaskWork(terms, caller, task, session=session, spent_usd=spent_usd)
@@ -242,7 +230,6 @@ class TaskWork:
 
     @property
     def name(self) -> str:
-        """Id of the attempted task."""
         return self._task.id
 
     @property
@@ -252,9 +239,7 @@ class TaskWork:
         return POLICIES["task"] if rounds is None else replace(POLICIES["task"], fix_rounds=rounds)
 
     def brief(self, ruling: TaskRuling | None) -> str:
-        """Return the first prompt for the task. After a failed check, return the prompt that contains the check's
-        output.
-        """
+        """Return the first prompt for the task, or after a failed check the one with its output."""
         task = self._task
         if ruling is None or ruling.error is None:
             return first_prompt(task, log=progress.condensed(self._caller.layout), rescues=task.rescues)
@@ -268,10 +253,7 @@ class TaskWork:
         return fix_prompt(task, ruling.error.message, shown, was_run=not ruling.error.data.get("not_run"))
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the agent's next turn, which runs in the worker's own folder and environment.
-
-        Harness commands that the agent calls find this claim in that environment.
-        """
+        """Return the agent's next turn, in an environment in which its harness commands find this claim."""
         caller, task = self._caller, self._task
         self._before = State(copy.deepcopy(caller.store.read().raw))
         self._files = ListFiles(caller, self._before)
@@ -310,7 +292,6 @@ class TaskWork:
         return changed_in_repository(git, root, self._task.started_at_commit)
 
     def claimed(self) -> bool:
-        """Return True if the agent has ended the task with a harness command."""
         return self.closed() is not None
 
     def _has_work(self) -> bool:
@@ -321,10 +302,7 @@ class TaskWork:
         return not found.known or bool(found.uncommitted or found.commits)
 
     def closed(self) -> Attempted | None:
-        """Return the result if the agent has ended the task with a harness command; ``None`` while the task is open.
-
-        If the turn changed list files, settings or links, they are restored first.
-        """
+        """Return the result if the agent has ended the task by a command, with changed files restored; else None."""
         if self._files and (told := self._files.put_back()):
             self._terms.say(f"{self._task.id}: {told}")
         for link in self._caller.store.take_links_away():
@@ -346,11 +324,9 @@ class TaskWork:
         return self._attempted(result, message)
 
     def _put_back(self, change: TaskListChange) -> None:
-        """Undo changes to the list that no harness command makes, such as removed tasks, unproven completions and other
-        settings.
+        """Undo changes to the list that no command makes: removed tasks, unproven completions, other settings.
 
-        Verification and the next attempt then use the list that people and commands made.
-        """
+        Verification and the next attempt then use the list that people and commands made."""
         before, now = self._before, change.state
         unproven = {each.id for each in proven.unproven(self._caller.layout, now)}
         for was in before.tasks if before else ():
@@ -380,10 +356,7 @@ class TaskWork:
             self._put_init_script_back(change)
 
     def _put_init_script_back(self, change: TaskListChange) -> None:
-        """Restore ``harness-init.sh``, which belongs to the user and runs with more rights than an agent.
-
-        The agent's version is saved in another file.
-        """
+        """Restore ``harness-init.sh``, which is the user's and has more rights than an agent; save the other."""
         layout, task, before = self._caller.layout, self._task, self._init_script
         path, found = layout.init_script, _script_at(layout.init_script)
         if before in (found, _NO_FILE) or matcher(tuple(task.may_change))(b"harness-init.sh"):
@@ -401,10 +374,9 @@ class TaskWork:
         change.note("WARN", f"harness-init.sh was changed while an agent was working; restored{where}", task=task.id)
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> TaskRuling | None:
-        """Run the task's check and return the result. If the check passes, complete the task.
+        """Run the task's check; if it passes, complete the task.
 
-        Return ``None`` if the agent was stopped before it changed anything.
-        """
+        Return ``None`` if the agent was stopped before it changed anything."""
         if ending is not None and not self._has_work():
             return None
         if waiting := left_by_turn.unfinished(self._caller, self._task):
@@ -429,9 +401,7 @@ class TaskWork:
         )
 
     def note_row(self, result: str) -> None:
-        """Add the cost row of this ended attempt. The row is added for every result, because any attempt may have cost
-        money.
-        """
+        """Add the cost row of this ended attempt, whatever its result: any attempt may have cost money."""
         caller, task, so_far = self._caller, self._task, self.turns.so_far
         new: list[str] = []
         with suppress(HarnessError):  # the run reports a damaged state
@@ -484,9 +454,7 @@ class TaskWork:
         return replace(done, message=f"{done.message}; to accept this work as it is: {command}")
 
     def unfinished(self, ending: Ending) -> Attempted:
-        """Release the task without counting the attempt if the attempt's end is not the task's fault. Otherwise fail
-        the attempt.
-        """
+        """Release the task uncounted if the attempt's end is not its fault; otherwise fail the attempt."""
         if ending.reason in UNCOUNTED:
             return self._give_back(ending, UNCOUNTED[ending.reason])
         outcome = ending.outcome
@@ -541,10 +509,7 @@ class TaskWork:
 
 
 def _head_of(caller: Caller) -> str | None:
-    """Return the commit that is checked out.
-
-    Return ``None`` outside a git repository, or if a turn has removed the repository.
-    """
+    """Return HEAD's commit; ``None`` without a repository, even if a turn removed it."""
     try:
         return caller.git.head() if caller.git and caller.git.is_repository else None
     except HarnessError:
@@ -552,10 +517,7 @@ def _head_of(caller: Caller) -> str | None:
 
 
 def _script_at(path: str) -> tuple[bytes, int]:
-    """Return the content and mode of a script.
-
-    Return ``_NOTHING`` if the script does not exist, and ``_NO_FILE`` if it is not a regular file.
-    """
+    """Return a script's content and mode; ``_NOTHING`` if it is missing, ``_NO_FILE`` if not a regular file."""
     try:
         if os.path.islink(path):
             return _NO_FILE
@@ -583,7 +545,6 @@ Rules:
 
 
 def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> str:
-    """Return the prompt that opens an attempt at a task."""
     parts = [f"# Task {task.id}: {task.title}", ""]
     parts += [f"Attempt {task.attempts + 1} of {task.max_attempts}."]
     if task.validation_command:

@@ -118,11 +118,9 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
 
 
 def _opened(workspace: Workspace, *, checks_baseline: bool) -> Project:
-    """Open the project in the workspace, with the issue mirror turned off.
+    """Open the project in the workspace, without the issue mirror.
 
-    If ``checks_baseline`` is false, the session skips the baseline tests at its start, because the base commit is
-    already verified.
-    """
+    Without ``checks_baseline`` the session skips the baseline tests at its start: the base is verified already."""
     config: Config = load(workspace.folder)
     checks = config.preflight.checks
     if not checks_baseline:
@@ -136,15 +134,12 @@ def _opened(workspace: Workspace, *, checks_baseline: bool) -> Project:
 
 
 def _say(line: str) -> None:
-    """Print a line to standard output, which is the workers' log."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def _seed(project: Project, job: Job) -> None:
-    """Write the project's state at the start of the job into the workspace, after removing the state of earlier
-    jobs.
-    """
+    """Write the project's state at the start of the job into the workspace, in place of the state of earlier jobs."""
     inputs, at = job.inputs, project.layout
     remove(at.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(at.logs)
@@ -167,10 +162,7 @@ def _seed(project: Project, job: Job) -> None:
 
 
 def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
-    """Check out the feature's earlier work as one WIP commit on top of the base commit, for a continuation session.
-
-    A checkpoint before the WIP commit lets the session roll back.
-    """
+    """Check out a feature's earlier work as a WIP commit on top of the base, after a checkpoint for a rollback."""
     inputs, git = job.inputs, project.git
     checkpoint = checkpoints.create(project, inputs["session"] - 1, inputs["feature"])
     told = inputs["told"]
@@ -210,9 +202,7 @@ def _status_of(last: JsonObject, state: SessionState, problem: HarnessError | No
 
 
 def _alone(project: Project, feature_id: int) -> bool:
-    """Return True if the costs recorded in this workspace are enough to exceed a budget, without the project's other
-    costs.
-    """
+    """Return True if this workspace's costs alone exceed a budget, without the project's other costs."""
     return (
         costs.available(project.store.costs(), project.budgets, feature_id) <= 0
         or (project.store.costs().last_session_usd or 0.0) >= project.budgets.per_session
@@ -248,9 +238,7 @@ def _spent(project: Project, before: float, number: int) -> JsonObject | None:
 
 
 def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
-    """Remove the workspace's copies of installed packages, so that changes by one session cannot affect other
-    sessions.
-    """
+    """Remove the workspace's copies of installed packages, so that one session cannot affect another."""
     for path in job.lend:
         with suppress(OSError):
             remove(os.path.join(workspace.folder, path))
@@ -262,10 +250,7 @@ def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
 
 
 def _verify(workspace: Workspace, job: Job) -> JsonObject:
-    """Run the test suite on the candidate commit.
-
-    All tests known to pass must pass, and so must the tests that prove the candidate's features.
-    """
+    """Run the suite on the candidate: known tests and those that prove the candidate's features must pass."""
     project = _opened(workspace, checks_baseline=False)
     remove_tree(project.layout.state_dir)
     os.makedirs(project.layout.logs)

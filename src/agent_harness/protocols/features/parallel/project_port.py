@@ -22,7 +22,6 @@ from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.redact import redact
 from agent_harness.parallel import merge_queue
 from agent_harness.parallel.items import ACCEPTED, JOB, Job, LandedItem, OpenItem, job_folder
-from agent_harness.parallel.rebuild import SENT_BACK
 from agent_harness.parallel.workspaces import copy_plain
 from agent_harness.protocols.features import costs, escalation, preflight, questions, records, repository
 from agent_harness.protocols.features.parallel.results import well_formed
@@ -31,7 +30,6 @@ from agent_harness.protocols.features.publish import mirror
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question, SessionState
 from agent_harness.protocols.features.selection import finalized
 from agent_harness.protocols.features.sessions import accept, locking
-from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.session import ledger, now
@@ -51,8 +49,6 @@ _COPIED = ("current_feature", "stuck_count", "last_failure", "status", "terminat
 
 
 class FeatureProjectPort:
-    """Port through which a parallel run's coordinator reads and changes the project, while holding the project lock."""
-
     executor = EXECUTOR
     input_files: tuple[str, ...] = ("verdicts",)
     input_folders: tuple[str, ...] = ("counts", "parallel")
@@ -61,11 +57,9 @@ class FeatureProjectPort:
     def __init__(
         self, project: Project, folder: str, workers: int, attempt: JsonObject, branch: str | None = None
     ) -> None:
-        """Open the project for a parallel run. ``folder`` is the run's folder.
+        """Open the project for a parallel run in ``folder``; ``branch`` is by default the checked-out one.
 
-        ``attempt`` contains the settings of every session: the agents, the refusal policy and the costs so far. Work is
-        merged into ``branch``, by default the checked-out branch.
-        """
+        ``attempt`` contains the settings of every session: the agents, the refusal policy and the costs so far."""
         self._project, self._store, self._git = project, project.store, project.git
         self._folder = folder
         self._workers = workers
@@ -87,15 +81,13 @@ class FeatureProjectPort:
     # ---- agents that write outside their workspaces
 
     def hold(self) -> None:
-        """Remember the current state files. Until the run ends, only this process may write these files."""
         self._store.hold()
         self._state_stamps = []
 
     def put_back(self, *, histories: bool = False) -> dict[str, str]:
-        """Restore state files that another process has changed, and return the restored files.
+        """Discard other processes' changes to state files; return the restored files.
 
-        The other process's change is discarded. With ``histories``, the complete logs are checked too.
-        """
+        With ``histories``, the complete logs are checked too."""
         if self._state_stamps is None:
             return {}
         lost = self._store.put_back_histories() if histories else []
@@ -120,10 +112,7 @@ class FeatureProjectPort:
                 self._state_stamps = [files.stamp_of(each) for each in (at.session_state, at.costs)]
 
     def _push_target(self) -> PushTarget | None:
-        """Return the push target that ``git.push`` selects.
-
-        Return None if the branch has no upstream or is not checked out.
-        """
+        """Return what ``git.push`` selects; None if the branch has no upstream or is not checked out."""
         git = self._project.git
         if self._branch != git.branch() or self._project.config.git.push != "auto":
             return None
@@ -135,11 +124,9 @@ class FeatureProjectPort:
     # ---- known state
 
     def document(self) -> FeatureList:
-        """Return features.json of the target branch.
+        """Return features.json of the target branch; if the branch was deleted during the run, the last one known.
 
-        If the branch was deleted during the run, return the last known version. Raise ``StateDamaged`` if the committed
-        features.json is malformed.
-        """
+        Raise ``StateDamaged`` if the committed features.json is malformed."""
         tip = str(self._git.commit_of(self._branch) or next(iter(self._documents), None))
         if tip not in self._documents:
             found = features_at(self._project, tip)
@@ -152,8 +139,7 @@ class FeatureProjectPort:
     def baseline(self) -> Baseline:
         """Return the passing tests of the target branch. For the checked-out branch, this is the project's baseline.
 
-        For another branch, the suite runs first if the branch has moved since its passing tests were recorded.
-        """
+        For another branch, the suite runs first if the branch has moved since its passing tests were recorded."""
         tip = str(self._git.commit_of(self._branch))
         if self._branch == self._git.branch():
             return self._store.baseline()
@@ -194,11 +180,9 @@ class FeatureProjectPort:
         files.write_json(path, known)
 
     def item(self, item: str) -> JsonObject:
-        """Return the record of a feature between its sessions; the record is empty if none was stored."""
         return files.read_json_if_any(self._item_path(item))
 
     def keep_item(self, item: str, **members: object) -> None:
-        """Set the given members in the stored record of a feature."""
         os.makedirs(os.path.dirname(self._item_path(item)), mode=0o700, exist_ok=True)
         files.write_json(self._item_path(item), {**self.item(item), **members})
 
@@ -206,10 +190,9 @@ class FeatureProjectPort:
         return os.path.join(self._folder, "items", f"{item}.json")
 
     def items(self) -> list[OpenItem]:
-        """Return the open features whose dependencies have landed, in the order in which `harness run` takes them.
+        """Return the open features whose dependencies have landed, in the order of `harness run`.
 
-        Features that wait for a person are omitted, as are features that will ask a question when their session starts.
-        """
+        Features that wait for a person, or will ask a question when their session starts, are left out."""
         at, folder = self._project.layout, os.path.dirname(self._store.ledger())
         document = self.document()
         paths = (at.session_state, os.path.join(folder, "starts.jsonl"), os.path.join(self._folder, "items"))
@@ -236,10 +219,7 @@ class FeatureProjectPort:
         return answer
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return the exit code and the message that explain why no session may start; None if a session may start.
-
-        The reason is a pause, a question that stops everything, or a budget that is used up.
-        """
+        """Return exit code and message of a pause, a question that stops everything, or a used-up budget; else None."""
         self._look_at_state()
         try:
             locking.refuse_resting(self._project)
@@ -251,7 +231,6 @@ class FeatureProjectPort:
         return (3, first.message) if first else None
 
     def _waiting(self) -> dict[str, JsonObject]:
-        """Return the stored questions of open features, by feature id."""
         open_ids = [str(f.id) for f in self.document().features if f.is_open]
         found = ((item, records.json_object(self.item(item).get("question"))) for item in open_ids)
         return {item: asked for item, asked in found if asked}
@@ -267,23 +246,23 @@ class FeatureProjectPort:
         return found
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return the ids of the remaining features as the second of three lists. The other two lists are always empty.
+        """Return the remaining features as the second of three lists; the others are always empty.
 
-        Remaining features are open and have no kept work that waits for an answer.
-        """
+        They are open and have no kept work that waits for an answer."""
         kept = {asked.feature_id for asked in self._store.state().kept_candidates}
         return [], [str(f.id) for f in self.document().features if f.is_open and f.id not in kept], []
 
     # ---- claims
 
     def claim(self, jobs: Sequence[Job]) -> None:
-        """Record which job works on each feature."""
         items = self._claims()
         items |= {each.item: {"order": each.id, "proven": False} for each in jobs}
         self._write_claims(items)
 
+    def claims(self) -> dict[str, str]:
+        return {item: str(each.get("order")) for item, each in self._claims().items()}
+
     def holds(self, job: str, item: str) -> bool:
-        """Return True if the feature is open and is assigned to this job."""
         feature = self.document().by_id(int(item))
         claimed = self._claims().get(item) or {}
         return feature is not None and feature.is_open and claimed.get("order") == job
@@ -304,9 +283,7 @@ class FeatureProjectPort:
     # ---- inputs of a workspace
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """Return the project state that a session on this feature needs, with the unfinished work that the session
-        continues.
-        """
+        """Return the project state that a session needs, with the unfinished work that it continues."""
         self.put_back()
         number = self._store.next_session()
         state = self._store.update_state(last_session=number)
@@ -337,9 +314,7 @@ class FeatureProjectPort:
         }
 
     def _unfinished(self, item: str, head: str, fix: JsonObject | None) -> tuple[str | None, JsonObject]:
-        """Return the git tree that a session continues, and facts about this work. For a fresh start, return None and
-        {}.
-        """
+        """Return the git tree that a session continues, and facts about it; None and {} for a fresh start."""
         if fix:
             return str(fix["seed"]), _told(fix)
         kept = records.json_object(self.item(item).get("wip")) or {}
@@ -355,8 +330,7 @@ class FeatureProjectPort:
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
         """Merge a feature's work with git, except for features.json and the progress log.
 
-        These two files are taken from the branch head, and the feature's own changes are added to them.
-        """
+        These two are taken from the branch head, and the feature's own changes are added to them."""
         if head == base and proven:
             return Merged(tree=self._git.tree_of(commit))
         project, git = self._project, self._git
@@ -374,9 +348,7 @@ class FeatureProjectPort:
         return replace(found, tree=repository.tree_with(git, found.tree, contents))
 
     def _features(self, head: str, commit: str, feature_id: int, *, proven: bool) -> bytes:
-        """Return features.json of the branch head. For proven work, the feature's new status from its session is
-        included.
-        """
+        """Return features.json of the branch head; for proven work, with the feature's new status."""
         now = self._git.show(head, self._project.features_name) or b"{}"
         theirs = features_at(self._project, commit).by_id(feature_id)
         document = features_at(self._project, head)
@@ -388,7 +360,6 @@ class FeatureProjectPort:
         return files.dumps(document.record).encode()
 
     def _story(self, head: str, base: str, commit: str) -> bytes:
-        """Return the progress log of the branch head, followed by the session's new entries."""
         name = self._project.progress_name
         now, before, after = (self._git.show(each, name) or b"" for each in (head, base, commit))
         told = after[len(before) :] if after.startswith(before) else b""
@@ -400,9 +371,7 @@ class FeatureProjectPort:
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Copy the costs, records and logs of a finished job, once per job. Proven work stays assigned until it has
-        landed.
-        """
+        """Copy a finished job's costs, records and logs, once. Proven work stays assigned until it has landed."""
         self.put_back(histories=True)
         found = well_formed(result if result is not None else self._lost(job, rescues, spent_usd))
         if found.get("id") or result is None:
@@ -431,7 +400,7 @@ class FeatureProjectPort:
         what = records.texts(fix.get("files")) or printed[:1] or records.texts(fix.get("failing"))
         told = f"Feature #{feature_id} was proven, and does not land ({why.replace('_', ' ')}): {', '.join(what)[:500]}"
         told += f"; it met {', '.join(f'#{each}' for each in met)}" if met else ""
-        self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
+        self._store.event("sent_back", feature_id=feature_id, why=why, met=met, message=told)
 
     def _note_not_landed(self, job: str, fix: JsonObject, proved: JsonObject) -> None:
         """Record in the ledger that work proven in its workspace was not merged."""
@@ -442,10 +411,7 @@ class FeatureProjectPort:
             ledger.not_landed(self._store.ledger(), at.verdicts, at.root, claim, fix, job=job)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Add a cost that became known late to the totals of the project and the feature, once per job and amount.
-
-        The member ``orders`` of the cost record lists the jobs that were already added.
-        """
+        """Add a late cost to the totals of project and feature, once per job (``orders``) and amount."""
         known = self._store.costs()
         jobs, key = records.texts(known.record.get("orders")), f"{job}={spent_usd:.4f}"
         if more_usd <= LEAST_USD or key in jobs:
@@ -456,9 +422,7 @@ class FeatureProjectPort:
         )
 
     def _with_all_costs(self, job: str, found: JsonObject, spent_usd: float) -> JsonObject:
-        """Return the result with all costs of the job, including costs of a killed agent and costs before a record
-        existed.
-        """
+        """Return the result with all costs of the job, even of a killed agent or before a record existed."""
         row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))
         if spent is None:
             known = self._lost(job, found.get("rescues") or [], spent_usd) if spent_usd > 0.0 else {}
@@ -471,7 +435,6 @@ class FeatureProjectPort:
         return {**found, "spent": {**spent, name: records.amount(spent.get(name)) + left}, **more}
 
     def _lost(self, job: str, rescues: Sequence[str], spent: float) -> JsonObject:
-        """Return the facts that are known about a job that returned no result."""
         folder = job_folder(self._folder, job)
         inputs = records.json_object(files.read_json_if_any(os.path.join(folder, JOB)).get("papers")) or {}
         session = records.number(inputs.get("session"))
@@ -506,9 +469,7 @@ class FeatureProjectPort:
                 ledger.write(self._store.ledger(), self._with_outputs(verdict, found))
 
     def _take_logs(self, folder: str, session: int) -> None:
-        """Copy a session's log rows and log files from the workspace to the project. Rows that were copied before are
-        skipped.
-        """
+        """Copy a session's log rows and files from the workspace. Rows that were copied before are skipped."""
         at = self._project.layout
         for name in LOGS:
             files.own_place(at.log(name), at.root)
@@ -519,10 +480,7 @@ class FeatureProjectPort:
         copy_plain(folder, at.logs, lambda name: name.startswith(f"session-{session}."))
 
     def _with_outputs(self, verdict: ClaimVerdict, result: Mapping[str, object]) -> ClaimVerdict:
-        """Return the verdict as a line for the project's ledger.
-
-        The output of the verdict's steps is stored in the project's logs first.
-        """
+        """Return the verdict as a line for the project's ledger, after the output of its steps is stored."""
         printed = records.json_object(result.get("outputs")) or {}
         path = self._store.ledger()
         steps: list[ledger.VerdictStep] = []
@@ -539,9 +497,7 @@ class FeatureProjectPort:
         return replace(verdict, steps=tuple(steps), n=0, prev=None)
 
     def _count(self, item: str, found: JsonObject) -> None:
-        """Update a feature's failure counts, unfinished work and question after a session that did not prove the
-        feature.
-        """
+        """Update failure counts, unfinished work and question after a session that did not prove the feature."""
         placed, state = SessionState(found["state"]), self._store.state()
         failures = {name: n for name, n in state.failures.items() if name != item}
         failures |= {item: placed.failures[item]} if item in placed.failures else {}
@@ -590,11 +546,9 @@ class FeatureProjectPort:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the check that runs the suite on a merge candidate, or an empty list if the commit is already
-        verified.
+        """Return the check that runs the suite on a merge candidate; empty if the commit is already verified.
 
-        All tests known to pass must pass, and so must the tests that prove the candidate's features.
-        """
+        All tests known to pass must pass, and so must the tests that prove the candidate's features."""
         if members is None and commit in self._verified:
             return []
         self.put_back()
@@ -619,11 +573,9 @@ class FeatureProjectPort:
         ]
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
-        """Return the inputs of a check job: the checks, and the session state that they need."""
         return {"checks": [*checks], "state": self._store.state().record}
 
     def finalize(self, landings: Sequence[LandedItem]) -> None:
-        """Update the passing tests, proven features and verdicts after features have landed."""
         self.put_back()
         landings = [replace(each, result=well_formed(each.result)) for each in landings]
         tip = str(self._git.commit_of(self._branch))
@@ -713,22 +665,17 @@ class FeatureProjectPort:
         self._verified.add(commit)
 
     def note_push(self, kind: str, commit: str, message: str) -> None:
-        """Write a project event about a push."""
         session = self._landed or self._store.state().last_session
         self._store.event(kind, _PUSH_EVENTS[kind], session=session, commit=commit, message=message)
 
     def reopen(self, items: Sequence[str], why: str) -> None:
-        """Ask a person what to do, because merged work no longer passes on the branch head."""
         self.question(None, "head_red", f"{', '.join(items)}: {why}")
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """Ask a person what to do about the change that broke these features."""
         self.reopen(items, f"#{by} broke it (commit {commit[:7]}); it fails on {head[:7]}")
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Store the question of a session or of a failed merge, and ask the user unless another question already stops
-        the runs.
-        """
+        """Store a question; ask it unless another question already stops the runs."""
         kept = records.json_object(self.item(item).get("question")) if item else None
         if kept is None and reason in questions.KEEPING:
             return  # it is one of the kept candidates
@@ -757,27 +704,12 @@ class FeatureProjectPort:
             return
 
     def close(self, paused: str) -> None:
-        """End the run: update the issue mirror, and pause the project if ``paused`` contains a reason."""
         self.put_back(histories=True)
         self._store.forget_histories()
         if paused:
             self._store.write_pause({"reason": paused, "at": clock.timestamp()})
         if self._landed and self._branch == self._git.branch():
             mirror.after_session(self._project, self._landed)
-
-
-def sent_back(store: FeatureStore) -> dict[str, int]:
-    """Return how many times each feature's proven work was not merged since its last merge, according to recent
-    events.
-    """
-    counts: dict[str, int] = {}
-    for row in store.recent("events.jsonl", 5000):
-        item = str(row.get("feature_id"))
-        if row.get("type") in ("feature_completed", "awaiting_manual"):
-            counts.pop(item, None)
-        elif row.get("type") == SENT_BACK:
-            counts[item] = counts.get(item, 0) + 1
-    return counts
 
 
 LANDING_TOLD = {
@@ -801,17 +733,14 @@ def features_at(project: Project, commit: str) -> FeatureList:
 def _is_taken(row: JsonObject, session: int) -> bool:
     """Return True if this row of a workspace's log is copied to the project.
 
-    Rows that mark a feature as done are not copied, because the coordinator writes these rows itself.
-    """
+    Rows that mark a feature as done are left out: the coordinator writes these itself."""
     return row.get("session") == session and row.get("type") not in ("feature_completed", "awaiting_manual")
 
 
 def _told(fix: JsonObject) -> JsonObject:
-    """Return the text that tells a session why its feature's proven work was not merged."""
     said = {
         "conflict": "This feature was proven, and does not go together with what has landed meanwhile.",
         "conflict_markers": "This feature was proven with markers of a conflict left in its files.",
-        SENT_BACK: "This feature was proven, and did not land; why is not known any more.",
         "red": "This feature was proven, and together with what has landed meanwhile tests fail.",
     }
     what = [f"resolve the conflict in {path}: its markers are in the file" for path in fix.get("files") or []]

@@ -3,13 +3,12 @@
 import os
 from collections.abc import Sequence
 
-from agent_harness.errors import HarnessError, UnsafeTree
+from agent_harness.errors import HarnessError, StateDamaged, UnsafeTree
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import merge_queue
-from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel.ledger import Ledger, NewerLedger, is_missing
 from agent_harness.parallel.people import read_preview
-from agent_harness.parallel.plan import RunPlan, fold
-from agent_harness.parallel.rebuild import LeftRun
+from agent_harness.parallel.plan import RunPlan
 from agent_harness.parallel.run import (
     INTERRUPTED,
     PreparedRun,
@@ -23,7 +22,7 @@ from agent_harness.parallel.run import (
 from agent_harness.parallel.run import preview as preview_of
 from agent_harness.parallel.run import preview_lines as lines_of
 from agent_harness.protocols.features import costs, migrations, overrides, questions, repository
-from agent_harness.protocols.features.parallel.project_port import FeatureProjectPort, features_at, sent_back
+from agent_harness.protocols.features.parallel.project_port import FeatureProjectPort, features_at
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import FeatureList
@@ -32,18 +31,15 @@ from agent_harness.protocols.features.sessions import locking
 from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.sessions.locking import locked
 from agent_harness.protocols.features.sessions.run import Runs, choose_agents
-from agent_harness.protocols.features.store import jobs_of_run
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision import interruption
 
 
 def run_parallel(project: Project, request: RunRequest) -> JsonObject:
-    """Let several agents work concurrently on the project, and return the coordinator's result.
+    """Let several agents work on the project; return the coordinator's result.
 
-    Unfinished work of a serial run is moved to a workspace and continued there. Before the first session, the function
-    raises the same errors as ``Runs.run``.
-    """
+    Unfinished work of a serial run continues in a workspace. Raise the errors of ``Runs.run`` before any session."""
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
     target = branch_to_land_on(project.git, kept, request.branch, otherwise="harness run")
@@ -57,11 +53,8 @@ def run_parallel(project: Project, request: RunRequest) -> JsonObject:
     with interruption.watched(lambda: project.store.pause() is not None) as stop, locked(project):
         folder, settings = made_folder(project.layout.git_dir, project.layout.root), settings_of(project)
         begun = PreparedRun.of(request, project.git, target, folder, refs=settings.refs, say=project.say, stop=stop)
-        claims = jobs_of_run(project.store.left_by_run() or {})
-        rejected = sent_back(project.store)
-        begun.rebuild_ledger(LeftRun(workers=request.workers, branch=request.branch, claims=claims, rejected=rejected))
-        known = _known(folder)
-        Runs(project).put_in_order(marks=is_here and not known.moving)
+        known, is_readable = _known(folder)
+        Runs(project).put_in_order(marks=is_here and is_readable and not known.moving)
         if known.moving and project.git.commit_of(known.branch) == known.moving[0]:
             with stop.held():  # its files may be there already, and are not changes of a person
                 merge_queue.move(project.git, known.branch, *known.moving)
@@ -105,12 +98,14 @@ def settings_of(project: Project) -> ParallelSettings:
     return ParallelSettings(**found)
 
 
-def _known(folder: str) -> RunPlan:
-    """Return the plan of the last run, or an empty plan if its ledger is unreadable."""
+def _known(folder: str) -> tuple[RunPlan, bool]:
+    """Return the plan of the last run, empty if its ledger cannot be read, and False in this case."""
     try:
-        return fold(Ledger(folder, only_read=True).events)
-    except (KeyError, TypeError, AttributeError, ValueError):
-        return RunPlan()
+        return Ledger(folder, only_read=True).folded(), not is_missing(folder)
+    except NewerLedger:
+        raise
+    except StateDamaged:
+        return RunPlan(), False
 
 
 def _doubt(project: Project) -> JsonObject:
@@ -124,7 +119,6 @@ def _doubt(project: Project) -> JsonObject:
 
 
 def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonObject:
-    """Return the coordinator's result with the branch's progress and the questions that wait for a person."""
     state = project.store.state()
     passing, total = project.store.believed(document).counts()
     waiting = questions.waiting(state, document)
@@ -150,9 +144,7 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
 def _adopt_unfinished(project: Project, port: FeatureProjectPort, *, is_here: bool) -> None:
     """Move a serial run's unfinished work from the branch to a workspace, and roll the branch back.
 
-    Raise ``UnsafeTree`` if this work is not on the target branch, or if the branch has commits on top of this work
-    (SC-10).
-    """
+    Raise ``UnsafeTree`` if it is not on the target branch, or if the branch has commits on top of it (SC-10)."""
     state = project.store.state()
     kept, feature_id = state.feature_checkpoint, state.current_feature
     if state.next_prompt != "continuation" or not kept or feature_id is None:
@@ -170,9 +162,7 @@ def _adopt_unfinished(project: Project, port: FeatureProjectPort, *, is_here: bo
 
 
 def _commit_story(project: Project) -> None:
-    """Commit the entries that the harness added to the progress log, because uncommitted entries would block every
-    merge.
-    """
+    """Commit the harness's entries in the progress log; uncommitted ones would block every merge."""
     if project.progress_name in repository.dirty_paths(project.git):
         repository.commit_files(project.git, [project.progress_name], "harness: the story so far")
 
@@ -188,10 +178,9 @@ def preview(
     max_sessions: int | None = None,
     elsewhere: bool = False,
 ) -> JsonObject:
-    """Return the first jobs of a parallel run, and why the other features wait. Nothing is changed.
+    """Return the first jobs of a parallel run, and why the other features wait; change nothing.
 
-    ``elsewhere=True`` means that the workers are on other machines.
-    """
+    ``elsewhere=True`` means that the workers are on other machines."""
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
     target = branch_to_land_on(project.git, kept, branch, otherwise="harness run --dry-run")
@@ -226,7 +215,6 @@ def _why_not(missing: Sequence[int]) -> str:
 
 
 def preview_lines(found: JsonObject) -> list[str]:
-    """Return output lines that show the preview of a parallel run."""
     limits = found["limits"]
     most = f"{limits['sessions']} sessions and " if limits["sessions"] else ""
     return lines_of(found, f"{most}${limits['left_usd']:.2f} of the project's budget", named=lambda item: f"#{item}")

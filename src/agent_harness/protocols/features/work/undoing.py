@@ -1,4 +1,4 @@
-"""Execution of an undo, or of its reversal. If the process is killed, the next process completes the undo.
+"""Execution of an undo. If the process is killed, the next process completes the undo.
 
     decide    records the decision
     move      moves the branch and the files
@@ -59,17 +59,13 @@ def finish(project: Project) -> None:
 def _follow(project: Project, found: Reversal) -> None:
     store, feature_id = project.store, int(found.item)
     baseline = store.baseline()
-    if found.again:
-        store.write_baseline(baseline.with_more(found.tests, {*baseline.files_read, *found.files_read}))
-    else:
-        kept = [node for node in records.texts(baseline.record["passing_tests"]) if node not in found.tests]
-        store.write_baseline(baseline.but(passing_tests=kept, total_passing=len(kept)))
-    proven.vouch(project, feature_id, proven=found.again)
+    kept = [node for node in records.texts(baseline.record["passing_tests"]) if node not in found.tests]
+    store.write_baseline(baseline.but(passing_tests=kept, total_passing=len(kept)))
+    proven.vouch(project, feature_id, proven=False)
     if not any(found.told in each.text for each in progress.recent_entries(project.layout.progress)):
         progress.append(project.layout.progress, entry(project, found.told))
-    kind = "feature_brought_back" if found.again else "feature_undone"
     if all(row.get("commit") != found.commit for row in store.recent("events.jsonl", _RECENT)):
-        store.event(kind, "critical", feature_id=feature_id, commit=found.commit)
+        store.event("feature_undone", "critical", feature_id=feature_id, commit=found.commit)
     ledger.write(store.ledger(), found.line())
 
 

@@ -30,11 +30,9 @@ if TYPE_CHECKING:
 
 
 def accept(caller: "Caller", task_id: str, patterns: Sequence[str]) -> JsonObject:
-    """Accept the work of a task's last attempt. Files that match ``patterns`` may differ.
+    """Accept a task's last attempt; files that match ``patterns`` may differ. Return the answer of ``complete``.
 
-    Return the answer of ``complete``. Raise ``Refused`` if no rescue contains work on the task. Raise the exceptions of
-    ``claim``, ``rescue.restore`` and ``complete``.
-    """
+    Raise ``Refused`` if no rescue has work on the task, and what ``claim``, ``rescue.restore``, ``complete`` raise."""
     task = caller.find(caller.store.read(), task_id)
     if not patterns and (task.question or {}).get("kind") == UNCHANGED:
         return _done_already(caller, task)
@@ -77,9 +75,7 @@ def _done_already(caller: "Caller", task: "Task") -> JsonObject:
 
 
 def offer(task: "Task", error: HarnessError) -> str | None:
-    """Return the command by which the user can accept work that was refused only because of its files; otherwise
-    None.
-    """
+    """Return the command to accept work that was refused only because of its files; otherwise None."""
     findings = error.data.get("findings")
     rows = [each for each in findings if each["severity"] == CRITICAL] if isinstance(findings, list) else []
     if not rows or any(each["code"] not in ALLOWABLE for each in rows):

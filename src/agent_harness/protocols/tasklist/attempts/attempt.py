@@ -40,15 +40,12 @@ RESCUE_REFS = "refs/harness/rescue"
 
 @dataclass(frozen=True)
 class AttemptTree:
-    """Git work tree in which a worker works on a task."""
-
     git: Git  # its root is the top of the work tree
     exclude: tuple[str, ...]  # patterns of the harness's own files, relative to the top
     folder: str  # for the project's commands: the task list's folder in this work tree
 
     @cached_property
     def top(self) -> str:
-        """Path of the top folder of the work tree."""
         return os.fspath(self.git.top())
 
     def is_ours(self, path: bytes) -> bool:
@@ -63,9 +60,7 @@ class AttemptTree:
 def place_of(caller: "Caller") -> AttemptTree | None:
     """Return the work tree that contains the caller's folder; ``None`` outside a git repository.
 
-    The task list may be below the top folder of this work tree or elsewhere. It may also be in another work tree of the
-    same repository; its relative path is then the same in both.
-    """
+    The task list may be in another work tree of the same repository; its relative path is then the same in both."""
     if caller.git is None or not caller.git.is_repository:
         return None
     git = Git(caller.git.top())
@@ -79,10 +74,7 @@ def place_of(caller: "Caller") -> AttemptTree | None:
 
 
 def folder_of(caller: "Caller") -> str:
-    """Return the folder in which to run the project's commands: the list's folder in the caller's work tree.
-
-    Outside a git repository, return the list's own folder.
-    """
+    """Return the folder for the project's commands: the list's folder in the caller's work tree, if there is one."""
     place = place_of(caller)
     return place.folder if place else caller.layout.root
 
@@ -97,9 +89,7 @@ def record_of(caller: "Caller", task: "Task") -> ClaimRecord:
 
 
 def note(caller: "Caller", task: "Task", **members: object) -> None:
-    """Add members to the claim record of a task. Each member must be an object. The members are valid for this claim
-    only.
-    """
+    """Add members, each an object, to a task's claim record; they are valid for this claim only."""
     found = record_of(caller, task).record or {"task": task.id, "attempt": task.attempts + 1, "ref": task.base_ref}
     kept = {name: {**value, "claim": claim_key(task)} for name, value in members.items() if isinstance(value, dict)}
     caller.keep_claim_record(task.id, {**found, **kept})
@@ -134,10 +124,7 @@ class Attempt:
 
     @cached_property
     def own(self) -> dict[bytes, TreeEntry]:
-        """The user's own files: those that differed from HEAD when the task was claimed.
-
-        Each file is mapped to its content at that time, or to ``ABSENT`` if the file was deleted.
-        """
+        """The user's own files: those that differed from HEAD at the claim, with their content then or ``ABSENT``."""
         found = self.place.git.differences(self.base, self.snapshot.commit)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
@@ -155,7 +142,6 @@ class Attempt:
             )
 
     def untouched(self) -> set[bytes]:
-        """Return the user's own files that have not changed since the task was claimed."""
         top = os.fsencode(self.place.top)
         return {
             path
@@ -166,9 +152,7 @@ class Attempt:
 
 
 def attempt_of(caller: "Caller", task: "Task") -> Attempt | None:
-    """Return the attempt in progress with its baseline; ``None`` outside a git repository, or if the baseline is
-    missing.
-    """
+    """Return the attempt in progress; ``None`` outside a git repository, or if the baseline is missing."""
     place = place_of(caller)
     if place is None or not task.base_ref or not task.base_ref.startswith(f"{BASE_REFS}/"):
         return None
@@ -191,10 +175,7 @@ def attempt_of(caller: "Caller", task: "Task") -> Attempt | None:
 
 
 def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | None:
-    """Return the snapshot in the claim record, or None.
-
-    The snapshot is valid only if the ref points to its commit or no longer exists.
-    """
+    """Return the snapshot in the claim record, if its ref points to its commit or no longer exists; else None."""
     try:
         found = Snapshot.from_record(record.snapshot)
     except (StateDamaged, AttributeError):
@@ -206,8 +187,7 @@ def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | No
 def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
     """Rebuild the snapshot from its ref, without the saved indexes.
 
-    Return ``None`` if the parent of the snapshot is not the commit at which the task was started.
-    """
+    Return ``None`` if its parent is not the commit at which the task was started."""
     base, branch = task.started_at_commit, task.started_branch
     if not named or not base or not branch or git.commit_of(f"{named}^1") != base:
         return None
@@ -224,10 +204,9 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 
 
 def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
-    """Return the git entry of a path in the work tree, computed from the bytes of the file.
+    """Return the git entry of a path, computed from the file's bytes; ``None`` if it cannot equal ``like``.
 
-    Return ``None`` if the entry cannot equal ``like``. A path below a symbolic link counts as absent.
-    """
+    A path below a symbolic link counts as absent."""
     top = os.fsencode(git.top())
     full = os.path.join(top, path)
     kind = kind_at(top, path)

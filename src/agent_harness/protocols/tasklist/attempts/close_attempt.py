@@ -52,8 +52,6 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class CleanupRun:
-    """Result of running the task's ``on_failure.cleanup`` command."""
-
     ok: bool = False
     exit: int | None = None
     timed_out: bool = False
@@ -66,7 +64,6 @@ def mine(caller: "Caller", task_id: str) -> "Task":
 
 
 def short(commit: str | None) -> str:
-    """Return a commit id in the short form that the log uses."""
     return commit[:7] if commit else "none"
 
 
@@ -82,10 +79,9 @@ def completed(
     verdict: "ClaimVerdict",
     recovery: tuple[str, str] | None = None,
 ) -> JsonObject:
-    """Record the task as completed, with its proof; return the answer with the remaining task counts.
+    """Record the task as completed; return the answer with the remaining task counts.
 
-    The verdict is written to the ledger before the state changes. Repeated calls write the verdict only once.
-    """
+    The verdict is written to the ledger before the state changes, and only once however often this is called."""
 
     def act(change: "TaskListChange") -> JsonObject:
         own = caller.own(change.state, task.id, change.now)
@@ -109,14 +105,11 @@ def completed(
 
 
 def word_of(verdict: "ClaimVerdict | None") -> JsonObject:
-    """Return the ``grade`` (``proven`` or ``checked``) and its ``basis`` for use in an answer; empty if the grade is
-    unknown.
-    """
+    """Return the ``grade`` and its ``basis`` for use in an answer; empty if the grade is unknown."""
     return {"grade": verdict.grade, "basis": verdict.basis} if verdict and verdict.grade else {}
 
 
 def completed_answer(state: "State", task: "Task") -> JsonObject:
-    """Return the answer of ``complete`` for a completed task."""
     numbers = selection.stats(state)
     return {
         "task_id": task.id,
@@ -136,8 +129,7 @@ def completed_answer(state: "State", task: "Task") -> JsonObject:
 def failed(caller: "Caller", task: "Task", failure: Failure) -> JsonObject:
     """Roll back the attempt's work into a rescue, run the cleanup command, and count the attempt exactly once.
 
-    If the rollback was refused, leave the work tree untouched, halt the list, and raise ``UnsafeTree`` at the end.
-    """
+    If the rollback was refused, leave the work tree untouched, halt the list, and raise ``UnsafeTree`` at the end."""
     words = {"verb": "fail", "category": failure.category, "message": failure.message, "rollback": failure.rollback}
     note(caller, task, intent=words)
     back, refused = _go_back(caller, task, failure)
@@ -182,7 +174,6 @@ def failed(caller: "Caller", task: "Task", failure: Failure) -> JsonObject:
 
 
 def failed_answer(state: "State", task: "Task") -> JsonObject:
-    """Return the answer of ``fail`` for a failed task."""
     return {
         "task_id": task.id,
         "status": task.status,
@@ -197,8 +188,7 @@ def failed_answer(state: "State", task: "Task") -> JsonObject:
 def released(caller: "Caller", task: "Task", why: str) -> JsonObject:
     """Roll back the attempt's work and make the task pending again, without counting the attempt.
 
-    If the rollback is refused, raise ``UnsafeTree``, with nothing changed.
-    """
+    If the rollback is refused, raise ``UnsafeTree``, with nothing changed."""
     policy = caller.store.read().config.rollback_policy
     note(caller, task, intent={"verb": "release", "message": why})
     try:
@@ -266,10 +256,9 @@ def _rolled_back(caller: "Caller", task: "Task", *, policy: str, allow_pushed: b
 
 
 def _clean_up(caller: "Caller", task: "Task") -> CleanupRun | None:
-    """Run the task's cleanup command and return its result, even if the command fails.
+    """Run the task's cleanup command and return its result, even a failure.
 
-    Raise ``LeaseLost`` or ``NotOwner`` only if the claim was lost while the command ran.
-    """
+    Raise ``LeaseLost`` or ``NotOwner`` only if the claim was lost while the command ran."""
     if not task.cleanup:
         return None
     folder, wished = folder_of(caller), settings_from(caller.store.read().config.sandbox)

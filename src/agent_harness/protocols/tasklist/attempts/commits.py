@@ -38,8 +38,6 @@ EMPTY_BLOBS = (
 
 @dataclass(frozen=True)
 class AttemptWork:
-    """The attempt's current work, separated from the user's own files."""
-
     attempt: Attempt
     full: str  # a commit of everything not ignored, the person's own files too: it is verified
     full_tree: str
@@ -60,22 +58,18 @@ class AttemptWork:
         return frozenset(parent for path in self.new for parent in parents(path))
 
     def is_theirs(self, path: bytes) -> bool:
-        """Return True if a file is the user's own and the attempt changed neither the content nor the path of the
-        file.
-        """
+        """Return True if a file is the user's own and the attempt changed neither its content nor its path."""
         is_known = path in self.kept or path in self.attempt.staged
         is_changed = path in self.committed or path in self.changes
         return is_known and not is_changed and path not in self.folders and self.new.isdisjoint(parents(path))
 
 
 def commit_work(caller: "Caller", task: "Task", message: str) -> str | None:
-    """Return the commit that contains the attempt's work: a new commit on the current branch, or HEAD.
+    """Return a new commit of the attempt's work on the current branch; HEAD if there is nothing to commit.
 
-    HEAD is returned if there is nothing to commit, or if no baseline separates the attempt's work from the user's.
-    ``None`` is returned outside a git repository and on a branch without a commit. Repeating the call after a crash is
-    safe. Raise ``UnsafeTree``, with the work tree untouched, if a git operation is in progress or the branch moves
-    during the call. No git hook runs.
-    """
+    HEAD, too, without a baseline; ``None`` without a repository or commit. Repeating it after a crash is safe.
+    Raise ``UnsafeTree``, with the work tree untouched, if a git operation is in progress or the branch moves
+    during the call. No git hook runs."""
     with opened(caller, task) as work:
         return commit(caller, work, message)
 
@@ -95,10 +89,7 @@ def commit(caller: "Caller", work: AttemptWork | None, message: str) -> str | No
 
 @contextmanager
 def opened(caller: "Caller", task: "Task") -> Iterator[AttemptWork | None]:
-    """Yield the attempt's present work; ``None`` if there is no baseline.
-
-    Raise ``UnsafeTree`` if the task was claimed in another work tree.
-    """
+    """Yield the attempt's present work; ``None`` if there is no baseline. Raise ``UnsafeTree`` in another work tree."""
     attempt = attempt_of(caller, task)
     if attempt is None:
         yield None
@@ -109,10 +100,7 @@ def opened(caller: "Caller", task: "Task") -> Iterator[AttemptWork | None]:
 
 
 def fingerprint(caller: "Caller", task: "Task") -> str | None:
-    """Return the git tree id of all files that are not ignored, including the user's own files.
-
-    Return ``None`` if there is no baseline.
-    """
+    """Return the tree id of all files that are not ignored, the user's included; ``None`` without a baseline."""
     attempt = attempt_of(caller, task)
     if attempt is None:
         return None
@@ -138,11 +126,9 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
 
 @contextmanager
 def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
-    """Yield a commit of all files that are not ignored. A private ref keeps the commit until the block ends.
+    """Yield a commit of all files that are not ignored; until the block ends a private ref keeps its objects.
 
-    The ref name contains this list's id, because other lists in the repository may use the same task ids. The ref
-    protects the commit's objects from garbage collection during verification.
-    """
+    Its name contains this list's id: other lists in the repository may use the same task ids."""
     place = attempt.place
     ref = ref_folder(f"{CANDIDATE_REFS}/{attempt.list_name}", task.id)
     commit = snapshot.candidate(
@@ -157,9 +143,8 @@ def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
 def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[frozenset[bytes], str]:
     """Return the user's own unchanged files, and the candidate's tree with these files reset to HEAD.
 
-    The harness's own files are also reset, to their state in the claim's commit, and removed if the attempt added them.
-    A file that the user had deleted stays deleted unless the attempt created it again.
-    """
+    The harness's files are reset to the claim's commit, or removed if they are new. A file that the user had deleted
+    stays deleted unless the attempt created it again."""
     git = attempt.place.git
     found = git.differences(full, str(head.commit))
     own = attempt.untouched()
@@ -196,10 +181,7 @@ def _stage(work: AttemptWork, commit: str) -> None:
 
 
 def _index_since(git: Git, commit: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-    """Return the differences between a commit and the index.
-
-    The result maps each path to a pair: the entry in the commit, and the entry in the index.
-    """
+    """Map each path that differs between commit and index to the entry in the commit and the entry in the index."""
     fields = git.run("diff-index", "--cached", "-z", "--raw", "--no-renames", "--no-abbrev", commit).split(b"\0")
     both: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
     for head, path in zip(fields[:-1:2], fields[1::2], strict=True):  # :100644 100644 OID OID M

@@ -35,11 +35,10 @@ def concerned(
     besides: Collection[str] = (),
     under_way: Mapping[str, str] | None = None,
 ) -> list["Task"]:
-    """Return the completed tasks that a change to these files may break: dependencies first, then the newest tasks.
+    """Return completed tasks that a change to these files may break: dependencies first, then the newest.
 
-    ``besides`` contains the ids of the tasks that make the change. ``under_way`` maps tasks that count as completed to
-    their commits. Git is run only if a file changed and a task is completed.
-    """
+    ``besides`` has the tasks that make the change, ``under_way`` the commits of tasks that count as completed. Git is
+    run only if a file changed and a task is completed."""
     commits = under_way or {}
     done = [task for task in tasks if (task.status == "completed" or task.id in commits) and task.id not in besides]
     if not changed or not done:
@@ -61,10 +60,7 @@ def _names(task: "Task", named: Collection[str]) -> bool:
 
 
 def _span(task: "Task", commits: Mapping[str, str]) -> tuple[str, str]:
-    """Return the commit that contains a task's work, and the commit before that work.
-
-    An empty string for the latter means the parent commit.
-    """
+    """Return the commit with a task's work, and the one before that work; empty means the parent commit."""
     if task.id in commits:
         return commits[task.id], ""
     return task.completed_commit or "", task.started_at_commit or ""
@@ -87,10 +83,7 @@ def _touching(git: "Git", spans: Mapping[str, tuple[str, str]], changed: Collect
 
 
 def _differing(git: "Git", lines: Iterable[str], changed: Collection[bytes]) -> set[str]:
-    """Return those commits that change one of the files.
-
-    Each commit is compared with the second commit on its input line or, if there is none, with its parent.
-    """
+    """Return those commits that change one of the files, compared with their line's second commit or the parent."""
     paths = [os.fsdecode(path) for path in changed] if len(changed) <= _NAMED_PATHS else []
     words = ("diff-tree", "--stdin", "-r", "--root", "--name-only", "-z", "--pretty=format:%x01%H", "--", *paths)
     asked = "".join(f"{line}\n" for line in dict.fromkeys(lines)).encode()

@@ -37,18 +37,15 @@ class _Place:
     stop: "Stop"
 
     def runs(self, check: "CommandCheck", commit: str | None = None) -> Verdict:
-        """Run a proof on a commit and return the verdict. By default, the proof runs on the commit under test."""
         return validation.proof_at(self.folder, commit or self.head or "", check, self.stop)
 
 
 def look(
     caller: "Caller", completed: Sequence[str], asked: Sequence[str], *, stop: "Stop", say: Callable[[str], None]
 ) -> list[str]:
-    """Return the ids of the tasks that the run completed and that no longer pass, in the order of ``completed``.
+    """Return the tasks that the run completed and that no longer pass, in the order of ``completed``.
 
-    ``asked`` contains tasks whose proofs have already passed with all the run's work. A command that several tasks
-    share runs once.
-    """
+    ``asked`` has tasks whose proofs have passed with all the run's work. A shared command runs once."""
     state = caller.store.read()
     order = [state.by_id[each] for each in dict.fromkeys(completed) if each in state.by_id]
     open_ones = [task for task in order if task.status == "completed" and task.id not in asked]
@@ -87,15 +84,12 @@ def look(
 def _passed_then(place: _Place, task: "Task", check: "CommandCheck") -> bool:
     """Return True if the proof passes on the commit that completed its task.
 
-    A proof that needs uncommitted files fails on this commit. In this case no other task has broken the proof.
-    """
+    A proof that needs uncommitted files fails there. In this case no other task has broken the proof."""
     return bool(task.completed_commit) and place.runs(check, task.completed_commit).accepted
 
 
 def _breaker(place: _Place, later: Sequence["Task"], check: "CommandCheck") -> "Task | None":
-    """Return the first later task of the run on whose commit the proof fails, or None. The task is found by
-    bisection.
-    """
+    """Return, by bisection, the first later task of the run on whose commit the proof fails, or None."""
     low, high = 0, len(later)
     while low < high:
         middle = (low + high) // 2
@@ -115,9 +109,7 @@ def _open_again(caller: "Caller", task: "Task", breaker: "Task | None", head: st
 
 
 def _taking_back(change: "TaskListChange", by: tuple[str, str] | None) -> str | None:
-    """Return the command that undoes the breaking work, or None. If its task is open again, the command is `git
-    revert`.
-    """
+    """Return the command that undoes the breaking work, or None: `git revert` if its task is open again."""
     other = change.state.by_id.get(by[0]) if by else None
     if other is None or by is None:
         return None
@@ -133,10 +125,9 @@ def note_broken(
     head: str | None,
     steps: tuple[VerdictStep, ...] = (),
 ) -> None:
-    """Record that a completed task no longer passes on ``head``, reopen the task, and ask the user what to do.
+    """Record that a completed task no longer passes on ``head``, reopen it, and ask the user what to do.
 
-    ``by`` contains the task that broke this task and the commit of that task, if both are known.
-    """
+    ``by`` contains the task that broke this task and the commit of that task, if both are known."""
     task = change.state.by_id.get(task_id)
     if task is None or task.status != "completed":
         return

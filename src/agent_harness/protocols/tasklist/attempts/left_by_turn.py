@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 
 def unfinished(caller: "Caller", task: "Task") -> "tuple[str, Block] | None":
-    """Return a code and a message if a git operation is pending or the work is not based on the claim's commit.
-
-    Return ``None`` if neither is the case, or outside a git repository.
-    """
+    """Return a code and a message if a git operation is pending or the work is not based on the claim's commit."""
     place = place_of(caller)
     if place is None:
         return None
@@ -58,9 +55,8 @@ def refuse_replaced(caller: "Caller", task: "Task") -> None:
 def put_in_order(caller: "Caller", task: "Task", *, ends: bool) -> str | None:
     """Restore HEAD and the claim's branch after a turn, as ``turn_end.come_home`` does; return a message, or None.
 
-    ``ends`` means that the attempt is over: a pending git operation is then set aside. Otherwise the agent must end a
-    pending operation, and nothing is restored. Claims that ``harness run`` has not started are not changed.
-    """
+    ``ends`` means that the attempt is over: a pending git operation is then set aside. Otherwise the agent must end
+    it, and nothing is restored. Claims that ``harness run`` has not started are not changed."""
     attempt = _attempt(caller, task)
     if attempt is None:
         return None
@@ -75,7 +71,7 @@ def put_in_order(caller: "Caller", task: "Task", *, ends: bool) -> str | None:
         attempt.place.git,
         branch=attempt.snapshot.branch,
         base=attempt.base,
-        keep=lambda commit: _kept(caller, attempt, task, commit),
+        keep=lambda commit: _kept(attempt, task, commit),
         start=attempt.snapshot.commit,
         leave=attempt.place.is_ours,
         ends=ends,
@@ -86,7 +82,7 @@ def put_in_order(caller: "Caller", task: "Task", *, ends: bool) -> str | None:
     return found.told
 
 
-def _kept(caller: "Caller", attempt: "Attempt", task: "Task", commit: str) -> str:
+def _kept(attempt: "Attempt", task: "Task", commit: str) -> str:
     """Return the task's rescue ref for a commit. If there is no such ref, create it."""
     git: Git = attempt.place.git
     folder = ref_folder(RESCUE_REFS, task.id)

@@ -21,8 +21,6 @@ _MOST_BYTES = 8 << 20  # of a log that is held in memory for the length of a tur
 
 
 class ListFiles:
-    """Saved copies of the list, its log, its cost file and the marker file that enables hooks."""
-
     def __init__(self, caller: "Caller", state: State) -> None:
         layout = caller.layout
         self._caller = caller
@@ -32,9 +30,7 @@ class ListFiles:
         self._logs = {path: _content(path) for path in (layout.progress, layout.costs)}
 
     def put_back(self) -> str | None:
-        """Restore files that were deleted, damaged or replaced by symbolic links. Return a message about them, or
-        None.
-        """
+        """Restore files that were deleted, damaged or replaced by links; return a message about them, or None."""
         told = [
             *(["harness-tasks.json"] if self._is_list_lost() and self._list_put_back() else []),
             *self.put_logs_back(),
@@ -46,11 +42,9 @@ class ListFiles:
         return said
 
     def put_list_back(self) -> dict[str, str]:
-        """Restore the list if it is lost, or if its content was not written by a harness command.
+        """Restore a list that is lost or not written by a harness command, for agents with a list of their own.
 
-        Return the list's file name with the new path of the replaced file; empty if nothing was restored. This method
-        is used for an agent that works with a task list of its own.
-        """
+        Return its file name with the new path of the replaced file; empty if nothing was restored."""
         layout = self._caller.layout
         if not self._is_list_lost() and not _is_edited(layout):
             return {}
@@ -74,7 +68,6 @@ class ListFiles:
         return is_new_link or not _is_whole(self._caller)
 
     def _list_put_back(self) -> str:
-        """Restore the list, and return the new path of the file that was in its place."""
         layout = self._caller.layout
         aside = files.free_name(f"{layout.tasks}.corrupt")
         if os.path.islink(layout.tasks) or os.path.isdir(layout.tasks):

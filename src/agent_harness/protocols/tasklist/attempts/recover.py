@@ -38,12 +38,10 @@ DECISIONS = ("resume", "fail")
 def recover(caller: "Caller", task_id: str | None = None, decide: str | None = None) -> list[JsonObject]:
     """Recover one task, or all interrupted tasks that this caller may recover; return the findings and actions.
 
-    Each answer contains ``task_id``, ``row`` (the row of the table), ``reason``, ``evidence`` and ``action``:
-    ``completed``, ``failed``, ``released``, ``blocked`` (the proof cannot run; the log says why) or ``resume``.
-    ``resume`` means that only the agent can decide: it must pass ``resume`` or ``fail`` as ``decide``. After its
-    decision (``decided``), the task belongs to this caller (``token``). Raise ``NotOwner`` for a task whose owner is
-    still working. Raise ``UnsafeTree``, and halt the list, if someone else committed during the attempt.
-    """
+    ``action`` is ``completed``, ``failed``, ``released``, ``blocked`` (the proof cannot run) or ``resume``: only the
+    agent can decide, by passing ``resume`` or ``fail`` as ``decide``. After it (``decided``), the task belongs to this
+    caller (``token``). ``row`` is the row of the table. Raise ``NotOwner`` while the owner is working, and
+    ``UnsafeTree``, with a halt, if someone else committed during the attempt."""
     if decide is not None and decide not in DECISIONS:
         raise UsageError(f"--decide must be resume or fail, got {decide!r}", hint="--decide resume or --decide fail")
     state, now = caller.store.read(), caller.store.now()
@@ -68,10 +66,7 @@ def _is_left(caller: "Caller", state: "State", task: "Task", now: "datetime") ->
 
 
 def _may_take(caller: "Caller", state: "State", task: "Task", now: "datetime") -> bool:
-    """Return True if the caller may take over a claim.
-
-    The claim must be the caller's own or have no live owner, or the caller must own the running session.
-    """
+    """Return True if a claim is the caller's own or has no live owner, or the caller owns the running session."""
     if task.claimed_by in (None, caller.owner) or not leases.is_live(task, state, now):
         return True
     session = leases.holder(state, now)
@@ -233,8 +228,7 @@ def _finish(caller: "Caller", task: "Task", intent: JsonObject) -> JsonObject:
 def _strangers(caller: "Caller", task: "Task", found: rollback.AttemptEvidence) -> UnsafeTree:
     """Halt the list, because someone else committed during the attempt; return the error to raise.
 
-    Such commits are neither verified nor rolled back.
-    """
+    Such commits are neither verified nor rolled back."""
     first = found.foreign[0]
     message = f"{first['author']} committed {first['commit'][:12]} during the attempt at {task.id}"
     hint = f"a person decides: harness task recover {task.id} --decide resume, or fail it with --no-rollback"
@@ -254,11 +248,9 @@ def _log(caller: "Caller", task: "Task", action: str, reason: str) -> None:
 
 
 def confirm(caller: "Caller") -> list[JsonObject]:
-    """Run the check of each completed task that is not proven, on the present files. Confirm or reopen the task.
+    """Run the check of each completed task that is not proven, on the present files; confirm or reopen it.
 
-    An interrupted undo is completed first. If the harness sees a list for the first time, its completed tasks are
-    trusted.
-    """
+    An interrupted undo is completed first. Completed tasks of a list that is new to the harness are trusted."""
     caller.store.change(lambda change: proven.adopt(caller.layout, change.state))
     ended: list[JsonObject] = []
     if (left_open := proven.reversal_path(caller.layout)) and os.path.lexists(left_open):
@@ -272,10 +264,7 @@ def confirm(caller: "Caller") -> list[JsonObject]:
 
 
 def _confirm(caller: "Caller", task_id: str, interrupted: str | None) -> JsonObject:
-    """Confirm or reopen one task. If an undo was interrupted, ``interrupted`` contains the reason.
-
-    Without ``interrupted``, someone has marked the task as completed manually.
-    """
+    """Confirm or reopen a task, after an undo that was ``interrupted`` for this reason or a completion by hand."""
     state = caller.store.read()
     task = caller.find(state, task_id)
     ran = validation.again(caller, task)

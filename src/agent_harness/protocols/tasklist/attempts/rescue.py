@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RescueEntry:
-    """Rescue or baseline of an attempt, as read from its ref."""
-
     ref: str
     task_id: str
     number: int
@@ -40,18 +38,13 @@ class RescueEntry:
 
 
 def entries(caller: "Caller") -> list[JsonObject]:
-    """Return all rescues, newest first.
-
-    Each rescue has ``ref``, ``task_id``, ``number``, ``commit``, ``at`` and ``subject``.
-    """
+    """Return all rescues, newest first, with ``ref``, ``task_id``, ``number``, ``commit``, ``at`` and ``subject``."""
     git = caller.git
     return [asdict(each) for each in _listed(git, RESCUE_REFS)] if git else []
 
 
 def show(caller: "Caller", ref: str) -> JsonObject:
-    """Return one rescue with its ``base`` (the commit that the rollback restored), the ``files`` that differ from this
-    commit, and its ``commits``.
-    """
+    """Return one rescue with its ``base`` (the restored commit), the ``files`` that differ, and its ``commits``."""
     git, found = _find(caller, ref)
     base = snapshot.rescue_base(git, found.commit, found.subject)
     tops = git.text("rev-parse", f"{found.commit}^@").split()
@@ -63,9 +56,8 @@ def show(caller: "Caller", ref: str) -> JsonObject:
 def restore(caller: "Caller", ref: str, to: str | None = None) -> JsonObject:
     """Restore all files of a rescue into a new folder ``to``, or by default only its changes into the work tree.
 
-    In the work tree, each affected file must equal its version in the rescue or in the rescue's base. Otherwise raise
-    ``UnsafeTree``, with nothing changed. HEAD, branches and the index stay unchanged.
-    """
+    There, each affected file must equal the rescue or its base; else raise ``UnsafeTree``, with nothing changed.
+    HEAD, branches and the index stay unchanged."""
     git, found = _find(caller, ref)
     if to is not None:
         folder = os.path.join(caller.cwd, os.path.expanduser(to))

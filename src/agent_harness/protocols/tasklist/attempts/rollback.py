@@ -47,8 +47,6 @@ class BaseMissing(UnsafeTree):
 
 @dataclass(frozen=True, kw_only=True)
 class RollbackOutcome:
-    """Result of a rollback."""
-
     reason: str | None = None  # why it stayed as it is; None after a rollback
     rescue: str | None = None  # the ref of the removed work
     policy: str = ""
@@ -61,11 +59,9 @@ class RollbackOutcome:
 
     @property
     def rolled_back(self) -> bool:
-        """True if the work tree was rolled back."""
         return self.reason is None
 
     def as_record(self) -> JsonObject:
-        """Return the rollback's result as members of a JSON answer."""
         if not self.rolled_back:
             return {"rolled_back": False, "rescue": self.rescue, "reason": self.reason}
         return {
@@ -93,7 +89,6 @@ class AttemptEvidence:
     checkpoints: tuple[JsonObject, ...] = ()
 
     def as_record(self) -> JsonObject:
-        """Return the traces of the attempt as members of a JSON answer."""
         return {
             each.name: value if isinstance(value := getattr(self, each.name), bool) else [*value]
             for each in fields(self)
@@ -104,13 +99,11 @@ class AttemptEvidence:
 
 
 def take_baseline(caller: "Caller", task_id: str, attempt: int, *, dirty: str = "remember") -> ClaimRecord | None:
-    """Save the work tree as the baseline of a new attempt; return the claim record, which the caller must store.
+    """Save the work tree as the baseline of an attempt; return the claim record, which the caller must store.
 
-    The snapshot contains the user's own changes, the staged files and the names of ignored files. Outside a git
-    repository and on a branch without a commit, no baseline can be saved: return ``None``. Raise ``UnsafeTree`` if a
-    git operation is in progress, if a path is in conflict, or, with ``dirty="refuse"``, if anything is uncommitted. The
-    user's files, index and branches stay unchanged.
-    """
+    It has the user's changes, staged files and names of ignored files. ``None`` without a repository or a commit.
+    Raise ``UnsafeTree`` if a git operation is in progress, if a path is in conflict, or, with ``dirty="refuse"``, if
+    anything is uncommitted. The user's files, index and branches stay unchanged."""
     place = place_of(caller)
     if place is None or place.git.head() is None:
         return None
@@ -161,13 +154,11 @@ def _take(place: "AttemptTree", task_id: str, attempt: int) -> "Snapshot":
 def roll_back(
     caller: "Caller", task: "Task", *, policy: str = "restore", allow_pushed: bool = False
 ) -> RollbackOutcome:
-    """Roll the work tree back to its state when the task was claimed.
+    """Roll the work tree back to its state when the task was claimed; repeating it after a crash is safe.
 
-    ``policy``: ``restore``; ``none`` leaves everything unchanged; ``hard`` also rescues and removes the files that the
-    user had not committed when the task was claimed. Repeating the call after a crash is safe. Raise ``BaseMissing`` if
-    the baseline was deleted, and ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not met. In both cases the
-    work tree is untouched.
-    """
+    ``policy``: ``restore``; ``none`` leaves everything; ``hard`` also rescues and removes the user's uncommitted files.
+    Raise ``BaseMissing`` without a baseline, and ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not met. Then
+    the work tree is untouched."""
     if policy == "none":
         return RollbackOutcome(reason="this task list's rollback policy is to leave the work tree as it is")
     attempt = _rollback_point(caller, task)
@@ -197,9 +188,7 @@ def roll_back(
 
 
 def plan(caller: "Caller", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> JsonObject:
-    """Return what ``roll_back`` would do: ``possible``, ``reason``, the base, and the affected ``commits`` and
-    ``files``.
-    """
+    """Return what ``roll_back`` would do: ``possible``, ``reason``, the base, ``commits`` and ``files``."""
     attempt = _rollback_point(caller, task) if policy != "none" else None
     if attempt is None:
         return {**roll_back(caller, task, policy="none").as_record(), "possible": False}
@@ -241,10 +230,9 @@ def _plain(text: str) -> str:
 
 
 def _clear(caller: "Caller", task: "Task", attempt: Attempt) -> str | None:
-    """Remove the files that the user had not committed when the task was claimed.
+    """Remove the user's files that were uncommitted at the claim; return the ref of their rescue, or None.
 
-    Return the ref of the rescue that keeps these files, or None. Repeating the call after a crash is safe.
-    """
+    Repeating the call after a crash is safe."""
     git = attempt.place.git
     tracked, untracked = _own_changes(attempt)
     if not tracked and not untracked:
@@ -277,11 +265,7 @@ def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
 
 
 def _check(caller: "Caller", task: "Task", attempt: Attempt, *, allow_pushed: bool) -> None:
-    """Raise ``UnsafeTree`` if a rollback is unsafe, for example because a git operation is in progress or commits were
-    pushed.
-
-    The conditions are in ``tasklist.md`` 11.3.
-    """
+    """Raise ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not met, as after a push."""
     git, base = attempt.place.git, attempt.snapshot
     attempt.refuse_elsewhere()
     waiting = git.operation_under_way()
@@ -318,10 +302,7 @@ def _living_neighbour(caller: "Caller", task: "Task", top: str) -> str | None:
 
 
 def evidence(caller: "Caller", task: "Task") -> AttemptEvidence:
-    """Return the traces of the attempt: its changes, commits, stashes and checkpoints.
-
-    Raise ``UnsafeTree`` if the task was claimed in another work tree.
-    """
+    """Return the attempt's traces; raise ``UnsafeTree`` if the task was claimed in another work tree."""
     steps = tuple(each.record for each in task.checkpoints_of_attempt)
     attempt = attempt_of(caller, task)
     if attempt is None:
@@ -347,10 +328,7 @@ def evidence(caller: "Caller", task: "Task") -> AttemptEvidence:
 
 
 def rescue_refs(git: Git, task_id: str) -> dict[str, tuple[str, str]]:
-    """Return the rescue refs of a task id, in git's order. Each ref is mapped to its commit and subject.
-
-    Tasks with this id in other lists of the repository are included.
-    """
+    """Map the rescue refs of a task id, in git's order, to commit and subject; other lists may have the id, too."""
     form = "--format=%(refname)%00%(objectname)%00%(subject)"
     rows = git.text("for-each-ref", form, f"{ref_folder(RESCUE_REFS, task_id)}/").splitlines()
     return {ref: (commit, subject) for ref, commit, subject in (row.split("\0", 2) for row in rows)}
@@ -359,9 +337,7 @@ def rescue_refs(git: Git, task_id: str) -> dict[str, tuple[str, str]]:
 def rescues_of(caller: "Caller", task: "Task") -> list[str]:
     """Return the rescue refs of this attempt, including those of interrupted rollbacks.
 
-    Another list in the repository may have a task with the same id. That task's rescues have another baseline and are
-    left out.
-    """
+    Rescues of a task with this id in another list have another baseline and are left out."""
     attempt = attempt_of(caller, task)
     if attempt is None:
         return []

@@ -6,8 +6,8 @@
 
 An undo is refused, with nothing changed, if a completed task depends on the undone task, if the undo breaks another
 task's proof, or if later work changed the same lines. It is also refused if it would overwrite the user's files, or
-while a session is running. An undo can itself be undone, by the name of its commit. In this case the task's own proof
-must pass too. If an undo was killed, the same command or the next session completes it. Source: ``faces.md`` F-STORY-2.
+while a session is running. An undo cannot be undone. If an undo was killed, the same command or the next session
+completes it. Source: ``faces.md`` F-STORY-2.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,11 +42,8 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class TaskUndo:
-    """Plan of an undo of a completed task, or of the reversal of an undo."""
-
     task: "Task"
-    verdict: ClaimVerdict  # by which it was accepted; or the person's line that took it back
-    again: bool  # brought back
+    verdict: ClaimVerdict  # by which it was accepted
     place: AttemptTree
     branch: str
     head: str
@@ -55,18 +52,11 @@ class TaskUndo:
     paths: tuple[str, ...]
     checks: tuple["Task", ...]  # tasks whose checks run on it, those of the same files first
 
-    @property
-    def what(self) -> str:
-        """Phrase for the reverted work in messages to the user."""
-        return _what(self.task.id, again=self.again)
-
     def as_record(self) -> JsonObject:
-        """Return the plan of the undo as members of a JSON answer."""
         return {
             "task_id": self.task.id,
-            "again": self.again,
             "session": self.verdict.session,
-            "accepted_at": None if self.again else self.verdict.commit,
+            "accepted_at": self.verdict.commit,
             "commits": [*self.commits],
             "paths": [*self.paths],
             "checks": [task.id for task in self.checks],
@@ -74,51 +64,36 @@ class TaskUndo:
         }
 
 
-def _what(task_id: str, *, again: bool) -> str:
-    return f"the undo of {task_id}" if again else task_id
-
-
-def named(caller: "Caller", what: str) -> tuple[str, ClaimVerdict | None]:
-    """Return the task that an id, a session such as ``S8`` (which completed the task) or an undo commit refers to.
-
-    If ``what`` is an undo commit, the second value is the verdict line of that undo, else None.
-    """
+def named(caller: "Caller", what: str) -> str:
+    """Return the task that an id or a session such as ``S8`` refers to. Raise ``Refused`` for an undo's commit."""
     word, state, path = what.strip(), caller.store.read(), proven.ledger(caller.layout, make=False)
     if word in state.by_id:
-        return word, None
+        return word
     if items := reversal.of_session(path, word):
         if len(items) == 1:
-            return items[0], None
+            return items[0]
         raise UsageError(f"Session {word[1:]} completed {', '.join(items)}", hint=f"harness undo {items[0]}")
-    if said := reversal.undone_by(path, word):
-        return said.item, said
-    told = f"{what!r} is neither a task, a session nor the commit of an undo"
-    raise UsageError(told, hint="harness undo task-001  # or harness undo S8")
+    reversal.refuse_undo(path, word)
+    raise UsageError(f"{what!r} is neither a task nor a session", hint="harness undo task-001  # or harness undo S8")
 
 
 def asked(caller: "Caller", what: str) -> str:
-    """Describe the work that ``what`` refers to, for the question that asks the user to confirm an undo.
-
-    Raise ``Refused`` if the task is not completed.
-    """
-    task_id, taken = named(caller, what)
-    if taken is not None:
-        return f"the undo of {task_id}"
+    """Describe the work for the question that confirms an undo. Raise ``Refused`` if it is not completed."""
+    task_id = named(caller, what)
     if reversal.decided(proven.reversal_path(caller.layout)) is None:  # else a killed one is completed first
         _refuse_open(caller.store.read().by_id[task_id])
     return task_id
 
 
 def undo(caller: "Caller", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
-    """Undo a completed task, or undo an earlier undo. If ``dry_run`` is set, only print the changes and run no check.
+    """Undo a completed task. With ``dry_run`` only print the changes and run no check.
 
-    If ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed`` is raised, nothing has changed.
-    """
+    If ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed`` is raised, nothing has changed."""
     if not dry_run and (ended := _ended(caller, what)):
         return ended
-    plan = _planned(caller, *named(caller, what))
+    plan = _planned(caller, named(caller, what))
     for each in plan.commits:
-        say(f"{plan.what}: {str(each['commit'])[:10]} {each['subject']}")
+        say(f"{plan.task.id}: {str(each['commit'])[:10]} {each['subject']}")
     first = ", ".join(plan.paths[:6]) + (", ..." if plan.paths[6:] else "")
     say(f"{len(plan.paths)} file{'s' if plan.paths[1:] else ''} will change: {first}")
     if plan.checks:
@@ -127,20 +102,14 @@ def undo(caller: "Caller", what: str, *, dry_run: bool, say: Callable[[str], Non
         return {**plan.as_record(), "undone": False, "unclear": [], "next": f"harness undo {what}"}
     unclear = _judged(caller, plan, say)
     _finalize(caller, plan)
-    ends = "The task is completed again." if plan.again else "The task is open again."
-    say(f"Undid {plan.what}: {plan.commit[:10]}. {ends}")
-    following = _following(plan.commit, again=plan.again)
-    return {**plan.as_record(), "undone": True, "unclear": unclear, "commit": plan.commit, "next": following}
-
-
-def _following(commit: str, *, again: bool) -> str:
-    return "harness status" if again else f"harness undo {commit[:12]}"
+    say(f"Undid {plan.task.id}: {plan.commit[:10]}. The task is open again.")
+    return {**plan.as_record(), "undone": True, "unclear": unclear, "commit": plan.commit, "next": "harness status"}
 
 
 # ---- plan ------------------------------------------------------------------------------------------------------------
 
 
-def _planned(caller: "Caller", task_id: str, taken: ClaimVerdict | None) -> TaskUndo:
+def _planned(caller: "Caller", task_id: str) -> TaskUndo:
     state = caller.store.read()
     _refuse_at_work(state, caller.store.now())
     task, place = caller.find(state, task_id), place_of(caller)
@@ -148,12 +117,10 @@ def _planned(caller: "Caller", task_id: str, taken: ClaimVerdict | None) -> Task
         raise Refused("The task list is not in a git work tree; no commits are recorded", hint=f"harness why {task_id}")
     git = place.git
     branch, head = reversal.stands_on(git)
-    verdict = _taken_back(git, state, task, taken) if taken else _completed(caller, git, state, task)
-    until = str(verdict.commit)
-    since = str(git.commit_of(f"{until}^1")) if taken else reversal.before(git, verdict)
+    verdict = _completed(caller, git, state, task)
+    until, since = str(verdict.commit), reversal.before(git, verdict)
     tree = reversal.tree_without(git, head, since=since, until=until, own=place.is_ours)
-    what, does = (f"the undo of {task.id}", "brings it back") if taken else (f"[{task.id}] {task.title}", "reverts it")
-    message = f"harness: take back {what}\n\nThis {does}: {until}\n"
+    message = f"harness: take back [{task.id}] {task.title}\n\nThis reverts it: {until}\n"
     if tree != git.tree_of(head):
         commit = git.commit_tree(tree, [head], message)
     elif git.text("log", "-1", "--no-show-signature", "--format=%B", head).strip() == message.strip():
@@ -167,7 +134,6 @@ def _planned(caller: "Caller", task_id: str, taken: ClaimVerdict | None) -> Task
     return TaskUndo(
         task=task,
         verdict=verdict,
-        again=taken is not None,
         place=place,
         branch=branch,
         head=head,
@@ -206,22 +172,6 @@ def _completed(caller: "Caller", git: Git, state: "State", task: "Task") -> Clai
     return verdict
 
 
-def _taken_back(git: Git, state: "State", task: "Task", taken: ClaimVerdict) -> ClaimVerdict:
-    """Return the verdict line of an earlier undo, if that undo can be reversed.
-
-    Raise ``Refused`` if the task is not open, or if one of its dependencies is not completed.
-    """
-    if task.status not in ("pending", "failed"):
-        raise Refused(f"{task.id} is {task.status}; its undo cannot be undone", hint=f"harness why {task.id}")
-    if not git.ancestor(str(taken.commit), str(git.head())):
-        raise Refused(f"The undo commit {str(taken.commit)[:10]} is not on this branch", hint="git log --oneline")
-    known = state.by_id
-    for need in task.depends_on or ():
-        if need in known and known[need].status != "completed":
-            raise Refused(f"{task.id} depends on {need}, which is not completed", hint=f"harness why {need}")
-    return taken
-
-
 def _checks(git: Git, state: "State", task: "Task", paths: tuple[str, ...]) -> Iterator["Task"]:
     """Yield the other completed tasks that have a check. Tasks whose commits changed the same files come first."""
     done = (each for each in state.tasks if each.status == "completed" and each.id != task.id)
@@ -247,18 +197,11 @@ def _paths_of(git: Git, task: "Task") -> frozenset[str]:
 
 
 def _judged(caller: "Caller", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
-    """Run the checks of the plan; return the tasks whose proofs already fail without the undo.
+    """Run the checks of the plan; return the tasks whose proofs fail even without the undo.
 
-    The proofs of these tasks show nothing about the undo. Raise ``VerificationFailed`` if the undo breaks a proof.
-    Tasks with the same command share one run.
-    """
+    Raise ``VerificationFailed`` if the undo breaks a proof. Tasks with the same command share one run."""
     git, sandbox = Git(plan.place.folder), caller.store.read().config.sandbox
     terms = proven.ClaimTerms(WORKTREE, OFF, trust="fast", sandbox=sandbox)
-    if plan.again and plan.task.validation_command:
-        say(f"Running the check of {plan.task.id}...")
-        own = run_at(git, plan.commit, validation.check_of(plan.task, terms))
-        if not own.accepted:
-            raise _broken(plan, [plan.task.id], own.output)
     together: dict[tuple[str | None, float], tuple[CommandCheck, list[str]]] = {}
     for task in plan.checks:
         key = (task.validation_command, task.timeout_seconds)
@@ -279,8 +222,8 @@ def _judged(caller: "Caller", plan: TaskUndo, say: Callable[[str], None]) -> lis
 def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed:
     shown = ", ".join(names[:_MOST_NAMED])
     return VerificationFailed(
-        f"{plan.what} was not undone: the check of {shown} would fail",
-        hint=f"harness undo {names[0]}  # first" if not plan.again else f"harness why {names[0]}",
+        f"{plan.task.id} was not undone: the check of {shown} would fail",
+        hint=f"harness undo {names[0]}  # first",
         broken=names,
         tail=validation.tail_of(output),
     )
@@ -294,8 +237,7 @@ def _finalize(caller: "Caller", plan: TaskUndo) -> None:
     path = proven.reversal_path(caller.layout)
     found = Reversal(
         item=plan.task.id,
-        again=plan.again,
-        what=plan.what,
+        what=plan.task.id,
         branch=plan.branch,
         head=plan.head,
         commit=plan.commit,
@@ -315,26 +257,17 @@ def _finalize(caller: "Caller", plan: TaskUndo) -> None:
 
 
 def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reversal) -> None:
-    """Execute the steps of an undo; each step can be repeated. Raise the exceptions of ``merge_queue.move``.
-
-    If an exception is raised, nothing has changed.
-    """
+    """Execute the steps of an undo, each repeatable. If ``merge_queue.move`` raises, nothing has changed."""
     task = caller.find(change.state, found.item)
-    if not found.again:
-        proven.forget(caller.layout, task.id)
+    proven.forget(caller.layout, task.id)
     try:
         if not found.has_moved(git):
             merge_queue.move(git, found.branch, found.head, found.commit)
     except HarnessError:
-        if not found.again:
-            proven.prove(caller.layout, change.state, task.id)
+        proven.prove(caller.layout, change.state, task.id)
         reversal.over(proven.reversal_path(caller.layout))
         raise
-    if found.again:
-        proven.prove(caller.layout, change.state, task.id)
-        lifecycle.bring_back(task, found.commit, change.now)
-    else:
-        lifecycle.take_back(task)
+    lifecycle.take_back(task)
     ledger.write(proven.ledger(caller.layout), found.line())
     change.note("WARN", f"a person undid {found.what}", task=task.id, end=f"(commit {found.commit[:7]})")
     change.touch(task)
@@ -348,28 +281,19 @@ def _ended(caller: "Caller", what: str) -> JsonObject | None:
     found = reversal.decided(proven.reversal_path(caller.layout))
     if found is None:
         return None
-    task_id, taken = named(caller, what)
-    is_same = (found.item, found.again) == (task_id, taken is not None)
+    is_same = found.item == named(caller, what)
     finish(caller)
     place = place_of(caller)
     if not (is_same and place and found.has_moved(place.git)):
         return None
-    known: JsonObject = {
-        "task_id": task_id,
-        "again": found.again,
-        "unclear": [],
-        "head": found.head,
-        "commit": found.commit,
-    }
-    return {**known, "undone": True, "next": _following(found.commit, again=found.again)}
+    known: JsonObject = {"task_id": found.item, "unclear": [], "head": found.head, "commit": found.commit}
+    return {**known, "undone": True, "next": "harness status"}
 
 
 def finish(caller: "Caller") -> list[JsonObject]:
     """Complete an interrupted undo unless a task is in progress; return the result for ``recover.confirm``.
 
-    ``action`` is ``reopened`` or ``confirmed``. If the branch has diverged, it is ``left``, and the task's check
-    decides.
-    """
+    ``action`` is ``reopened``, or ``left`` if the branch has diverged: the task's check decides then."""
     path = proven.reversal_path(caller.layout)
     found = reversal.decided(path)
     if found is None:
@@ -388,7 +312,7 @@ def finish(caller: "Caller") -> list[JsonObject]:
             if not (has_moved and _is_settled(git, task, found)):
                 _carry_out(caller, change, git, found)
             said = f"undoing {found.what} was interrupted, and is now complete (commit {found.commit[:7]})"
-            return answer | {"action": "confirmed" if found.again else "reopened", "reason": said}
+            return answer | {"action": "reopened", "reason": said}
         return answer | {"action": "left", "reason": f"undoing {found.what} was interrupted"}
 
     try:
@@ -403,8 +327,8 @@ def finish(caller: "Caller") -> list[JsonObject]:
 
 
 def _is_settled(git: Git, task: "Task", found: Reversal) -> bool:
-    """Return True if the state already agrees with the undo (or its reversal), or if later work completed the task."""
-    if found.again or task.status != "completed":
-        return (task.status == "completed") == found.again
+    """Return True if the state already agrees with the undo, or if later work completed the task."""
+    if task.status != "completed":
+        return True
     commit = git.commit_of(task.completed_commit) if task.completed_commit else None
     return commit is not None and git.ancestor(found.commit, commit)

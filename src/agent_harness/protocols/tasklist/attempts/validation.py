@@ -62,8 +62,6 @@ class ProgramMissing(ToolMissing):
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationRun:
-    """Result of validating a task."""
-
     result: str  # PASS, FAIL or TIMEOUT
     exit: int | None  # None after a timeout, and if the work was rejected before a run
     seconds: float  # of all steps
@@ -83,7 +81,6 @@ class ValidationRun:
 
     @property
     def passed(self) -> bool:
-        """True if the validation passed and therefore proves the task."""
         return self.result == "PASS"
 
     @property
@@ -93,7 +90,6 @@ class ValidationRun:
 
     @property
     def category(self) -> str:
-        """Failure category of a validation that did not pass."""
         return "TIMEOUT" if self.result == "TIMEOUT" else "TASK_EXEC" if self.over_limit else "TEST_FAIL"
 
     @property
@@ -114,27 +110,21 @@ class ValidationRun:
         return not self.passed and self.grade == UNCHANGED
 
     def rejected(self, reasons: list[str]) -> "ValidationRun":
-        """Return a copy of the result in which the work is rejected for these reasons."""
         return replace(self, result="FAIL", reasons=reasons)
 
     def as_record(self) -> JsonObject:
-        """Return the result as members of a JSON answer, without the full output and the single steps.
-
-        The output is in the log, and the steps are in the ledger.
-        """
+        """Return members of a JSON answer, without the output (in the log) and the steps (in the ledger)."""
         kept = (each.name for each in fields(self) if each.name not in ("output", "steps"))
         return {name: getattr(self, name) for name in kept}
 
 
 def run(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Verify a task in progress by running its check. The lease is renewed while the check runs.
+    """Verify a task in progress by running its check, and renew the lease meanwhile.
 
-    ``work`` is the attempt's work if there is a baseline. In this case the candidate commit of the work is verified, in
-    a checkout or in the folder, depending on the list's settings. A pass is recorded outside the project. ``demand``
-    says what a pass needs besides a passing check: nothing (``PASS``), the grade that the task requires (``GRADE``), or
-    this grade and a change (``CHANGE``). Raise ``MissingCommand``, ``ProgramMissing`` or ``ProofChanged``. If the claim
-    is lost, stop the command and raise ``LeaseLost``.
-    """
+    With ``work``, its candidate commit is verified, in a checkout or in the folder as the settings say. A pass is
+    recorded outside the project. It needs a passing check (``PASS``), also the required grade (``GRADE``), or also a
+    change (``CHANGE``). Raise ``MissingCommand``, ``ProgramMissing`` or ``ProofChanged``. If the claim is lost, stop
+    the command and raise ``LeaseLost``."""
     command = task.validation_command
     if command is None:
         hint = f"to add one: harness task set {task.id} validation.command='…', then: harness resume"
@@ -146,17 +136,13 @@ def run(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: s
     earlier: tuple[str, ...] = ()
     if verdict.accepted and work:
         verdict, earlier = _with_earlier(caller, task, work, verdict, terms)
-    grade = _grade(verdict, terms) if verdict.accepted else None
+    grade = grade_of_verdict(verdict, trusted=terms.trust == "fast") if verdict.accepted else None
     verdict = _asked_for(verdict, grade, task, terms, demand=demand) if grade else verdict
     ran = _outcome(caller, task, work, verdict, settings_from(terms.sandbox))
     ran = replace(ran, grade=grade.word, basis=grade.basis, earlier=earlier) if grade else ran
     if verdict.accepted and work:
         _record_pass(caller, task, work, ran)
     return ran
-
-
-def _grade(verdict: Verdict, terms: proven.ClaimTerms) -> Grade:
-    return grade_of_verdict(verdict, trusted=terms.trust == "fast")
 
 
 def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, demand: str) -> Verdict:
@@ -199,11 +185,9 @@ def _judged(caller: "Caller", task: "Task", work: "AttemptWork | None", terms: p
 def _with_earlier(
     caller: "Caller", task: "Task", work: "AttemptWork", verdict: Verdict, terms: proven.ClaimTerms
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Return the verdict and the completed tasks whose proofs pass. If the work breaks a task, the verdict is rejected.
+    """Return the verdict, rejected if the work breaks a task, and the completed tasks whose proofs pass.
 
-    All these proofs together may take as long as the task's own proof. Proofs that do not fit into this time are run at
-    the end of the run.
-    """
+    All these proofs together may take as long as the task's own. The others are run at the end of the run."""
     git, base = work.attempt.place.git, work.attempt.snapshot.commit
     changed, needed = {*work.committed, *work.changes}, task.depends_on or ()
     tasks = caller.store.read().tasks
@@ -242,9 +226,7 @@ def _with_earlier(
 def _broken(
     folder: Git, span: tuple[str, str], check: CommandCheck, stop: LeaseKeeper, other: "Task"
 ) -> Finding | None:
-    """Return a finding about a completed task whose proof fails on the work; ``None`` if a second try of the proof
-    passes.
-    """
+    """Return a finding about a task whose proof fails on the work; ``None`` if a second try passes."""
     base, work = span
     data = {"task": other.id, "command": check.command}
     if not proof_at(folder, base, replace(check, isolation=WORKTREE), stop).accepted:
@@ -263,10 +245,7 @@ def proof_at(folder: Git, commit: str, check: CommandCheck, stop: Stop | None = 
 
 
 def ended_red(verdict: Verdict) -> bool:
-    """Return True if a proof ran to its end and failed.
-
-    A proof that was stopped because of a time or resource limit does not count.
-    """
+    """Return True if a proof ran to its end and failed; a time or resource limit does not count."""
     return bool(verdict.exit_code) and not verdict.timed_out and verdict.found("over_limit") is None
 
 
@@ -287,9 +266,7 @@ def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = (
 
 
 def _of_open_tasks(caller: "Caller", task: "Task") -> tuple[str, ...]:
-    """Return the checks of the other open tasks. If the list file was edited, earlier versions of the checks are
-    included.
-    """
+    """Return the checks of the other open tasks, with earlier versions if the list file was edited."""
     still = (each for each in caller.store.read().tasks if each.id != task.id and each.status != "completed")
     soon = islice((each for each in still if not each.given_up), _MOST_OPEN)
     found = [text for each in soon for text in proven.commands_of(caller.layout, each)]
@@ -308,9 +285,7 @@ def examined(caller: "Caller", task: "Task", work: "AttemptWork") -> list[str]:
 
 
 def again(caller: "Caller", task: "Task") -> ValidationRun | None:
-    """Run the check of a task that is not in progress, on the present files. Return ``None`` if the task has no
-    check.
-    """
+    """Check a task that is not in progress, on the present files; ``None`` if it has no check."""
     if task.validation_command is None:
         return None
     wished = caller.store.read().config.sandbox
@@ -320,11 +295,9 @@ def again(caller: "Caller", task: "Task") -> ValidationRun | None:
 
 
 def passes_now(caller: "Caller", task: "Task", *, within_seconds: float) -> bool | None:
-    """Return True if the task's check already passes before any work.
+    """Return True if the check passes before any work; ``None`` if it cannot be run or end in time.
 
-    The check runs in a checkout of HEAD or, if there is no commit, in the folder. Return ``None`` if the check cannot
-    be run, or does not end within ``within_seconds``.
-    """
+    It runs in a checkout of HEAD or, if there is no commit, in the folder."""
     terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=caller.store.read().config.sandbox)
     check = check_of(task, terms)
     check = replace(check, timeout_seconds=min(check.timeout_seconds, within_seconds))
@@ -371,7 +344,6 @@ def proof_on_record(
 
 
 def _is_enough(caller: "Caller", task: "Task", grade: str | None, demand: str) -> bool:
-    """Return True if a pass of this grade is sufficient to complete the task."""
     required = task.requires or proven.terms(caller.layout, caller.store.read(), task).requires
     if grade == UNCHANGED and demand == CHANGE:
         return False
@@ -384,9 +356,7 @@ def tail_of(output: str) -> list[str]:
 
 
 def _record_pass(caller: "Caller", task: "Task", work: "AttemptWork", ran: ValidationRun) -> None:
-    """Record the git trees that passed: the verified tree and, for a run in the folder itself, the tree after the
-    run.
-    """
+    """Record the trees that passed: the verified one and, for a run in the folder, the tree after the run."""
     after = fingerprint(caller, task) if ran.where == IN_PLACE else None
     trees = sorted({work.full_tree, after or work.full_tree})
     record = {
@@ -409,8 +379,7 @@ def _write_log(caller: "Caller", task: "Task", output: str) -> str:
 def _need_program(command: str, folder: str, environment: Mapping[str, str]) -> None:
     """Raise ``ProgramMissing`` if the shell does not find the command's program.
 
-    If the first word is more than a plain name, only the shell can find the program, and nothing is raised.
-    """
+    If the first word is more than a plain name, only the shell can find the program, and nothing is raised."""
     word = command.split(maxsplit=1)[0]
     if _SHELL.search(word):
         return

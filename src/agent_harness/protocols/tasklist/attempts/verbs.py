@@ -38,12 +38,10 @@ GREEN_BEFORE = "the check already passed on the base commit, so it proves nothin
 
 
 def validate(caller: "Caller", task_id: str) -> JsonObject:
-    """Run the check of this caller's task; return the members of ``ValidationRun``.
+    """Check this caller's task and record a pass for ``complete``, which may have further requirements.
 
-    A pass is recorded for ``complete``, which may have further requirements. If the task has no command, halt the list
-    and raise ``ConfigurationError``. If the command's program is missing, raise ``ToolMissing``; the second time, also
-    halt the list.
-    """
+    If there is no command, halt the list and raise ``ConfigurationError``. If its program is missing, raise
+    ``ToolMissing``; the second time, also halt the list."""
     task = close_attempt.mine(caller, task_id)
     with commits.opened(caller, task) as work:
         return {"task_id": task.id, **validated(caller, task, work, demand=PASS).as_record()}
@@ -59,13 +57,10 @@ def complete(
 ) -> JsonObject:
     """Prove the task and complete it; return ``commit``, ``stats``, ``remaining`` and ``validation``.
 
-    ``validation`` is ``None`` if the task was proven before. ``known`` contains facts about the attempt for the ledger;
-    only ``harness run``, and a user who accepts the work, pass it. The verdict is in the ledger when this function
-    returns or raises. While a run's agent works on the task, any other call is only a request (``requested``), which is
-    carried out after the agent's turn. Raise ``VerificationFailed`` or ``TimedOut`` if the proof fails, and
-    ``UnsafeTree`` if no commit can be made. In both cases the task stays in progress and its work is unchanged. If the
-    call is repeated after the task was completed, the answer contains ``already``.
-    """
+    ``validation`` is ``None`` if the task was proven before. ``known`` has facts for the ledger, from ``harness run``
+    or an accepting user. The verdict is in the ledger at the end. While a run's agent works, other calls are requests
+    (``requested``) for after its turn. Raise ``VerificationFailed`` or ``TimedOut`` if the proof fails, ``UnsafeTree``
+    if no commit can be made; task and work stay as they are. A repeated call returns ``already``."""
     if (found := _ended(caller, task_id, "completed")) is not None:
         line = ledger.last_about(proven.ledger(caller.layout), task_id)
         word = close_attempt.word_of(line if line and line.accepted else None)
@@ -90,22 +85,18 @@ def complete(
 
 
 def _demand(known: "AttemptFacts | None") -> str:
-    """Return the requirement that the check must meet besides passing.
+    """Return the requirement besides passing: the grade, and for an agent of ``harness run`` also a change.
 
-    Without ``known``, a pass with the required grade is enough. An agent that ``harness run`` started must also have
-    changed something, unless the user accepts the work.
-    """
+    Without ``known``, the grade is enough, as it is if the user accepts the work."""
     if known is None:
         return GRADE
     return CHANGE if known.word is None else PASS
 
 
 def _asked(caller: "Caller", task: "Task", words: JsonObject) -> JsonObject:
-    """Prove the task during an agent's turn in ``harness run``, and record the request to complete the task.
+    """Prove the task during an agent's turn, and record the request to complete it after the turn.
 
-    The task is completed after the turn. If the agent makes changes after its request, these changes are verified then.
-    Otherwise this proof counts.
-    """
+    Changes that the agent makes afterwards are verified then. Otherwise this proof counts."""
     proof = proof_of(caller, task, commit=False, demand=CHANGE)
     if proof.ran and not proof.ran.passed:
         on_record(caller, task, proof, claimed=True)
@@ -138,11 +129,10 @@ class JudgedAttempt:
 def proof_of(
     caller: "Caller", task: "Task", *, commit: bool = True, message: str | None = None, demand: str = GRADE
 ) -> JudgedAttempt:
-    """Verify the attempt's work unless the work is already proven, and commit exactly this work.
+    """Verify the attempt's work unless it is already proven, and commit exactly this work.
 
-    If the check runs in the folder, files that the check wrote there are examined and then committed as well. Raise the
-    exceptions of ``complete``, except for a failed proof.
-    """
+    Files that a check in the folder wrote there are examined and committed, too. Raise as ``complete`` does, except for
+    a failed proof."""
     with commits.opened(caller, task) as work:
         known = validation.proof_on_record(caller, task, work, demand=demand)
         ran = None if known else validated(caller, task, work, demand=demand)
@@ -188,11 +178,9 @@ def on_record(
     known: AttemptFacts | None = None,
     resumed: bool = False,
 ) -> ClaimVerdict:
-    """Return the ledger line of a verdict. A rejection is written to the ledger here, an acceptance by ``completed``.
+    """Return a verdict's ledger line. A rejection is written here, an acceptance by ``completed``.
 
-    The verdict is first recorded outside the project. If the harness was killed and verifies the same files again
-    (``resumed``), the same line is used.
-    """
+    It is first recorded outside the project. After a kill and on the same files (``resumed``) the line is the same."""
     passed = proof.ran is None or proof.ran.passed
     said, path = ledger.ACCEPTED if passed else ledger.REJECTED, proven.ledger(caller.layout)
     found = proven.noted(caller.layout, task, "verdict")
@@ -233,9 +221,7 @@ def on_record(
 
 
 def refused_unjudged(caller: "Caller", task: "Task", code: str, known: AttemptFacts) -> ClaimVerdict:
-    """Write and return the ledger line of work that was refused before its check could run. ``code`` is the reason's
-    code.
-    """
+    """Write and return the ledger line of work that was refused for ``code`` before its check could run."""
     line = ClaimVerdict(
         id=new_run_id(),
         item=task.id,
@@ -255,10 +241,7 @@ def refused_unjudged(caller: "Caller", task: "Task", code: str, known: AttemptFa
 def word_of_file(
     caller: "Caller", task: "Task", ran: ValidationRun | None, *, code: str, revision: int
 ) -> ClaimVerdict:
-    """Return the ledger line about a completed task whose check was run although no claim completed the task.
-
-    ``code`` is the code of the reason.
-    """
+    """Return the ledger line about a completed task that was checked, for ``code``, without a claim."""
     passed = ran is not None and ran.passed
     return ClaimVerdict(
         id=f"{task.id}, marked at revision {revision}",
@@ -405,8 +388,7 @@ def fail(
     """End the attempt as failed; return ``attempts``, ``retryable``, ``rolled_back``, ``rescue``, ``cleanup`` and more.
 
     If the rollback was refused, the attempt is counted, the list is halted, and the work tree is untouched; raise
-    ``UnsafeTree``. If the call is repeated after success, the answer contains ``already``.
-    """
+    ``UnsafeTree``. A repeated call returns ``already``."""
     if category not in CATEGORIES:
         raise UsageError(f"Unknown category: {category}", hint=f"one of {', '.join(CATEGORIES)}")
     if (found := _ended(caller, task_id, "failed")) is not None:
@@ -416,10 +398,7 @@ def fail(
 
 
 def release(caller: "Caller", task_id: str, why: str) -> JsonObject:
-    """Release the task as if nobody had claimed it, and keep its work in a rescue.
-
-    If the call is repeated after success, the answer contains ``already``.
-    """
+    """Release the task as if unclaimed; keep its work in a rescue. A repeated call returns ``already``."""
     if (found := _ended(caller, task_id, "pending")) is not None:
         return {"task_id": found.id, "status": found.status, "attempts": found.attempts, "already": True}
     task = close_attempt.mine(caller, task_id)
@@ -427,10 +406,7 @@ def release(caller: "Caller", task_id: str, why: str) -> JsonObject:
 
 
 def roll_back(caller: "Caller", task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-    """Roll the work tree back to the state when the task was claimed, but keep the claim.
-
-    If ``dry_run`` is set, only report what a rollback would change.
-    """
+    """Roll the work tree back to the claim, but keep the claim; ``dry_run`` only reports the changes."""
     task = close_attempt.mine(caller, task_id)
     policy = "hard" if caller.store.read().config.rollback_policy == "hard" else "restore"  # here a person asks for it
     if dry_run:
@@ -461,9 +437,7 @@ def _ended(caller: "Caller", task_id: str, status: str) -> "Task | None":
 
 
 def validated(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Run the validation of a task. An error that occurs before the check starts is logged, and may cause a halt of the
-    list.
-    """
+    """Run the validation; an error before the check starts is logged and may halt the list."""
     try:
         ran = validation.run(caller, task, work, demand=demand)
     except validation.MissingCommand as error:

@@ -40,9 +40,7 @@ _TAIL_LINES = 40
 class ClaimRecord:
     """Record in ``.harness/claims/ID.json``: the state when the task was last claimed, and notes on that claim.
 
-    The record is a convenience, because the snapshot contains the state. A member of the wrong type is treated as
-    absent.
-    """
+    It is a convenience: the snapshot contains the state. A member of the wrong type is treated as absent."""
 
     __slots__ = ("attempt", "branch", "head", "record", "ref", "task_id", "tree")
 
@@ -116,10 +114,9 @@ class Caller:
         now: datetime | None = None,
         process: Owner | None = None,
     ) -> Caller:
-        """Return a worker made from the arguments. For missing or blank arguments, environment variables are used.
+        """Return a caller; environment variables stand for missing or blank arguments.
 
-        ``process`` is the process whose exit ends the session; by default it is found among the ancestor processes.
-        """
+        ``process``, whose exit ends the session, is by default found among the ancestor processes."""
         found = os.environ if environ is None else environ
 
         def given(value: str | None, *names: str) -> str | None:
@@ -147,7 +144,6 @@ class Caller:
 
     @property
     def session_owner(self) -> str:
-        """Name under which this caller owns its session lease."""
         if self.session_id:
             return self.session_id
         return f"{os.uname().nodename}:{self.process.pid if self.process else os.getppid()}"
@@ -178,24 +174,19 @@ class Caller:
 
     @property
     def tree(self) -> str:
-        """Top folder of the work tree, with symbolic links resolved. Outside a git repository, this is the working
-        directory.
-        """
+        """Top folder of the work tree, links resolved; the working directory outside a git repository."""
         git = self.git
         return os.path.realpath(git.top()) if git else self.cwd
 
     @property
     def tree_name(self) -> str:
-        """Path of the work tree in the form that the state file stores."""
         return written(self.tree)
 
     def own(self, state: State, task_id: str, now: datetime) -> Task:
         """Return this caller's task in progress if its lease is valid; also renew the session lease.
 
-        Raise ``UsageError`` for an unknown id, and ``NotOwner`` if the task is not in progress or belongs to another
-        worker. Raise ``LeaseLost`` if the token differs or the lease has expired. A worker that slept until its lease
-        expired can therefore change nothing.
-        """
+        Raise ``UsageError`` for an unknown id, ``NotOwner`` if it is not in progress or belongs to another worker, and
+        ``LeaseLost`` if the token differs or the lease has expired: a worker that slept too long can change nothing."""
         leases.keep(state, self, now)
         task = self.find(state, task_id)
         if task.status != "in_progress":
@@ -209,7 +200,6 @@ class Caller:
         return task
 
     def find(self, state: State, task_id: str) -> Task:
-        """Return the task with this id. Raise ``UsageError`` if there is no such task."""
         task = state.by_id.get(task_id)
         if task is None:
             raise UsageError(f"There is no task {task_id}", hint="harness status")
@@ -218,9 +208,7 @@ class Caller:
     def check_token(self, task: Task) -> None:
         """Raise ``LeaseLost`` or ``NotOwner`` unless the caller's token is that of the task's present claim.
 
-        Without a token the owner's name decides. An agent that lost its token in a context reset can therefore
-        continue.
-        """
+        Without a token the owner's name decides, so that an agent that lost its token in a reset can continue."""
         if self.token is not None:
             if self.token != task.claim_token:
                 raise LeaseLost(
@@ -244,9 +232,7 @@ class Caller:
             return ClaimRecord({})
 
     def keep_claim_record(self, task_id: str, record: JsonObject) -> None:
-        """Write the claim record of a task. Call this under the lock while claiming; afterwards only the claim's owner
-        may call it.
-        """
+        """Write the claim record of a task, under the lock while claiming, afterwards only as the claim's owner."""
         from agent_harness.kernel import files
 
         files.own_place(self.layout.claim(task_id), self.layout.root)
@@ -295,10 +281,9 @@ def checkpoint(caller: Caller, task_id: str, step: int, total: int, description:
 
 
 class LeaseKeeper:
-    """Callback that is called often and renews the lease after a third of its duration. It always returns False.
+    """Callback that renews the lease after a third of its duration; call it often. It always returns False.
 
-    Raise ``LeaseLost`` or ``NotOwner`` if the caller has lost the claim. The caller's processes must then end.
-    """
+    Raise ``LeaseLost`` or ``NotOwner`` if the claim is lost. The caller's processes must then end."""
 
     def __init__(self, caller: Caller, task: Task) -> None:
         self._caller = caller
@@ -324,11 +309,9 @@ class LeaseKeeper:
 
 
 def run_step(caller: Caller, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> JsonObject:
-    """Run a long command for a task, and renew the claim while it runs; return ``exit``, ``seconds`` and ``tail``.
+    """Run a long command and renew the claim meanwhile; return ``exit``, ``seconds`` and ``tail``.
 
-    ``exit`` is None after a timeout. The command gets this process's environment. If the claim is lost, the command is
-    ended and ``LeaseLost`` is raised.
-    """
+    ``exit`` is None after a timeout. If the claim is lost, the command is ended and ``LeaseLost`` is raised."""
     from agent_harness.kernel import process
     from agent_harness.kernel.redact import redact
 
@@ -350,11 +333,9 @@ def run_step(caller: Caller, task_id: str, command: Sequence[str], *, timeout_se
 
 
 def _in_a_repository(folder: str) -> bool:
-    """Return True if the folder is in a git repository. This check is cheap because it does not start git.
+    """Return True if the folder is in a git repository, without starting git.
 
-    An empty ``.git``, which agents' sandboxes leave in ``/tmp``, does not count. Like git, the search continues in the
-    folders above.
-    """
+    An empty ``.git``, which agents' sandboxes leave in ``/tmp``, does not count; the search goes on above it."""
     while not _marks_a_work_tree(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
         if above == folder:
@@ -384,9 +365,7 @@ def _program_above() -> Owner | None:
 
 
 def _look(pid: int) -> tuple[str, int, bool]:
-    """Return the name of a process, its parent, and True if it leads a session, as the shell of a user's terminal
-    does.
-    """
+    """Return a process's name, its parent, and True if it leads a session, as a terminal's shell does."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             before, _, after = file.read().rpartition(")")

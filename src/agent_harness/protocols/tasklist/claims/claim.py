@@ -43,8 +43,6 @@ class _Interrupted(Exception):
 
 
 class _ClaimRequest:
-    """Parameters of one call of ``claim``, and the baseline that was prepared for it."""
-
     __slots__ = ("caller", "dirty", "prepared", "recovered", "seconds", "task_id")
 
     def __init__(self, caller: Caller, task_id: str | None, seconds: float, dirty: str) -> None:
@@ -56,7 +54,6 @@ class _ClaimRequest:
         self.recovered = False  # True once unfinished tasks have been recovered
 
     def drop(self) -> None:
-        """Delete the prepared baseline."""
         if self.prepared:
             from agent_harness.protocols.tasklist.attempts import rollback
 
@@ -70,11 +67,10 @@ def claim(
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     dirty: str = "remember",
 ) -> JsonObject:
-    """Claim a task for the caller: its own task in progress, the task with ``task_id``, or the next eligible task.
+    """Claim the caller's own task in progress, the task with ``task_id``, or the next eligible task.
 
     Raise ``NothingEligible``, ``Busy`` (another session, a pause, or an interrupted task that the agent must judge),
-    ``PersonNeeded`` (halt), ``LimitReached``, ``Refused`` (two workers in one work tree) or ``UnsafeTree``.
-    """
+    ``PersonNeeded`` (halt), ``LimitReached``, ``Refused`` (two workers in one work tree) or ``UnsafeTree``."""
     request = _ClaimRequest(caller, task_id, lease_seconds, dirty)
     try:
         return _claimed(request)
@@ -126,10 +122,7 @@ def _give_one(request: _ClaimRequest) -> JsonObject:
 
 
 def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
-    """Return a baseline for the task that will probably be claimed.
-
-    Return ``None`` outside a git repository, or if no task is eligible.
-    """
+    """Return a baseline for the likely task; ``None`` without a git repository or an eligible task."""
     caller = request.caller
     if not caller.git:
         return None
@@ -197,9 +190,7 @@ def refuse_rest(caller: Caller, state: State) -> None:
 
 
 def _outcomes(caller: Caller, state: State) -> int:
-    """Return the number of attempts that ended in this session. In concurrent mode, only this caller's attempts
-    count.
-    """
+    """Return the number of attempts that ended in this session; in concurrent mode only the caller's."""
     if not state.config.max_tasks:
         return 0
     if not state.config.concurrent:
@@ -208,10 +199,7 @@ def _outcomes(caller: Caller, state: State) -> int:
 
 
 def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | NothingEligible:
-    """Claim a task as part of this change of the state, and return the answer.
-
-    ``NothingEligible`` is returned and not raised, so that the other changes to the state are saved.
-    """
+    """Claim a task within this change. ``NothingEligible`` is returned: raised, it would discard other changes."""
     state, now, caller = change.state, change.now, request.caller
     under_way = selection.in_progress(state)
     if under_way and not request.recovered and _unfinished(caller, state, now):
@@ -258,10 +246,7 @@ def _held(caller: Caller, state: State, under_way: list[Task], now: datetime) ->
 
 
 def _refuse_others(caller: Caller, state: State, under_way: list[Task], now: datetime) -> None:
-    """Raise an error if another caller uses this work tree.
-
-    In exclusive mode, also raise an error if another caller has a task in progress anywhere.
-    """
+    """Raise an error if another caller uses this work tree or, in exclusive mode, has a task in progress anywhere."""
     for task in under_way:
         if not leases.is_live(task, state, now) or task.claimed_by == caller.owner:
             continue
@@ -389,10 +374,7 @@ def _baseline(caller: Caller, task: Task, dirty: str) -> ClaimRecord | None:
 
 
 def _kept_files(caller: Caller, task: Task) -> JsonObject | None:
-    """Return the files that determine the result of the task's check, for a later comparison.
-
-    The files are needed in a folder without a baseline.
-    """
+    """Return files that decide the task's check, to compare later in a folder without a baseline."""
     own = (".harness", "harness-")
     if task.validation_command is None:
         return None
@@ -409,9 +391,8 @@ def _kept_files(caller: Caller, task: Task) -> JsonObject | None:
 def _unfinished(caller: Caller, state: State, now: datetime) -> list[Task]:
     """Return the interrupted tasks that this caller can recover; empty during a pause or halt.
 
-    In exclusive mode these are tasks whose owner shows no sign of life. In concurrent mode they are tasks of this work
-    tree whose lease has expired. A task whose attempt left no traces is omitted: the next claim releases it.
-    """
+    In exclusive mode their owner shows no sign of life, in concurrent mode they are of this work tree and their lease
+    has expired. An attempt without traces is left out: the next claim releases its task."""
     if caller.store.paused() or state.halt:
         return []
     left = leases.expired(state, now)
@@ -425,9 +406,7 @@ def _unfinished(caller: Caller, state: State, now: datetime) -> list[Task]:
 
 
 def _recover_first(caller: Caller, state: State) -> None:
-    """Recover interrupted tasks of this work tree. Raise ``Busy`` if only the agent can decide what happens to such a
-    task.
-    """
+    """Recover interrupted tasks of this work tree. Raise ``Busy`` if only the agent can decide on one."""
     if not selection.in_progress(state):
         return
     for task in _unfinished(caller, state, caller.store.now()):

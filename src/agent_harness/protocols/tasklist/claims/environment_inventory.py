@@ -39,8 +39,7 @@ _record_at = lru_cache(maxsize=1)(InstalledRecord)  # it knows what this process
 def look(caller: "Caller", task: "Task") -> None:
     """Record the installed packages before an attempt, unless the last attempt changed nothing.
 
-    The checks of all open tasks are considered, because this attempt could install something that affects a later task.
-    """
+    The checks of all open tasks count: this attempt could install something that affects a later task."""
     record = _record_at(proven.installed_path(caller.layout, caller.id, make=True))
     if record.path is None or task.validation_command is None:
         return
@@ -74,12 +73,10 @@ def since(caller: "Caller", task: "Task") -> Differences:
 
 
 def note_end(caller: "Caller", task: "Task", *, completed: bool) -> None:
-    """Record the end of an attempt. Its package changes also count for the next attempt, unless the user allowed them.
+    """Record the end of an attempt; unless the user allowed its changes, they also count for the next one.
 
-    If the attempt changed nothing and the run continues, the record stays open. Changes that happen after the scan
-    before the proof then count for the next attempt. A check in a checkout and a sandbox cannot change installed
-    packages; a cleanup command can.
-    """
+    If the attempt changed nothing and the run continues, the record stays open: what changes after the scan before the
+    proof then counts for the next attempt. A cleanup command can change packages; sandboxed code cannot."""
     record, has_more = _record_of(caller), task.may_change or (task.cleanup and not completed)
     if has_more or not (caller.goes_on and record.is_unchanged):
         frees = released(task.may_change if completed else ())
@@ -94,11 +91,9 @@ def _in_place(caller: "Caller", config: "SessionConfig") -> bool:
 
 
 def rest(caller: "Caller", *, is_left_open: bool = False) -> None:
-    """Close the package record before a run waits or ends, because later changes are not made by an agent. Ignore
-    errors.
+    """Close the package record before a run waits or ends: later changes are not an agent's. Ignore errors.
 
-    ``is_left_open`` means that the attempt belongs to a larger run, which later calls ``close`` for each workspace.
-    """
+    ``is_left_open`` means that a larger run later calls ``close`` for each workspace."""
     with suppress(HarnessError):
         record = _record_of(caller)
         if record.is_open and not (is_left_open and record.leave()):

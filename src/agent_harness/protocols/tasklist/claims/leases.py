@@ -45,10 +45,7 @@ KEPT_DAYS = 7
 
 
 def is_alive(session: SessionLease | None, now: datetime) -> bool:
-    """Return True if the session's owner may still be running.
-
-    Its lease must be valid, and its process must not be proven dead.
-    """
+    """Return True if the owner may still run: the lease is valid and its process is not proven dead."""
     if session is None or (ends := session.ends) is None:
         return False
     return not lease.expired(lease.Lease("", "", ends, ends, SECONDS), now) and not process_is_dead(session.process)
@@ -75,11 +72,9 @@ def is_ahead(state: State, now: datetime) -> bool:
 
 
 def bring_back(caller: SessionOwner) -> bool:
-    """Shorten a session lease that was renewed with a clock that is ahead. The lease then ends one hour from now.
+    """Shorten a lease that was renewed with a clock that is ahead to one hour, with a warning; return True then.
 
-    Log a warning and return True. If the lease needs no change, return False. Without this correction, the lease would
-    lock the list for as long as the other clock was ahead. Source: ``tasklist.md`` 10.2.
-    """
+    It would lock the list for as long as that clock was ahead. Source: ``tasklist.md`` 10.2."""
     if not is_ahead(caller.store.read(), caller.store.now()):
         return False
 
@@ -122,9 +117,7 @@ def refuse_other(state: State, caller: SessionOwner, now: datetime) -> None:
 
 
 def refuse_living(state: State, caller: SessionOwner, now: datetime) -> None:
-    """Raise ``Busy`` while another running worker has a task in progress, because a recovery would release this
-    task.
-    """
+    """Raise ``Busy`` while another running worker has a task in progress, which a recovery would release."""
     own = (None, caller.owner, caller.session_owner)
     me = caller.process.as_record() if caller.process else None
     for task in state.tasks:
@@ -192,10 +185,9 @@ def expired(state: State, now: datetime) -> list[Task]:
 
 
 def is_left_by_run(task: Task) -> bool:
-    """Return True if the task is still claimed by a dead run with several agents.
+    """Return True if a dead run with several agents has claimed the task.
 
-    The task's work may be proven and waiting to be merged, so only a continuation of that run releases the claim.
-    """
+    Its work may be proven and wait to be merged, so only a continuation of that run releases the claim."""
     return (
         task.raw.get("status") == "in_progress"
         and task.claimed_run is not None
@@ -215,11 +207,6 @@ def terms_of_run(left: Sequence[Task]) -> tuple[int, str | None]:
     return max(whole(each.get("workers"), 1) for each in found), next(branches, None)
 
 
-def jobs_of_run(left: Sequence[Task]) -> dict[str, str]:
-    """Return the job id of each task, which is the token of the task's claim."""
-    return {task.id: task.claim_token for task in left if isinstance(task.claim_token, str)}
-
-
 def command_of_run(left: Sequence[Task]) -> str:
     """Return the command that continues the run that claimed these tasks."""
     workers, branch = terms_of_run(left)
@@ -231,10 +218,7 @@ def command_of_run(left: Sequence[Task]) -> str:
 
 
 def reap(change: TaskListChange) -> list[Task]:
-    """Mark the tasks whose claims have expired as failed, log this, and return the tasks.
-
-    The tasks are retried like any failed task.
-    """
+    """Mark the tasks whose claims have expired as failed, to be retried; log this, and return the tasks."""
     reaped = expired(change.state, change.now)
     for task in reaped:
         who = task.claimed_by
@@ -260,9 +244,7 @@ def count_outcome(state: State, caller: SessionOwner, now: datetime) -> None:
 
 
 def outcomes(state: State, caller: SessionOwner) -> int:
-    """Return the number of ended attempts in the caller's present session. Each session of a client has its own
-    count.
-    """
+    """Return the attempts that ended in the caller's present session; each client session has its own count."""
     found = json_object(state.worker_sessions.get(caller.owner)) or {}
     return whole(found.get("outcomes"), 0) if found.get("owner") == caller.session_owner else 0
 

@@ -25,11 +25,10 @@ INIT_SECONDS = 600.0
 
 
 def start(caller: Caller, *, take_over: bool = False) -> JsonObject:
-    """Start a session: take the session lease, recover tasks, set up the environment and enable the hooks.
+    """Start or resume the session: take the lease, recover tasks, set up the environment and enable the hooks.
 
-    If this caller's session is already running, resume it. Raise ``Busy``, ``PersonNeeded`` (halt), ``LimitReached``
-    (``max_sessions``), ``PreflightFailed`` (``harness-init.sh`` failed twice), or ``StateDamaged`` without a backup.
-    """
+    Raise ``Busy``, ``PersonNeeded`` (halt), ``LimitReached`` (``max_sessions``), ``PreflightFailed``
+    (``harness-init.sh`` failed twice), or ``StateDamaged`` without a backup."""
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.attempts import recover
 
@@ -95,10 +94,9 @@ def _begin(change: TaskListChange, caller: Caller, take_over: bool) -> JsonObjec
 
 
 def _set_up(caller: Caller) -> JsonObject | None:
-    """Run ``harness-init.sh``. If the script fails, run it once more. Return None if there is no such file.
+    """Run ``harness-init.sh``, once more if it fails; None if there is no such file.
 
-    A second failure halts the list and raises ``PreflightFailed``.
-    """
+    A second failure halts the list and raises ``PreflightFailed``."""
     if not os.path.isfile(caller.layout.init_script):
         return None
     for tries in (1, 2):
@@ -113,7 +111,7 @@ def _set_up(caller: Caller) -> JsonObject | None:
 
 
 def _run_script(caller: Caller) -> tuple[JsonObject, str]:
-    """Run ``harness-init.sh`` once. Return its result, and a description of how the script ended."""
+    """Run ``harness-init.sh`` once; return its result and how it ended."""
     from agent_harness.kernel import process
     from agent_harness.kernel.git.locate import folders_of_project
     from agent_harness.kernel.process.sandbox import of_agent, settings_from
@@ -136,10 +134,7 @@ def _run_script(caller: Caller) -> tuple[JsonObject, str]:
 
 
 def end(caller: Caller) -> JsonObject:
-    """End the session: write a STATS line to the log and release the session lease.
-
-    If all tasks are done, also disable the hooks.
-    """
+    """End the session: log a STATS line and release the lease; if all tasks are done, disable the hooks."""
 
     def act(change: TaskListChange) -> JsonObject:
         state, now = change.state, change.now
@@ -165,16 +160,13 @@ def end(caller: Caller) -> JsonObject:
 
 
 def log_stats(caller: Caller) -> JsonObject:
-    """Return the number of tasks by status, and write these numbers to the log."""
     numbers = selection.stats(caller.store.read())
     caller.store.note("STATS", progress.stats_text(numbers))
     return {"stats": numbers}
 
 
 def pause(caller: Caller, why: str = "", *, by: str | None = None) -> JsonObject:
-    """Pause hooks, claims and runs until ``resume`` is called. ``by`` is the view in which the user asked for the
-    pause.
-    """
+    """Pause hooks, claims and runs until ``resume``; ``by`` is the view in which the user asked for it."""
     said = f"{clock.timestamp()} {why}".strip() + "\n"
     files.replace(caller.layout.pause, said.encode("utf-8", "replace"), follow=False)
     caller.store.note("WARN", f"paused by {_person(by)}: {why}".rstrip(": "))
@@ -200,10 +192,9 @@ def _sweep(*folders: str) -> None:
 
 
 def resume(caller: Caller, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
-    """End a pause and a halt, and reset the counter of agent starts; return the pause and the halt that were in force.
+    """End a pause and a halt, and reset the counter of agent starts; return what was in force.
 
-    Raise ``Superseded``, with nothing changed, if the present halt is not the one in ``shown``.
-    """
+    Raise ``Superseded``, with nothing changed, if the present halt is not the one in ``shown``."""
     from agent_harness.supervision.starts import go_on
 
     def act(change: TaskListChange) -> JsonObject | None:

@@ -40,9 +40,7 @@ def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
 
 
 def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Run an attempt on a list in which only this task can be claimed. Return what the run wrote, as the job's
-    result.
-    """
+    """Run an attempt on a list in which only this task can be claimed; return the job's result."""
     inputs = job.inputs
     layout = TaskListLayout(os.path.join(workspace.folder, inputs["prefix"]))
     _seed(layout, workspace, inputs)
@@ -97,13 +95,11 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
 
 
 def _say(line: str) -> None:
-    """Print a line to the workers' log."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
-    """Convert the end of the attempt to a result status of a parallel run."""
     last = ran["attempts"][-1] if ran["attempts"] else {"result": "none", "message": ran["message"]}
     how = {"completed": ACCEPTED, "failed": REJECTED, "parked": REJECTED}.get(last["result"], PARTIAL)
     if how == ACCEPTED and task.status != "completed":
@@ -138,9 +134,7 @@ def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> N
 
 
 def _lay_out(workspace: Workspace, tree: str) -> None:
-    """Write the work that has to be fixed to the workspace's files only. HEAD and the index stay at the workspace's
-    base.
-    """
+    """Write the work to be fixed into the workspace's files only. HEAD and index stay at the base."""
     workspace.git.run("read-tree", "--reset", "-u", tree)
     workspace.git.run("read-tree", "--reset", "HEAD")
 
@@ -162,10 +156,7 @@ def _verify(workspace: Workspace, job: Job) -> JsonObject:
 
 
 def _lead_imports_to(root: str, linked: Iterable[str]) -> None:
-    """Set ``PYTHONPATH`` so that checks import the project's linked packages from this workspace.
-
-    The variable also has this effect on a test runner in an environment other than the project's.
-    """
+    """Set ``PYTHONPATH`` so that checks import linked packages from this workspace, in any environment."""
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     roots = linked_paths.mapped_in(Path(root), linked, os.environ.get("PATH", os.defpath)).roots
     folders = [*(os.path.join(root, each) for each in roots), *filter(None, known)]
@@ -174,10 +165,7 @@ def _lead_imports_to(root: str, linked: Iterable[str]) -> None:
 
 
 def _failing(root: str, checks: Iterable[JsonObject], sandbox: Any) -> tuple[dict[str, int | None], str]:
-    """Return the failing checks with their exit codes, and the output of the first failing check.
-
-    An exit code is None if the check was stopped.
-    """
+    """Return the failing checks and the output of the first; their exit code is None if they were stopped."""
     failed: dict[str, int | None] = {}
     output = ""
     for each in checks:

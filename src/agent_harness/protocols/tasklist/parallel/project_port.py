@@ -24,7 +24,6 @@ from agent_harness.parallel.items import (
     LandedItem,
     OpenItem,
 )
-from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
 from agent_harness.parallel.workspaces import copy_plain
 from agent_harness.protocols.tasklist import costs, lifecycle, planning, progress, proven, publish, selection
 from agent_harness.protocols.tasklist.attempts import completed_proofs, final_look
@@ -75,11 +74,7 @@ class TaskListProjectPort:
         attempt: JsonObject,
         push_target: PushTarget | None = None,
     ) -> None:
-        """Open the list for the coordinator.
-
-        ``claimed`` describes the run and is stored in the run's claims. ``attempt`` contains the settings of each
-        attempt: agents, policy, limits.
-        """
+        """Open the list. ``claimed`` describes the run in its claims; ``attempt`` has the attempts' settings."""
         self.push_target = push_target
         workspace = place_of(caller)
         assert workspace is not None
@@ -109,10 +104,7 @@ class TaskListProjectPort:
     # ---- open items
 
     def items(self) -> list[OpenItem]:
-        """Return the tasks whose dependencies are merged, in the order in which ``harness task claim`` takes them.
-
-        The list is read again after a change.
-        """
+        """Return the tasks whose dependencies are merged, in the order of ``harness task claim``."""
         state = self._list()
         if self._items is None:
             self._items = open_items(self._caller, state)
@@ -138,10 +130,7 @@ class TaskListProjectPort:
             self._put_back |= self._files.put_list_back()
 
     def put_back(self) -> dict[str, str]:
-        """Restore the list, its log, its costs and its hook marker. Return the names of the restored files.
-
-        Do nothing if agents have no write access.
-        """
+        """Restore list, log, costs and hook marker; return their names. Do nothing if agents cannot write."""
         if not self._is_open:
             return {}
         self._hold_list()
@@ -151,7 +140,6 @@ class TaskListProjectPort:
         return found
 
     def note_touched(self, item: str, message: str) -> None:
-        """Write a warning about a task to the list's log."""
         self._store.note("WARN", message, task=item)
 
     def stopped(self) -> tuple[int, str] | None:
@@ -163,9 +151,7 @@ class TaskListProjectPort:
         return None
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return three lists of task ids: tasks without remaining attempts, other unfinished tasks, and tasks with a
-        question.
-        """
+        """Return the tasks without remaining attempts, other unfinished tasks, and tasks with a question."""
         self._change(self._finalize)
         tasks = self._list().tasks
         asked = [task.id for task in tasks if task.question]
@@ -179,7 +165,6 @@ class TaskListProjectPort:
             change.touch(marked.task)
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """Return, by task, the progress that the running attempts have reported to the list's state folder."""
         items = {each.item for each in jobs}
         found = now.told(os.path.dirname(proven.ledger(self._layout)))
         return {each["item"]: each for each in found if each["alive"] and each.get("item") in items}
@@ -209,13 +194,15 @@ class TaskListProjectPort:
 
         self._change(act)
 
+    def claims(self) -> dict[str, str]:
+        tasks = (task for task in selection.in_progress(self._list()) if task.claimed_run is not None)
+        return {task.id: str(task.claim_token) for task in tasks}
+
     def holds(self, job: str, item: str) -> bool:
-        """Return True if this job has claimed the task."""
         task = self._list().by_id.get(item)
         return task is not None and task.status == "in_progress" and task.claim_token == job
 
     def keep(self) -> None:
-        """Renew the session and all claims of the run, at most once a minute."""
         if time.monotonic() < self._renew_at:
             return
         self._renew_at = time.monotonic() + RENEW_SECONDS
@@ -234,10 +221,7 @@ class TaskListProjectPort:
         return [task for task in selection.in_progress(state) if task.claimed_process == me]
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Take over these claims for this process, and release all other claims of parallel runs.
-
-        The lease of each claim that is taken over is at first half an hour long.
-        """
+        """Take over these claims, with a lease of at first half an hour; release all others of parallel runs."""
 
         def act(change: TaskListChange) -> None:
             for task in selection.in_progress(change.state):
@@ -259,9 +243,7 @@ class TaskListProjectPort:
     # ---- inputs of a workspace
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """Return the inputs of an attempt: the task, the checks of other open tasks, recent log lines and the
-        settings.
-        """
+        """Return an attempt's inputs: the task, checks of other open tasks, recent log lines and settings."""
         state = self._list()
         open_ones = (
             each for each in state.tasks if each.id != item and each.status != "completed" and not each.given_up
@@ -286,9 +268,7 @@ class TaskListProjectPort:
         }
 
     def _as_kept(self, tasks: Sequence[Task]) -> list[Task]:
-        """Return copies of the tasks with their recorded proofs. The list itself is not trusted, as an agent may have
-        edited it.
-        """
+        """Return the tasks with recorded proofs: an agent may have edited the list itself."""
         return proven.as_kept(self._layout, tasks, self._proofs_before)
 
     def _config(self) -> JsonObject:
@@ -301,8 +281,7 @@ class TaskListProjectPort:
     ) -> None:
         """Copy a job's costs, verdicts and transcripts into the project, once per job.
 
-        Then update the task, unless another job has claimed the task since.
-        """
+        Then update the task, unless another job has claimed it since."""
         if result is None or result.get("id"):
             self._take_costs(job, item, result, spent_usd)
         if result is not None:
@@ -334,9 +313,7 @@ class TaskListProjectPort:
         self._change(act)
 
     def _take_costs(self, job: str, item: str, result: JsonObject | None, spent_usd: float) -> None:
-        """Add each of the job's cost rows once, and one row for spending that has no row, such as that of a killed
-        agent.
-        """
+        """Add each of the job's cost rows once, and one for spending without a row, as of a killed agent."""
         rows = (result or {}).get("costs") or []
         files.own_place(self._layout.costs, self._layout.root)
         known = [row for row in journal.tail(self._layout.costs, 1000) if row.get("order") == job]
@@ -375,9 +352,7 @@ class TaskListProjectPort:
             ledger.not_landed(path, self._layout.verdicts, self._layout.root, claim, fix, job=job)
 
     def _with_outputs(self, verdict: ClaimVerdict, result: JsonObject) -> ClaimVerdict:
-        """Return the verdict as a line for the project's ledger. The output of its steps is first saved in the
-        project.
-        """
+        """Return the verdict as a line for the project's ledger, after the output of its steps is saved."""
         printed = json_object(result.get("outputs")) or {}
         path = proven.ledger(self._layout)
         steps = []
@@ -396,7 +371,6 @@ class TaskListProjectPort:
     # ---- landing
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """Merge a commit with git. The list and its log are not part of the commit."""
         return merge_queue.merged(self._git, head, base, commit, self._settings.union)
 
     def checks(
@@ -407,11 +381,7 @@ class TaskListProjectPort:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the checks to run on a merge candidate.
-
-        These are the validations of ``members`` and of ``unseen``, the validations of completed tasks that the change
-        may break, and the configured ``check``.
-        """
+        """Return the validations of ``members``, ``unseen`` and tasks that may break, and the setting ``check``."""
         state = self._list()
         before = before or {}
         own = [state.by_id[item] for item in members or () if item in state.by_id]
@@ -433,14 +403,10 @@ class TaskListProjectPort:
         return checks
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
-        """Return the inputs of a verification job: the checks, the list's folder and the sandbox settings."""
         return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._sandbox}
 
     def finalize(self, landings: Sequence[LandedItem]) -> None:
-        """Mark the merged tasks as completed, each with its commit and verdict.
-
-        A task stays unchanged if its job no longer has the task claimed.
-        """
+        """Mark the merged tasks as completed, each with commit and verdict, if their job still has the claim."""
         path = proven.ledger(self._layout)
         verdicts: dict[str, ClaimVerdict] = {}
         for each in landings:
@@ -485,12 +451,9 @@ class TaskListProjectPort:
         self._change(act)
 
     def note_push(self, kind: str, commit: str, message: str) -> None:
-        """Write a line about a push to the list's log."""
         self._store.note(_PUSH_LINES.get(kind, "WARN"), message)
 
     def reopen(self, items: Sequence[str], why: str) -> None:
-        """Make these completed tasks pending again, and log the reason."""
-
         def act(change: TaskListChange) -> None:
             for item in items:
                 task = change.state.by_id.get(item)
@@ -505,8 +468,6 @@ class TaskListProjectPort:
         self._change(act)
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """Mark these tasks as no longer proven, and ask the user a question about each task."""
-
         def act(change: TaskListChange) -> None:
             for item in items:
                 final_look.note_broken(self._layout, change, item, by=(by, commit), head=head)
@@ -539,14 +500,6 @@ def open_items(caller: Caller, state: State) -> list[OpenItem]:
     ]
 
 
-def left_run(caller: Caller) -> LeftRun:
-    """Return a description of the dead run, reconstructed from the list and its log."""
-    tasks = leases.left_by_run(caller.store.read())
-    workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
-    claims, rejected = leases.jobs_of_run(tasks), progress.sent_back(caller.layout)
-    return LeftRun(workers=workers, branch=branch, claims=claims, rejected=rejected)
-
-
 def settings_of(state: State, say: Callable[[str], None] | None = None) -> ParallelSettings:
     config = json_object(state.raw.get("session_config")) or {}
     given = json_object(config.get("parallel")) or {}
@@ -558,11 +511,9 @@ def _text_of(path: str) -> str | None:
 
 
 def _told(fix: JsonObject) -> JsonObject:
-    """Return the message that tells the agent about a change that the merge queue rejected."""
     said = {
         "conflict": "Your earlier work was proven, and does not go together with what has landed meanwhile.",
         "conflict_markers": "Markers of a conflict are left in the files.",
-        SENT_BACK: "Your earlier work was proven, and did not land; why is not known any more.",
         "red": "Your earlier work was proven, and together with what has landed meanwhile these validations fail.",
     }
     told = "It is in the work tree, merged into the present state"
@@ -572,8 +523,6 @@ def _told(fix: JsonObject) -> JsonObject:
 
 
 def _other(task: Task, item: str) -> JsonObject:
-    """Return an open task in a form that protects its proof, but in which nobody can claim the task in the
-    workspace.
-    """
+    """Return an open task in a form that protects its proof and cannot be claimed in the workspace."""
     own = {"id": task.id, "title": task.title, "validation": task.raw.get("validation")}
     return {**own, "status": "pending", "depends_on": [item]}

@@ -29,7 +29,6 @@ from agent_harness.protocols.tasklist.claims import environment_inventory, lease
 from agent_harness.protocols.tasklist.claims.caller import Caller
 from agent_harness.protocols.tasklist.parallel.project_port import (
     TaskListProjectPort,
-    left_run,
     open_items,
     settings_of,
 )
@@ -46,12 +45,10 @@ def run_parallel(
     max_minutes: float = run.MAX_MINUTES,
     max_cost_usd: float = run.MAX_COST_USD,
 ) -> JsonObject:
-    """Run several concurrent agents on the list's tasks; return the coordinator's answer.
+    """Run several agents on the list's tasks; return the coordinator's answer.
 
-    ``accounts`` are the agents' accounts, in the order of the agents. ``max_minutes`` applies to each attempt. Raise
-    ``UnsafeTree`` if there is no branch to merge to, or if this branch is checked out in another work tree. Raise the
-    exceptions of ``sessions.start``.
-    """
+    ``accounts`` are in the order of the agents; ``max_minutes`` applies to each attempt. Raise ``UnsafeTree`` if no
+    branch can be merged to or another work tree has it checked out, and the exceptions of ``sessions.start``."""
     caller = run.own_caller(caller)
     workspace, kept = place_of(caller), existing_folder(caller.layout.tasks, caller.layout.root)
     target = branch_to_land_on(workspace.git if workspace else None, kept, request.branch, otherwise="harness run")
@@ -74,7 +71,6 @@ def run_parallel(
         state = caller.store.read()
         settings = settings_of(state, say)
         begun.say_odd_touches({task.id: task.raw.get("touches") for task in state.tasks})
-        begun.rebuild_ledger(left_run(caller))
         limits = {"max_minutes": max_minutes, "max_cost_usd": max_cost_usd}
         attempt = {**request.told_attempts(), **limits, "parallel": folder, "is_closed_later": begun.engine is None}
         claimed = {"workers": request.workers, **({"branch": request.branch} if request.branch else {})}
@@ -111,10 +107,7 @@ def _close_looks(folder: str, prefix: str) -> None:
 
 
 def _most(state: State, workers: int, asked: int | None) -> int | None:
-    """Return the maximum number of attempts.
-
-    This is the smaller of the requested number and the session limit multiplied by the number of workers.
-    """
+    """Return the requested number of attempts, or if smaller the session limit times the workers."""
     of_sessions = state.config.max_tasks * workers or None
     return min((each for each in (asked, of_sessions) if each is not None), default=None)
 
@@ -131,11 +124,9 @@ def preview(
     max_cost_usd: float | None = None,
     elsewhere: bool = False,
 ) -> JsonObject:
-    """Return the first jobs that ``run_parallel`` would start, with the reasons for and against each. Nothing is
-    changed.
+    """Return the first jobs of ``run_parallel`` with the reasons for and against each; change nothing.
 
-    ``elsewhere`` means that the workers are on other machines.
-    """
+    ``elsewhere`` means that the workers are on other machines."""
     workspace, state = place_of(caller), caller.store.read()
     kept = existing_folder(caller.layout.tasks, caller.layout.root)
     target = branch_to_land_on(workspace.git if workspace else None, kept, branch, otherwise="harness run --dry-run")
@@ -170,7 +161,6 @@ def preview(
 
 
 def preview_lines(found: JsonObject) -> list[str]:
-    """Return the preview of a run with several workers as lines of text."""
     limits = found["limits"]
     most = f"{limits['max_tasks']} attempts and " if limits["max_tasks"] else ""
     return lines_of(found, f"{most}${limits['max_cost_usd']:.2f}")
