@@ -99,7 +99,7 @@ def test_work_that_does_not_pass_goes_back(tmp_path: Path, committed: bool) -> N
         project.repo.stage("first").git("commit", "-q", "-m", "wip", "--", "first")
     found = one(project)
     assert (found["action"], found["rolled_back"], project.seen()) == ("failed", True, before)
-    assert project.task().error_log == ["[TEST_FAIL] Interrupted; validation: FAIL (exit 1)"]
+    assert project.task().error_log == ["[TEST_FAIL] Interrupted; validation: exit code 1"]
     assert project.repo.git("show", f"{found['rescue']}:first") == "x"
     assert project.repo.git("show", f"{found['rescue']}:lib/b.py") == "overwritten"
 

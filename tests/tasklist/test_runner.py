@@ -129,7 +129,7 @@ def test_a_task_that_is_never_proven_fails_for_good_and_leaves_its_work_in_rescu
     )
     ran = work.harness("run", "--agent", work.agent(WORKS))
     assert (ran.code, work.statuses(), work.task("a").attempts) == (1, ["failed", "failed"], 2), ran
-    assert work.task("a").error_log == ["[TEST_FAIL] the check of a failed: FAIL (exit 4)"] * 2
+    assert work.task("a").error_log == ["[TEST_FAIL] the check of a failed: exit code 4"] * 2
     assert work.task("b").error_log == ["[DEPENDENCY] Blocked by failed a"]
     assert len(rescues(work)) == 2
     assert work.repo.git("show", f"{rescues(work)[0]}:work.txt").splitlines() == ["a"] * 3
@@ -583,11 +583,11 @@ def test_the_prompt_tells_what_the_protocol_does_not_know() -> None:
     assert text.count("[A] 1") == 5
     assert "r1" not in text and "git show r4" in text
     assert "harness task fail a --category" in text
-    assert "{id}" not in text + fix_prompt(found, "FAIL (exit 1)", [])
+    assert "{id}" not in text + fix_prompt(found, "exit code 1", [])
 
 
 def test_a_further_prompt_ends_with_the_end_of_the_output() -> None:
-    text = fix_prompt(Task(job("a")), "FAIL (exit 1)", ["x" * 9000, "the last line"])
+    text = fix_prompt(Task(job("a")), "exit code 1", ["x" * 9000, "the last line"])
     assert "the last line" in text
     assert len(text) < 8000
 

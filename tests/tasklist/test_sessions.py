@@ -185,7 +185,7 @@ def test_a_start_mends_what_is_damaged_and_what_was_left(project: TaskListProjec
     assert [each["action"] for each in answer["recovered"]] == ["failed"]
     found = project.task("a")
     assert (found.status, found.attempts) == ("failed", 1)
-    assert found.error_log == ["[TEST_FAIL] Interrupted; validation: FAIL (exit 3)"]
+    assert found.error_log == ["[TEST_FAIL] Interrupted; validation: exit code 3"]
 
 
 def test_a_start_removes_what_a_killed_writer_left_and_nothing_else(project: TaskListProject) -> None:

@@ -102,7 +102,7 @@ class ValidationRun:
         """Short reason why the validation did not pass."""
         if self.result == "TIMEOUT":
             return f"timed out after {self.proof_seconds:.0f} s"
-        return self.reasons[0] if self.reasons else f"FAIL (exit {self.exit})"
+        return self.reasons[0] if self.reasons else f"exit code {self.exit}"
 
     @property
     def asks(self) -> bool:
