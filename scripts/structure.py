@@ -1,24 +1,37 @@
-"""Says where the shape of the source is lost: crowded folders, import cycles, class names with two meanings.
+"""Report where the source loses its shape. Print one line for each finding; the exit status is 1 if there is one.
 
-Reads the sources below ``src/agent_harness`` of the current folder. One line a finding; exit status 1 when there is
-one.
+Findings: crowded folders, import cycles, class names with two meanings, long functions, two classes of a room with the
+same methods, and rooms with more lines than ``scripts/room-lines.toml`` allows. Source: ``src/agent_harness`` of the
+current folder.
 """
 
 import ast
 import sys
-from collections import defaultdict
+import tomllib
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations
 from pathlib import Path
 
 SOURCE = Path("src")
+BUDGETS = Path("scripts/room-lines.toml")
 MOST_FILES = 20
 """Python files in one folder."""
+MOST_LINES = 70
+"""Lines of one function."""
+MOST_SHARED = 5
+"""Methods that two classes of a room may have in common without a common base."""
+SLACK = 100
+"""Lines by which a budget may exceed its room before it must be lowered."""
 
 
 def main() -> int:
-    """1 when something is found, else 0."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.glob("agent_harness/**/*.py"))}
+    """Return 1 if something is found, else 0."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(SOURCE.glob("agent_harness/**/*.py"))}
+    trees = {path: ast.parse(text) for path, text in texts.items()}
     found = [*crowded_folders(trees), *import_cycles(imports(trees)), *repeated_classes(trees)]
+    found += [*long_functions(trees), *same_methods(trees)]
+    found += over_budget(texts, tomllib.loads(BUDGETS.read_text(encoding="utf-8")))
     print("\n".join(found), file=sys.stderr, end="\n" if found else "")
     return 1 if found else 0
 
@@ -43,6 +56,60 @@ def repeated_classes(trees: Mapping[Path, ast.Module]) -> Iterator[str]:
     for name, found in places.items():
         if len(found) > 1:
             yield f"{found[1]}: the class {name} has another meaning in {found[0]}"
+
+
+def long_functions(trees: Mapping[Path, ast.Module]) -> Iterator[str]:
+    """Yield a finding for each function that is longer than ``MOST_LINES``."""
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > MOST_LINES:
+                    yield f"{path}:{node.lineno}: {node.name} has {lines} lines, at most {MOST_LINES}"
+
+
+def room_of(path: Path) -> str:
+    """Return the folder below ``agent_harness``; for the protocols, the folder of one protocol."""
+    folders = path.relative_to(SOURCE).parts[1:-1]
+    return "/".join(folders[: 2 if folders[:1] == ("protocols",) else 1]) or "."
+
+
+def same_methods(trees: Mapping[Path, ast.Module]) -> Iterator[str]:
+    """Yield a finding for two classes of a room that share six methods which no interface or base class declares."""
+    rooms = defaultdict[str, list[tuple[str, ast.ClassDef]]](list)
+    for path, tree in trees.items():
+        rooms[room_of(path)] += [(f"{path}:{n.lineno}", n) for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
+    declared = set[str]()
+    for _, node in (each for found in rooms.values() for each in found):
+        if {ast.unparse(base) for base in node.bases} & {"ABC", "Protocol"}:
+            declared |= methods(node)
+    for found in rooms.values():
+        for (place, one), (other_place, other) in combinations(found, 2):
+            bases = [{node.name, *map(ast.unparse, node.bases)} for node in (one, other)]
+            shared = (methods(one) & methods(other)) - declared
+            if len(shared) > MOST_SHARED and not bases[0] & bases[1]:
+                yield f"{other_place}: {other.name} repeats {len(shared)} methods of {one.name} ({place})"
+
+
+def methods(node: ast.ClassDef) -> set[str]:
+    """Return the names of a class's own methods, without special methods."""
+    names = (each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {each for each in names if not each.startswith("__")}
+
+
+def over_budget(texts: Mapping[Path, str], budgets: Mapping[str, int]) -> list[str]:
+    """Return a finding for each room that exceeds its budget, or whose budget must be lowered."""
+    lines = Counter[str]()
+    for path, text in texts.items():
+        lines[room_of(path)] += text.count("\n")
+    found = [f"{BUDGETS}: there is no room {room}" for room in budgets.keys() - lines.keys()]
+    for room, number in sorted(lines.items()):
+        budget = budgets.get(room, 0)
+        if number > budget:
+            found.append(f"{room}: {number} lines, at most {budget}; a higher budget needs a record in docs/decisions/")
+        elif number < budget - SLACK:
+            found.append(f"{room}: {number} lines; lower its budget of {budget} in {BUDGETS}")
+    return found
 
 
 def imports(trees: Mapping[Path, ast.Module]) -> dict[str, set[str]]:

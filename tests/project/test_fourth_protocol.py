@@ -32,6 +32,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("tree")
     shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", copy)
+    (copy / "scripts").mkdir()
+    [budget] = re.findall(r'`("protocols/checklist" = \d+)`', PAGE)
+    budgets = (ROOT / "scripts/room-lines.toml").read_text()
+    (copy / "scripts/room-lines.toml").write_text(f"{budgets}{budget}\n")
     for name, text in re.findall(r"^### `([\w/.]+)`$.*?^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
         path = copy / "src" / "agent_harness" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -193,45 +193,27 @@ def run(
     or rate limited, 7 nothing can be done now, 9 a limit is reached, 130 interrupted.
     """
     kind, folder = kind_here()
-    engine_factory = _engine(engine, exchange) if engine and (workers or _was_typed("engine")) else None
-    if exchange is not None and engine_factory is None:
-        raise UsageError("--exchange needs --engine", hint="harness run --workers 4 --engine URL --exchange DIR")
+    engine_factory = _engine(engine, exchange, workers)
     if not dry_run:
-        from agent_harness.views import begin_telling
-
-        if said := begin_telling(kind, folder):
-            show(said, err=True)
+        _begin_telling(kind, folder)
+    common: dict[str, Any] = {"agents": agents, "now": now, "dry_run": dry_run, "as_json": as_json, "wait": wait}
     if kind == "features":
         from agent_harness.cli import features
 
         given = {"--max-tasks": max_tasks, "--max-minutes": max_minutes, "--max-cost": max_cost}
         _refuse({"--once": once, **given}, kind)
-        if workers and feature_id is not None:
-            raise UsageError("--feature and --workers cannot be used together", hint="harness run --help")
-        return features.run(
-            dry_run=dry_run,
-            until_done=until_done,
-            sessions=sessions,
-            feature_id=feature_id,
-            agents=agents,
-            wait=wait,
-            now=now,
-            as_json=as_json,
-            workers=workers,
-            branch=branch,
-            engine_factory=engine_factory,
-        )
+        _refuse_both("--feature", feature_id is not None, workers)
+        own: dict[str, Any] = {"until_done": until_done, "sessions": sessions, "feature_id": feature_id}
+        common |= {"workers": workers, "branch": branch, "engine_factory": engine_factory}
+        return features.run(**common, **own)
     from agent_harness.cli import tasklist
 
     _refuse({"--sessions": sessions, "--feature": feature_id is not None}, kind)
-    if once and workers:
-        raise UsageError("--once and --workers cannot be used together", hint="harness run --help")
+    _refuse_both("--once", once, workers)
     workers = workers or (None if once else tasklist.workers_set())
-    if branch is not None and not workers:
-        raise UsageError("--branch needs --workers", hint="harness run --help")
-    if engine_factory is not None and not workers:
-        raise UsageError("--engine needs --workers", hint="harness run --workers 4 --engine URL")
-    limits = {
+    if not workers:
+        _refuse_without_workers(branch, engine_factory)
+    limits: dict[str, Any] = {
         "max_tasks": 1 if once else max_tasks,
         "max_minutes": max_minutes,
         "max_cost_usd": max_cost,
@@ -240,8 +222,27 @@ def run(
         "engine_factory": engine_factory,
     }
     given = {name: value for name, value in limits.items() if value is not None}
-    wait = False if once and wait is None else wait
-    return tasklist.run(agents=agents, wait=wait, now=now, dry_run=dry_run, as_json=as_json, **given)
+    common["wait"] = False if once and wait is None else wait
+    return tasklist.run(**common, **given)
+
+
+def _begin_telling(kind: str, folder: str) -> None:
+    from agent_harness.views import begin_telling
+
+    if said := begin_telling(kind, folder):
+        show(said, err=True)
+
+
+def _refuse_both(option: str, is_given: bool, workers: int | None) -> None:
+    if is_given and workers:
+        raise UsageError(f"{option} and --workers cannot be used together", hint="harness run --help")
+
+
+def _refuse_without_workers(branch: str | None, engine_factory: object) -> None:
+    if branch is not None:
+        raise UsageError("--branch needs --workers", hint="harness run --help")
+    if engine_factory is not None:
+        raise UsageError("--engine needs --workers", hint="harness run --workers 4 --engine URL")
 
 
 def _was_typed(name: str) -> bool:
@@ -249,15 +250,22 @@ def _was_typed(name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _engine(url: str, exchange: str | None) -> "EngineFactory | None":
-    """Return None for ``local:``. Raise ``UsageError`` if the URL is invalid."""
-    from functools import partial
+def _engine(url: str | None, exchange: str | None, workers: int | None) -> "EngineFactory | None":
+    """Return the factory of the remote engine; None for ``local:`` and for a run without several agents.
 
-    from agent_harness.engines import engine_for
-    from agent_harness.engines.address import address_of, with_exchange
+    Raise ``UsageError`` if the URL is invalid, or if there is an exchange folder without an engine."""
+    factory = None
+    if url and (workers or _was_typed("engine")):
+        from functools import partial
 
-    url = url if exchange is None else with_exchange(url, exchange)
-    return None if address_of(url) is None else partial(engine_for, url)
+        from agent_harness.engines import engine_for
+        from agent_harness.engines.address import address_of, with_exchange
+
+        url = url if exchange is None else with_exchange(url, exchange)
+        factory = None if address_of(url) is None else partial(engine_for, url)
+    if exchange is not None and factory is None:
+        raise UsageError("--exchange needs --engine", hint="harness run --workers 4 --engine URL --exchange DIR")
+    return factory
 
 
 def _refuse(given: dict[str, object], kind: str) -> None:

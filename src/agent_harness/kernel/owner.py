@@ -155,12 +155,13 @@ def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
 
 
 def _is_tagged(pid: str, wanted: bytes) -> bool:
-    """Read before looking at the user: the end of every command reads all processes, and nearly none is tagged."""
     try:
+        if os.stat(f"{_PROC}/{pid}").st_uid != os.geteuid():  # reading a foreign process may block
+            return False
         found = _read(f"{_PROC}/{pid}/environ")
-        return wanted in found and wanted in found.split(b"\0") and os.stat(f"{_PROC}/{pid}").st_uid == os.geteuid()
     except OSError:
         return False
+    return wanted in found and wanted in found.split(b"\0")
 
 
 def _look(pid: int) -> tuple[str, int]:

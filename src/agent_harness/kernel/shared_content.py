@@ -1,4 +1,4 @@
-"""Content of a file that is read once for all readers of a process, and again only after the file has changed."""
+"""Content of a file that is read once for several readers of a process within a second."""
 
 import time
 
@@ -8,23 +8,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.files import AnyPath
 
+_SECONDS = 1.0  # a network disk may report the stamp of a changed file too late
 _TICK_NS = 20_000_000  # a second write within one tick of the disk's clock may leave size and time as they are
+_COARSE_NS = 2_000_000_000  # the same, for a disk that stores whole seconds
 
 
 class SharedContent:
     """Last content of a file, together with the stamp that the file had before it was read."""
 
-    __slots__ = ("_content", "_path", "_stamp")
+    __slots__ = ("_at", "_content", "_path", "_stamp")
 
     def __init__(self, path: "AnyPath") -> None:
         self._path = path
         self._content = b""
         self._stamp: tuple[int, ...] | None = None
+        self._at = 0.0
 
-    def read(self) -> bytes:
-        """Return the present content. Raise the errors of ``files.read_bytes``."""
+    def read(self, *, again: bool = False) -> bytes:
+        """Return the content; with ``again``, read the file in any case. Raise the errors of ``files.read_bytes``."""
+        began, now = time.monotonic(), time.time_ns()
         stamp = files.stamp_of(self._path)
-        if stamp is None or stamp != self._stamp:
+        if again or stamp is None or stamp != self._stamp or began - self._at > _SECONDS:
             self._content = files.read_bytes(self._path)
-            self._stamp = stamp if stamp and time.time_ns() - stamp[-1] > _TICK_NS else None
+            is_settled = stamp and now - stamp[-1] > (_TICK_NS if stamp[-1] % 1_000_000_000 else _COARSE_NS)
+            self._stamp = stamp if is_settled else None
+            self._at = began
         return self._content

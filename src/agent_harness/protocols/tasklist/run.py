@@ -118,17 +118,7 @@ def run(
         own_output.keep_out_of_sight(caller.git.repository)
     with interruption.watched(caller.store.paused) as stop:
         begun = sessions.start(caller)
-        say(f"Session {begun['session']} starting...")
-        if caller.git and caller.git.head() is None:
-            say(
-                "This repository has no commit yet: proven work is not committed, and nothing can be rolled back. "
-                "Make a first one: git commit --allow-empty -m Begin"
-            )
-        for task_id in costs.note_killed(caller.layout):
-            say(f"{task_id}: its attempt was killed; the agent's usage until then is included in the costs")
-        for found in begun["recovered"]:
-            word = f", {found['grade']}" if found.get("grade") else ""
-            say(f"{found['task_id']}: {found['action']}{word} ({found.get('reason') or 'it was interrupted'})")
+        _tell_begin(caller, begun, say)
         terms = AttemptTerms(
             agent=dispatcher.agents[0],
             max_minutes=max_minutes,
@@ -169,6 +159,21 @@ def run(
     following = next_command(caller)
     say(ending.message)
     return {**_summary(begun, made, used, ending), "stats": ended["stats"], "next": following}
+
+
+def _tell_begin(caller: Caller, begun: JsonObject, say: Callable[[str], None]) -> None:
+    """Tell the user about the new session, and about work that an earlier one left."""
+    say(f"Session {begun['session']} starting...")
+    if caller.git and caller.git.head() is None:
+        say(
+            "This repository has no commit yet: proven work is not committed, and nothing can be rolled back. "
+            "Make a first one: git commit --allow-empty -m Begin"
+        )
+    for task_id in costs.note_killed(caller.layout):
+        say(f"{task_id}: its attempt was killed; the agent's usage until then is included in the costs")
+    for found in begun["recovered"]:
+        word = f", {found['grade']}" if found.get("grade") else ""
+        say(f"{found['task_id']}: {found['action']}{word} ({found.get('reason') or 'it was interrupted'})")
 
 
 def _looked_over(caller: Caller, terms: AttemptTerms, made: list[Attempted], ending: _Ending) -> _Ending:

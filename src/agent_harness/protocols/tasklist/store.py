@@ -137,11 +137,13 @@ class TaskStore:
         self._seen = document = self._document()
         return records.State(document.value)
 
-    def _document(self) -> ListDocument:
+    def _document(self, *, again: bool = False) -> ListDocument:
         from agent_harness.kernel.json import list_file
 
         seen, self._seen = self._seen, None
-        self._used = _load(self.layout, lambda path: list_file.read(path, "tasks", seen, content=self._content.read()))
+        self._used = _load(
+            self.layout, lambda path: list_file.read(path, "tasks", seen, content=self._content.read(again=again))
+        )
         return self._used
 
     def now(self) -> datetime:
@@ -216,7 +218,7 @@ class TaskStore:
         return files.change(self.layout.tasks, read=self._open, act=act, write=write, hint=_HINT)
 
     def _open(self) -> TaskListChange:
-        change = TaskListChange(self._document(), self.now())
+        change = TaskListChange(self._document(again=True), self.now())
         if change.state.version > records.VERSION:
             raise ConfigurationError(
                 f"harness-tasks.json has version {change.state.version}; this harness writes version {records.VERSION}",

@@ -79,33 +79,8 @@ def read(
         "sessions_of_unknown_cost": found["sessions_of_unknown_cost"],
         "sessions": len(sessions),
         "seconds": round(sum(seconds), 1) if seconds else None,
-        "waits": [
-            {
-                "message": redact(each.message),
-                "item": each.item,
-                "options": [*each.options],
-                "answer": each.answer,
-                "answers": [*each.answers],
-            }
-            for each in view.state.questions
-        ]
-        + [
-            {"message": redact(each.message), "item": None, "options": [], "answer": each.command, "answers": []}
-            for each in view.state.needs[len(view.state.questions) :]
-        ],
-        "open": [
-            {
-                "id": each.id,
-                "name": each.name,
-                "title": redact(each.title),
-                "state": each.state,
-                "reason": redact(each.reason),
-                "waits_for": [*each.waits_for],
-                "next": view.next_of(each),
-            }
-            for each in view.items
-            if each.state not in DONE
-        ],
+        "waits": _waits(view),
+        "open": _open_items(view),
         "done": [each for each in by_proof if each["state"] != CHECKED],
         "checked": [each for each in by_proof if each["state"] == CHECKED],
         "by_word": [each for each in done if _by_word(each)],
@@ -118,6 +93,38 @@ def read(
         "tools": dict(next((each.tools for each in reversed(view.claims) if each.tools), {})),
         "gaps": [{"file": each.file, "why": each.why} for each in view.gaps],
     }
+
+
+def _waits(view: ProjectView) -> list[JsonObject]:
+    asked: list[JsonObject] = [
+        {
+            "message": redact(each.message),
+            "item": each.item,
+            "options": [*each.options],
+            "answer": each.answer,
+            "answers": [*each.answers],
+        }
+        for each in view.state.questions
+    ]
+    others = view.state.needs[len(view.state.questions) :]
+    none: JsonObject = {"item": None, "options": [], "answers": []}
+    return asked + [{**none, "message": redact(each.message), "answer": each.command} for each in others]
+
+
+def _open_items(view: ProjectView) -> list[JsonObject]:
+    return [
+        {
+            "id": each.id,
+            "name": each.name,
+            "title": redact(each.title),
+            "state": each.state,
+            "reason": redact(each.reason),
+            "waits_for": [*each.waits_for],
+            "next": view.next_of(each),
+        }
+        for each in view.items
+        if each.state not in DONE
+    ]
 
 
 def _by_word(done: JsonObject) -> bool:
