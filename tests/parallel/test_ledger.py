@@ -10,6 +10,7 @@ import pytest
 
 from agent_harness.errors import StateDamaged
 from agent_harness.parallel.ledger import Ledger
+from agent_harness.testing.repo import Repo
 
 
 def filled(folder: Path) -> Ledger:
@@ -107,7 +108,9 @@ def heard(synced):
 
 os.open, os.replace, os.rename = opened, replaced, replaced
 os.fsync, os.fdatasync = heard(os.fsync), heard(os.fdatasync)
-from agent_harness.parallel.ledger import Ledger, renamed
+from agent_harness.kernel.git import Git
+from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel.rebuild import LeftRun, rebuild
 
 folder = sys.argv[1] + "/state/parallel"
 found = Ledger(folder)
@@ -115,7 +118,7 @@ found.append("run", run="r1", v=1)
 found.put_away()
 found.append("run", run="r2", v=1)
 found.close()
-renamed(found.path, found.path + ".damaged")
+rebuild(folder, Git(sys.argv[1] + "/home"), "refs/heads/main", LeftRun(workers=1, branch=None, claims={}))
 print(json.dumps(seen))
 """
 
@@ -123,10 +126,11 @@ print(json.dumps(seen))
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_journal_has_its_name_on_the_disk_before_anything_follows_from_it(tmp_path: Path) -> None:
     """SC-5: every operation that names or removes a journal ends with a sync of the folders."""
+    Repo.with_files(tmp_path / "home", {"app.py": "one\n"}, user_settings=True)
     ran = subprocess.run([sys.executable, "-c", NOTES, str(tmp_path)], check=True, capture_output=True, text=True)
     seen = json.loads(ran.stdout)
     names = [Path(path) for what, path in seen if what != "synced"]
-    assert len(names) == 2 + 2 * 2, names  # two are made; one is put away, one set aside
+    assert len(names) == 3 + 2 * 3, names  # three are made; one is put away, one kept, one takes its workspace
     for number, (what, path) in enumerate(seen):
         if what != "synced":
             until = next((n for n in range(number + 1, len(seen)) if seen[n][0] == "named"), len(seen))
@@ -164,7 +168,7 @@ def test_what_is_no_file_is_damage_that_is_named_and_nothing_waits_for_it(tmp_pa
     {"pipe": lambda: os.mkfifo(path), "folder": path.mkdir, "link": lambda: path.symlink_to(there)}[what]()
     with pytest.raises(StateDamaged) as raised:
         Ledger(str(tmp_path))
-    assert (raised.value.hint, there.read_bytes()) == ("harness run --workers 4", content)
+    assert (raised.value.hint, there.read_bytes()) == ("harness queue rebuild", content)
 
 
 def test_whatever_is_kept_of_old_runs_keeps_no_new_one_from_beginning(tmp_path: Path) -> None:

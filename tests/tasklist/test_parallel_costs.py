@@ -29,7 +29,7 @@ from agent_harness.testing.task_list_project import TaskListProject
 
 from .test_parallel import WORKS, job, project, until
 from .test_parallel_failures import events
-from .test_parallel_fresh_start import DYING, folder_of
+from .test_parallel_rebuild import DYING
 
 AGENT = """\
 usage() {{ echo "{{\\"type\\": \\"usage\\", \\"input_tokens\\": 5, \\"output_tokens\\": 5, \\"cost_usd\\": $1}}"; }}
@@ -101,21 +101,6 @@ def test_what_a_killed_agent_had_spent_is_in_the_costs_once_and_as_the_budget_co
         }
     assert work.harness("run", "--agent", work.agent("exit 1", name="none.sh")).code == 0
     assert len(rows(work)) == 2
-
-
-@pytest.mark.scenario
-def test_what_a_killed_agent_had_spent_is_in_the_costs_though_the_journal_is_gone(tmp_path: Path) -> None:
-    """SC-42: by what the budget had heard of the attempt."""
-    work = project(tmp_path, job("a"))
-    words = ["run", "--workers", "1", "--agent", agent(work, tmp_path, f"touch {tmp_path}/spent; sleep 600")]
-    with subprocess.Popen([*HARNESS, *words], cwd=work.root, stdout=-1, stderr=-1) as first:
-        until((tmp_path / "spent").exists)
-        first.kill()
-        first.communicate(timeout=120)
-    (folder_of(work) / "ledger.jsonl").unlink()
-    ran = work.harness(*words)
-    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
-    assert [(each["result"], each["cost_usd"]) for each in rows(work)] == [("interrupted", 0.2), ("completed", 0.3)]
 
 
 @pytest.mark.scenario

@@ -16,8 +16,8 @@ from agent_harness.testing import HARNESS
 from agent_harness.testing.task_list_project import TaskListProject
 
 from .test_parallel import WORKS, job, landed, project, rescued, run, until
-from .test_parallel_fresh_start import folder_of
 from .test_parallel_push import tip, with_remote
+from .test_parallel_rebuild import folder_of
 
 DYING = Path(__file__).parents[1] / "parallel/dying.py"
 
@@ -379,6 +379,94 @@ def test_a_candidate_is_kept_until_its_item_has_landed_and_nobodys_becomes_a_res
     work.repo.git("gc", "-q", "--prune=now")
     for verb in ("why", "diff"):
         assert work.harness(verb, "a").code == 0
+
+
+# ---- a journal that is damaged late ----------------------------------------------------------------------------------
+
+
+def damaged_at_its_end(work: TaskListProject) -> int:
+    """The lines of the journal that can be read."""
+    path = folder_of(work) / "ledger.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines) + b"\0\0\0\n" + lines[-1])
+    return len(lines)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.scenario
+def test_what_a_damaged_journal_says_before_its_damage_counts(tmp_path: Path) -> None:
+    """Section 7: what is held stays held, what is first lands first, and as many agents work as `scale` has said."""
+    work = project(tmp_path, *[job(each, f"test -e {each}") for each in "abc"])
+    ready = (
+        f"touch {tmp_path}/at.$HARNESS_TASK_ID; until [ $(ls {tmp_path} | grep -c '^at') -ge 3 ]; do sleep 0.1; done"
+    )
+    died(work, "before:batched", f"{ready}; echo x > $HARNESS_TASK_ID", 3)
+    proven = [each["item"] for each in json.loads(work.harness("queue", "--json").out)["queue"]]
+    held = proven[-1]
+    assert work.harness("queue", "hold", held).code == 0
+    lines = damaged_at_its_end(work)
+    made = work.harness("queue", "rebuild", "--json")
+    assert made.code == 0, made
+    said = "\n".join(made.json["said"])
+    assert f"lines 1 to {lines} of the old journal" in said
+    assert f"Held back until harness queue release: {held}" in said
+    assert f"Unknown since lines 1 to {lines}" in said
+    ran = run(work, "echo x > $HARNESS_TASK_ID", 3, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["reason"], len(answer["landed"])) == (3, "held", 2), ran
+    assert held not in landed(work)
+    assert work.harness("queue", "release", held).code == 0
+    ran = run(work, "exit 1", 3)
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 3), ran
+
+
+@pytest.mark.kept("after:ordered@3-gone")
+@pytest.mark.scenario
+@pytest.mark.parametrize(("moment", "how"), [("after:bounced", "damaged"), ("after:ordered@3", "gone")])
+def test_what_was_sent_back_is_mended_after_the_journal_was_made_anew(tmp_path: Path, moment: str, how: str) -> None:
+    """By the journal before its damage, or by the list's own log and the refs."""
+    work = project(tmp_path, *[job(each, f"grep -qx {each} list.txt") for each in "ab"])
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    both = meet(tools, "ab")
+    keep = f"cat {tools}/prompt.$HARNESS_TASK_ID.0 >> {tools}/told.$HARNESS_TASK_ID"
+    agent = f"{both}; {keep}; cat list.txt >> {tools}/seen.$HARNESS_TASK_ID 2>/dev/null; {MENDS}"
+    died(work, moment, agent)
+    path = folder_of(work) / "ledger.jsonl"
+    if how == "damaged":
+        damaged_at_its_end(work)
+    else:
+        path.rename(tmp_path / "ledger")
+    made = work.harness("queue", "rebuild", "--json")
+    said = "\n".join(made.json["said"])
+    assert (made.code, "(1 time, to be fixed)" in said) == (0, True), made
+    ran = run(work, agent, 2, "--json")
+    assert (ran.code, json.loads(ran.out)["bounces"], sorted(landed(work))) == (0, 0, ["a", "b"]), ran
+    told = "".join(each.read_text() for each in tools.glob("told.*"))
+    assert ("why is not known any more" if how == "gone" else "does not go together") in told
+    assert any("<<<<<<< " in each.read_text() for each in tools.glob("seen.*"))
+
+
+@pytest.mark.kept("damaged")
+@pytest.mark.scenario
+@pytest.mark.parametrize("how", ["damaged", "gone"])
+def test_what_was_not_pushed_is_pushed_after_the_journal_was_made_anew(tmp_path: Path, how: str) -> None:
+    """SC-39: by the journal before its damage, or by that of the run before."""
+    work = project(tmp_path, job("a"))
+    workspace = with_remote(work)
+    workspace.rename(tmp_path / "away.git")
+    assert run(work, WORKS, 1).code == 0
+    if how == "damaged":
+        damaged_at_its_end(work)
+    else:
+        work.edit(tasks=[*work.raw["tasks"], job("b")])
+        died(work, "after:ordered", WORKS, 1)
+        (folder_of(work) / "ledger.jsonl").unlink()
+    (tmp_path / "away.git").rename(workspace)
+    made = work.harness("queue", "rebuild", "--json")
+    assert (made.code, "Not pushed, as far as is known" in "\n".join(made.json["said"])) == (0, True), made
+    assert run(work, WORKS, 1).code == 0
+    assert tip(workspace) == work.repo.head
 
 
 # ---- the disk --------------------------------------------------------------------------------------------------------

@@ -122,6 +122,11 @@ def _local(at: object) -> str:
     return clock.local(moment) if moment else "?"
 
 
+def _queue_rebuild(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
+    found = runs.rebuild()
+    return found, [*found["said"], f"next: {found['next']}"]
+
+
 # ---- requests
 
 
@@ -249,6 +254,15 @@ PROGRAMS = {
                 purpose="Move a proven item to the front of the merge queue.",
                 example="harness queue first task-003",
                 act=_asked("first"),
+            ),
+            "rebuild": Subcommand(
+                "Rebuild a journal that cannot be read.",
+                JSON,
+                purpose="Rebuild the journal of a parallel run from refs, results and the project's own files, if "
+                "the journal is damaged, missing, or belongs to another project. Unknown facts are "
+                "listed, and the old journal is kept.",
+                example="harness queue rebuild",
+                act=_queue_rebuild,
             ),
         },
         STYLE,

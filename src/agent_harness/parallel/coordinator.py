@@ -28,7 +28,6 @@ from agent_harness.kernel.terminal import printable
 from agent_harness.parallel import decision, merge_queue, plan, requests, slots, workspace_setup, workspaces
 from agent_harness.parallel.budget import CountedCost, SharedBudget, most_of_each
 from agent_harness.parallel.engine import UNKNOWN, WRAP_UP_SECONDS, Engine, LocalEngine
-from agent_harness.parallel.fresh_start import readable_ledger
 from agent_harness.parallel.items import (
     ACCEPTED,
     ATTEMPT,
@@ -43,7 +42,7 @@ from agent_harness.parallel.items import (
     job_folder,
     result_of_job,
 )
-from agent_harness.parallel.ledger import VERSION, project_id, run_held
+from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
 from agent_harness.parallel.merge_queue import candidates
 from agent_harness.parallel.merge_queue.merging import BRANCH_GONE, CheckRun, MergeQueue
 from agent_harness.parallel.merge_queue.refs import ProjectRefs
@@ -132,8 +131,9 @@ class Coordinator:
         return self._ledger.plan
 
     def _open(self) -> None:
+        self._ledger = Ledger(self._folder)
+        self._ledger.folded()
         self._refs = ProjectRefs(project_id(self._folder))
-        self._ledger = readable_ledger(self._folder, self._git, self._branch, self._refs, self._port, say=self._say)
         self._merge_queue = MergeQueue(
             self._port,
             self._git,

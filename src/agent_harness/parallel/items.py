@@ -174,9 +174,6 @@ class ProjectPort(Protocol):
         """Take over the items of these jobs from a dead coordinator, and release the other items that it had taken."""
         ...
 
-    def claims(self) -> dict[str, str]:
-        """Return the job of each item that a parallel run has claimed."""
-
     def holds(self, job: str, item: str) -> bool:
         """Return True if the project still assigns the item to the job."""
         ...

@@ -25,8 +25,7 @@ from agent_harness.parallel.plan import RunPlan, fold
 VERSION = 1
 RUN_LOCK = "run.lock"
 ENDING_SECONDS = 2.0
-BEGIN = "harness run --workers 4"
-"""Command that starts a parallel run. If the ledger cannot be read, this run sets it aside; see ``fresh_start``."""
+REBUILD = "harness queue rebuild"
 KEPT_DAYS = 90
 
 TYPES = (
@@ -52,10 +51,6 @@ TYPES = (
 )
 
 
-class NewerLedger(StateDamaged):
-    """Error: a newer version of the harness wrote the ledger, so it is not damaged."""
-
-
 class Ledger:
     def __init__(self, folder: str, *, only_read: bool = False) -> None:
         self._only_read = only_read
@@ -70,7 +65,7 @@ class Ledger:
         known = _known_id(os.path.dirname(self.path))
         others = (each.get("project", known) for each in events if each["type"] == "run")
         if known and any(each != known for each in others):
-            raise StateDamaged(f"{self.path} is the journal of another project", hint=BEGIN)
+            raise StateDamaged(f"{self.path} is the journal of another project", hint=REBUILD)
         return events
 
     def _lines(self) -> list[JsonObject]:
@@ -80,12 +75,12 @@ class Ledger:
         except FileNotFoundError:
             return []
         except StateDamaged as error:
-            error.hint = BEGIN
+            error.hint = REBUILD
             raise
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise files.refusal(self.path, "read", error) from None
-            raise StateDamaged(f"{self.path} is a symbolic link, which is not allowed here", hint=BEGIN) from None
+            raise StateDamaged(f"{self.path} is a symbolic link, which is not allowed here", hint=REBUILD) from None
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content and not self._only_read:  # the line of a writer that was killed
             os.truncate(self.path, len(whole))
@@ -97,7 +92,7 @@ class Ledger:
             self.plan = fold(self.events)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             told = f"{self.path} has events that contradict each other ({error!r})"
-            raise StateDamaged(told, hint=BEGIN) from None
+            raise StateDamaged(told, hint=REBUILD) from None
         return self.plan
 
     def of_job(self, job: str) -> list[JsonObject]:
@@ -163,13 +158,6 @@ class Ledger:
             self._file = -1
 
 
-def is_missing(folder: str) -> bool:
-    """Return True if the ledger is missing although jobs exist."""
-    there = os.path.join(folder, "orders")
-    is_left = os.path.isdir(there) and bool(os.listdir(there))
-    return is_left and not os.path.exists(os.path.join(folder, "ledger.jsonl"))
-
-
 def renamed(path: str, target: str) -> None:
     """Rename a journal file durably, over an existing one. Raise ``Refused`` if the file system does not permit it."""
     try:
@@ -217,10 +205,10 @@ def _event(path: str, number: int, line: bytes) -> JsonObject:
     except ValueError:
         event = None
     if not isinstance(event, dict) or event.get("n") != number:
-        raise StateDamaged(f"{path} is damaged in line {number}", hint=BEGIN)
+        raise StateDamaged(f"{path} is damaged in line {number}", hint=REBUILD)
     if event.get("type") not in TYPES or event.get("v", VERSION) > VERSION:
         told = f"{path}, line {number}, was written by a newer version of the harness"
-        raise NewerLedger(told, hint="install that version, and: harness run --workers N")
+        raise StateDamaged(told, hint="install that version, and: harness run --workers N")
     return event
 
 

@@ -424,3 +424,8 @@ class FeatureStore:
 
     def recorded_sessions(self) -> set[int]:
         return {records.number(row.get("session_id"), -1) for row in journal.tail(self.layout.log("sessions.jsonl"), 5)}
+
+
+def jobs_of_run(left: "Mapping[str, object]") -> "dict[str, str]":
+    items = records.json_object(left.get("items")) or {}
+    return {item: str((records.json_object(each) or {}).get("order")) for item, each in items.items()}

@@ -162,6 +162,18 @@ def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
     return None
 
 
+def sent_back(layout: TaskListLayout) -> dict[str, int]:
+    """Return, for each task, how many times its proven work was not merged since the task was last completed."""
+    done: set[str | None] = set()
+    counts: dict[str, int] = {}
+    for line in _backwards(layout):
+        if line.kind == "Completed":
+            done.add(line.task)
+        elif line.task and line.task not in done and line.text == BOUNCED:
+            counts[line.task] = counts.get(line.task, 0) + 1
+    return counts
+
+
 def _backwards(layout: TaskListLayout) -> Iterator[LogLine]:
     for line in journal.backwards(layout.progress):
         found = parse(line)

@@ -22,6 +22,7 @@ from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.redact import redact
 from agent_harness.parallel import merge_queue
 from agent_harness.parallel.items import ACCEPTED, JOB, Job, LandedItem, OpenItem, job_folder
+from agent_harness.parallel.rebuild import SENT_BACK
 from agent_harness.parallel.workspaces import copy_plain
 from agent_harness.protocols.features import costs, escalation, preflight, questions, records, repository
 from agent_harness.protocols.features.parallel.results import well_formed
@@ -30,6 +31,7 @@ from agent_harness.protocols.features.publish import mirror
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question, SessionState
 from agent_harness.protocols.features.selection import finalized
 from agent_harness.protocols.features.sessions import accept, locking
+from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.session import ledger, now
@@ -259,9 +261,6 @@ class FeatureProjectPort:
         items |= {each.item: {"order": each.id, "proven": False} for each in jobs}
         self._write_claims(items)
 
-    def claims(self) -> dict[str, str]:
-        return {item: str(each.get("order")) for item, each in self._claims().items()}
-
     def holds(self, job: str, item: str) -> bool:
         feature = self.document().by_id(int(item))
         claimed = self._claims().get(item) or {}
@@ -400,7 +399,7 @@ class FeatureProjectPort:
         what = records.texts(fix.get("files")) or printed[:1] or records.texts(fix.get("failing"))
         told = f"Feature #{feature_id} was proven, and does not land ({why.replace('_', ' ')}): {', '.join(what)[:500]}"
         told += f"; it met {', '.join(f'#{each}' for each in met)}" if met else ""
-        self._store.event("sent_back", feature_id=feature_id, why=why, met=met, message=told)
+        self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
 
     def _note_not_landed(self, job: str, fix: JsonObject, proved: JsonObject) -> None:
         """Record in the ledger that work proven in its workspace was not merged."""
@@ -712,6 +711,18 @@ class FeatureProjectPort:
             mirror.after_session(self._project, self._landed)
 
 
+def sent_back(store: FeatureStore) -> dict[str, int]:
+    """Return how often each feature's proven work was sent back since its last merge, by recent events."""
+    counts: dict[str, int] = {}
+    for row in store.recent("events.jsonl", 5000):
+        item = str(row.get("feature_id"))
+        if row.get("type") in ("feature_completed", "awaiting_manual"):
+            counts.pop(item, None)
+        elif row.get("type") == SENT_BACK:
+            counts[item] = counts.get(item, 0) + 1
+    return counts
+
+
 LANDING_TOLD = {
     "landing_failed": "it was proven, and could not be merged with the work that has landed meanwhile.",
     "attempt_lost": "three times in a row its session returned no result.",
@@ -741,6 +752,7 @@ def _told(fix: JsonObject) -> JsonObject:
     said = {
         "conflict": "This feature was proven, and does not go together with what has landed meanwhile.",
         "conflict_markers": "This feature was proven with markers of a conflict left in its files.",
+        SENT_BACK: "This feature was proven, and did not land; why is not known any more.",
         "red": "This feature was proven, and together with what has landed meanwhile tests fail.",
     }
     what = [f"resolve the conflict in {path}: its markers are in the file" for path in fix.get("files") or []]

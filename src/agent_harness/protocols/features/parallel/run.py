@@ -3,12 +3,13 @@
 import os
 from collections.abc import Sequence
 
-from agent_harness.errors import HarnessError, StateDamaged, UnsafeTree
+from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import merge_queue
-from agent_harness.parallel.ledger import Ledger, NewerLedger, is_missing
+from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.people import read_preview
-from agent_harness.parallel.plan import RunPlan
+from agent_harness.parallel.plan import RunPlan, fold
+from agent_harness.parallel.rebuild import LeftRun
 from agent_harness.parallel.run import (
     INTERRUPTED,
     PreparedRun,
@@ -22,7 +23,7 @@ from agent_harness.parallel.run import (
 from agent_harness.parallel.run import preview as preview_of
 from agent_harness.parallel.run import preview_lines as lines_of
 from agent_harness.protocols.features import costs, migrations, overrides, questions, repository
-from agent_harness.protocols.features.parallel.project_port import FeatureProjectPort, features_at
+from agent_harness.protocols.features.parallel.project_port import FeatureProjectPort, features_at, sent_back
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import FeatureList
@@ -31,6 +32,7 @@ from agent_harness.protocols.features.sessions import locking
 from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.sessions.locking import locked
 from agent_harness.protocols.features.sessions.run import Runs, choose_agents
+from agent_harness.protocols.features.store import jobs_of_run
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision import interruption
@@ -53,8 +55,11 @@ def run_parallel(project: Project, request: RunRequest) -> JsonObject:
     with interruption.watched(lambda: project.store.pause() is not None) as stop, locked(project):
         folder, settings = made_folder(project.layout.git_dir, project.layout.root), settings_of(project)
         begun = PreparedRun.of(request, project.git, target, folder, refs=settings.refs, say=project.say, stop=stop)
-        known, is_readable = _known(folder)
-        Runs(project).put_in_order(marks=is_here and is_readable and not known.moving)
+        claims = jobs_of_run(project.store.left_by_run() or {})
+        rejected = sent_back(project.store)
+        begun.rebuild_ledger(LeftRun(workers=request.workers, branch=request.branch, claims=claims, rejected=rejected))
+        known = _known(folder)
+        Runs(project).put_in_order(marks=is_here and not known.moving)
         if known.moving and project.git.commit_of(known.branch) == known.moving[0]:
             with stop.held():  # its files may be there already, and are not changes of a person
                 merge_queue.move(project.git, known.branch, *known.moving)
@@ -98,14 +103,12 @@ def settings_of(project: Project) -> ParallelSettings:
     return ParallelSettings(**found)
 
 
-def _known(folder: str) -> tuple[RunPlan, bool]:
-    """Return the plan of the last run, empty if its ledger cannot be read, and False in this case."""
+def _known(folder: str) -> RunPlan:
+    """Return the plan of the last run, or an empty plan if its ledger is unreadable."""
     try:
-        return Ledger(folder, only_read=True).folded(), not is_missing(folder)
-    except NewerLedger:
-        raise
-    except StateDamaged:
-        return RunPlan(), False
+        return fold(Ledger(folder, only_read=True).events)
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return RunPlan()
 
 
 def _doubt(project: Project) -> JsonObject:

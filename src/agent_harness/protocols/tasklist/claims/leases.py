@@ -207,6 +207,11 @@ def terms_of_run(left: Sequence[Task]) -> tuple[int, str | None]:
     return max(whole(each.get("workers"), 1) for each in found), next(branches, None)
 
 
+def jobs_of_run(left: Sequence[Task]) -> dict[str, str]:
+    """Return the job id of each task, which is the token of the task's claim."""
+    return {task.id: task.claim_token for task in left if isinstance(task.claim_token, str)}
+
+
 def command_of_run(left: Sequence[Task]) -> str:
     """Return the command that continues the run that claimed these tasks."""
     workers, branch = terms_of_run(left)

@@ -24,6 +24,7 @@ from agent_harness.parallel.items import (
     LandedItem,
     OpenItem,
 )
+from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
 from agent_harness.parallel.workspaces import copy_plain
 from agent_harness.protocols.tasklist import costs, lifecycle, planning, progress, proven, publish, selection
 from agent_harness.protocols.tasklist.attempts import completed_proofs, final_look
@@ -193,10 +194,6 @@ class TaskListProjectPort:
                 change.touch(task)
 
         self._change(act)
-
-    def claims(self) -> dict[str, str]:
-        tasks = (task for task in selection.in_progress(self._list()) if task.claimed_run is not None)
-        return {task.id: str(task.claim_token) for task in tasks}
 
     def holds(self, job: str, item: str) -> bool:
         task = self._list().by_id.get(item)
@@ -500,6 +497,14 @@ def open_items(caller: Caller, state: State) -> list[OpenItem]:
     ]
 
 
+def left_run(caller: Caller) -> LeftRun:
+    """Return a description of the dead run, reconstructed from the list and its log."""
+    tasks = leases.left_by_run(caller.store.read())
+    workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
+    claims, rejected = leases.jobs_of_run(tasks), progress.sent_back(caller.layout)
+    return LeftRun(workers=workers, branch=branch, claims=claims, rejected=rejected)
+
+
 def settings_of(state: State, say: Callable[[str], None] | None = None) -> ParallelSettings:
     config = json_object(state.raw.get("session_config")) or {}
     given = json_object(config.get("parallel")) or {}
@@ -514,6 +519,7 @@ def _told(fix: JsonObject) -> JsonObject:
     said = {
         "conflict": "Your earlier work was proven, and does not go together with what has landed meanwhile.",
         "conflict_markers": "Markers of a conflict are left in the files.",
+        SENT_BACK: "Your earlier work was proven, and did not land; why is not known any more.",
         "red": "Your earlier work was proven, and together with what has landed meanwhile these validations fail.",
     }
     told = "It is in the work tree, merged into the present state"

@@ -1,4 +1,4 @@
-"""A journal that is damaged, gone or another project's is set aside, and the run starts anew."""
+"""``harness queue rebuild``: a journal that is damaged, gone or another project's is made anew, and the run goes on."""
 
 import json
 import os
@@ -55,33 +55,39 @@ def damage(work: TaskListProject, how: str, path: Path) -> None:
     "how",
     ["gone", *(pytest.param(each, marks=pytest.mark.scenario) for each in ("torn", "foreign", "impossible"))],
 )
-def test_a_journal_that_cannot_be_read_is_set_aside_and_each_task_lands_once(tmp_path: Path, how: str) -> None:
-    """SC-14, SC-29: exit 6 names the run; the run says in one line where the journal and the proven work are."""
+def test_a_journal_that_cannot_be_read_is_made_anew_and_what_was_proven_lands_once(tmp_path: Path, how: str) -> None:
+    """SC-14, SC-29: exit 6 names the command; what was proven is not asked for again, and each task lands once."""
     work, starts = three(tmp_path), tmp_path / "starts"
     words = killed(work, "before:batched", starts)
-    proven = {str(each.raw["landing"]["commit"]) for each in work.state.tasks if each.raw.get("landing")}
+    proven = [each.id for each in work.state.tasks if each.raw.get("landing")]
     assert proven
     damage(work, how, tmp_path)
-    ledger = folder_of(work) / "ledger.jsonl"
-    content = [path.read_bytes() for path in [ledger] if path.exists()]
+    before = work.files()
     looked = work.harness("queue")
-    assert (looked.code, "harness run --workers" in looked.err) == (6, True), looked
+    assert (looked.code, "harness queue rebuild" in looked.err) == (6, True), looked
+    if how != "gone":
+        ran = work.harness(*words)
+        assert (ran.code, "harness queue rebuild" in ran.err) == (6, True), ran
+        assert {*work.files()} == {*before}
+        assert [each.id for each in work.state.tasks if each.raw.get("landing")] == proven
+    made = work.harness("queue", "rebuild", "--json")
+    assert (made.code, made.json["next"]) == (0, "harness run --workers 3"), made
+    assert {*proven} <= {*made.json["items"]}
+    assert any("Unknown" in line for line in made.json["said"])
+    assert bool(made.json["kept"]) == (how != "gone")
+    assert work.harness("queue", "rebuild").code == 7
+    begun = starts.read_text().split()
     ran = work.harness(*words)
     assert (ran.code, work.statuses()) == (0, ["completed"] * 3), ran
-    (line,) = [each for each in ran.out.splitlines() if each.endswith("is in rescues: harness rescue list")]
-    kept = [*ledger.parent.glob("ledger.jsonl.damaged-*")]
-    assert [each.read_bytes() for each in kept] == content
-    assert all(str(each) in line for each in (ledger, *kept))
-    assert {each["commit"] for each in work.harness("rescue", "list", "--json").json["rescues"]} >= proven
     assert sorted(landed(work)) == ["a", "b", "c"]
-    assert len([each for each in work.log() if "] Completed [" in each]) == 3
-    assert work.status() == []
+    assert not {*starts.read_text().split()[len(begun) :]} & {*proven}
+    assert len([line for line in work.log() if "] Completed [" in line]) == 3
 
 
 @pytest.mark.kept("moved")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", ["moved", "settled", "after:landing"])
-def test_a_run_whose_journal_is_gone_starts_anew_by_itself(tmp_path: Path, moment: str) -> None:
+def test_a_run_whose_journal_is_gone_goes_on_by_itself(tmp_path: Path, moment: str) -> None:
     """SC-14: also where a landing was under way, which is not landed again."""
     work, starts = three(tmp_path), tmp_path / "starts"
     words = killed(work, moment, starts)
@@ -92,6 +98,16 @@ def test_a_run_whose_journal_is_gone_starts_anew_by_itself(tmp_path: Path, momen
     assert len([line for line in work.log() if "] Completed [" in line]) == 3
     assert all(work.repo.git("rev-parse", f"{work.task(name).completed_commit}^{{commit}}") for name in "abc")
     assert work.status() == []
+
+
+def test_there_is_nothing_to_make_anew_where_no_run_has_been_or_an_agent_asks(tmp_path: Path) -> None:
+    work = three(tmp_path)
+    before = work.files()
+    refused = work.harness("queue", "rebuild")
+    assert (refused.code, "No parallel run in this project" in refused.err) == (7, True), refused
+    asked = work.harness("queue", "rebuild", HARNESS_HOME_REPOSITORY=str(work.root), HARNESS_RUN_ID="r")
+    assert (asked.code, "a decision for the user" in asked.err) == (4, True), asked
+    assert (work.files(), json.loads(work.harness("queue", "rebuild", "--json").out)["ok"]) == (before, False)
 
 
 @pytest.mark.scenario
@@ -105,9 +121,12 @@ def test_a_journal_that_is_no_file_and_rubbish_in_results_stop_nobody(tmp_path: 
         path.write_text(json.dumps({**json.loads(path.read_text()), **rubbish, "task": [], "outputs": "x"}))
     (folder / "ledger.jsonl").unlink()
     (folder / "ledger.jsonl").mkdir()
+    looked = work.harness("queue")
+    assert (looked.code, "harness queue rebuild" in looked.err) == (6, True), looked
+    made = work.harness("queue", "rebuild", "--json")
+    assert (made.code, Path(made.json["kept"]).is_dir()) == (0, True), made
     ran = work.harness(*words)
     assert (ran.code, work.statuses()) == (0, ["completed"] * 3), ran
-    assert [each.is_dir() for each in folder.glob("ledger.jsonl.damaged-*")] == [True]
     assert sorted(landed(work)) == ["a", "b", "c"]
     work.edit(tasks=[*work.raw["tasks"], job("d", "test -e d")])
     assert work.harness("run", "--workers", "1", "--agent", work.agent("echo x > d")).code == 0
