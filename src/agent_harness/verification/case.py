@@ -96,7 +96,7 @@ class Case:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Report the start and end of a step around the block, and record the result and duration of the step."""
+        """Run the block as a step: report its start and end, and record its result and duration."""
         self._step, began, ran = name, time.monotonic(), len(self.runs)
         self.on_step(name, "started", None)
         yield
@@ -108,7 +108,7 @@ class Case:
         self.on_step(name, state, self.runs.get(name))
 
     def run(self, name: str, command: str, commit: str = "", **asked: object) -> Run:
-        """Run a command on the candidate, or on another commit if given, and store the run under its name."""
+        """Run a command on ``commit``, by default the candidate, and store the run in ``runs`` under ``name``."""
         if name != self._step:
             self.on_step(name, "started", None)
         terms = replace(RunAsked(seconds=self.strictness.timeout_seconds), **asked)  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ class Case:
         return done
 
     def part(self, command: str, terms: RunAsked) -> Run:
-        """Run the check on a changed version of the candidate, as part of the current step."""
+        """Run a command on the candidate as changed by ``terms``, within the current step. The run is not stored."""
         done = self.runner.run(self.candidate, command, terms)
         self.check_stop()
         return done
@@ -133,7 +133,7 @@ class Case:
             raise Interrupted("verification was stopped")
 
     def as_they_were(self, paths: Collection[str]) -> list[FileChange]:
-        """Return files of the base commit as file changes whose content is the same before and after."""
+        """Return files of the base commit as file changes with the same content before and after."""
         known = ((path, self.tree.read(path)) for path in sorted(paths))
         return [FileChange(path=path, status="M", before=text, after=text) for path, text in known if text]
 

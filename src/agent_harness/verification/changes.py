@@ -1,6 +1,6 @@
-"""Changes of a candidate commit, with the file contents that the rules need. Paths are relative to the project,
-which may be a subfolder of the repository; paths outside the project begin with ``../``. Contents are read from git
-objects, never from a folder, so no symbolic link is followed and no filter runs."""
+"""Changes of a candidate commit, with the file contents that the rules need. Paths are relative to the project, which
+may be a subfolder of the repository. Paths outside the project begin with ``../``. Contents are read from git objects,
+never from a folder, so no symbolic link is followed and no filter runs."""
 
 import os
 import posixpath
@@ -54,7 +54,7 @@ class Tree:
 def between(
     git: Git, objects: Objects, base: str, candidate: str, *, wanted: Callable[[str], bool]
 ) -> CandidateChanges:
-    """Return the changes; the content of a path is read only if ``wanted`` returns True for it."""
+    """Return the changed files, and the paths in both commits. Only contents of ``wanted`` paths are read."""
     inside, tree = _namer(git), objects.tree_of(base)
     rows = {inside(path): pair for path, pair in objects.differences(tree, objects.tree_of(candidate)).items()}
     ids = {entry.oid for path, pair in rows.items() if wanted(path) for entry in pair if entry.mode != GITLINK}
@@ -91,7 +91,7 @@ def _outside_of(path: str, target: bytes | None) -> str:
 
 
 def tree_at(git: Git, objects: Objects, commit: str) -> Tree:
-    """Return the tree of a commit. Files that are too large count as unreadable."""
+    """Return the file tree of a commit. Its ``read`` returns None for a file larger than ``LIMIT_BYTES``."""
     inside = _namer(git)
     files = {inside(path): entry for path, entry in _files(objects, objects.tree_of(commit), b"")}
 
@@ -111,7 +111,7 @@ def tree_at(git: Git, objects: Objects, commit: str) -> Tree:
 
 
 def contents(git: Git, commit: str, paths: Collection[str]) -> Mapping[str, bytes]:
-    """Return the contents of ``commit`` at these paths. Files that are missing or too large are omitted."""
+    """Return the contents of these files in ``commit``, by path. Files that are missing or too large are omitted."""
     prefix = os.fsdecode(git.prefix())
     with git.objects() as objects:
         tree = objects.tree_of(commit)

@@ -1,5 +1,5 @@
-"""Parser for check commands, and the options that make a test run write a report. Direct pytest calls get them as
-arguments, commands that need a shell through ``PYTEST_ADDOPTS``. Other runners write JUnit XML to ``{report}``."""
+"""Parser for check commands, and the options that make a test run write a report. Direct pytest calls get the options
+as arguments. Shell commands get them in ``PYTEST_ADDOPTS``. Other runners write JUnit XML to ``{report}``."""
 
 import re
 import shlex
@@ -31,7 +31,7 @@ class Command:
 
     @property
     def reports_itself(self) -> bool:
-        """True if the command contains ``{report}``: its test runner then writes the report."""
+        """True if the command contains ``{report}``. The command's test runner then writes the report."""
         return _REPORT in self.text
 
     @property
@@ -41,7 +41,7 @@ class Command:
 
     @property
     def head(self) -> tuple[str, ...]:
-        """The words of the command up to and including the program. The program is resolved before the agent starts."""
+        """The words of the command up to and including the interpreter or test runner."""
         return self.words[: self.program + 1]
 
     @property
@@ -94,7 +94,7 @@ def _starts_modules(name: str) -> bool:
 
 
 def _is_plain(text: str, command: ShellCommand) -> bool:
-    """Return True if the words can be started without a shell. Test ids may contain braces and brackets."""
+    """Return True if the command can be started without a shell. Braces and brackets are allowed, as in test ids."""
     around = command.keys or command.redirects or command.after or command.before or command.patterns
     means = any(word.expands or word.wildcard or word.tilde for word in command.words)
     return not (around or means or text[command.words[-1].end :].strip())
@@ -103,9 +103,9 @@ def _is_plain(text: str, command: ShellCommand) -> bool:
 def report_options(
     report: str, cache: str, *, keep_going: bool, root: str | None = None, blocked: Sequence[str] = ()
 ) -> list[str]:
-    """Return the pytest options for a report and the run recorder, without state of earlier runs.
-    ``keep_going``: a failing or broken test module does not stop the other tests. ``root``: test ids are relative to
-    this folder if the project has no pytest settings. ``blocked``: these plugins are not loaded."""
+    """Return the pytest options that load the run recorder and write JUnit XML to ``report``. ``cache`` is the cache
+    folder. ``keep_going``: a failing or broken test module does not stop the other tests. ``root``: test ids are
+    relative to this folder if the project has no pytest settings. ``blocked``: these plugins are not loaded."""
     options = [f"--junitxml={report}", "-o", "junit_family=xunit1", "-o", "junit_logging=no"]
     options += ["-o", f"cache_dir={cache}", "-p", RECORDER]
     options += [f"--rootdir={root}"] if root else []
@@ -121,8 +121,8 @@ def with_report(
     command: Command, words: Sequence[str], report: str, options: Sequence[str], *, imports: str = ""
 ) -> tuple[str | list[str], dict[str, str]]:
     """Return the command and the additional variables that make a run write its report to ``report``.
-    ``words``, with the program resolved, are ignored if the command needs a shell. ``imports`` is the PYTHONPATH of the
-    run, and precedes a PYTHONPATH that the command sets."""
+    ``words`` is the command with its program resolved, and is ignored if the command needs a shell. ``imports`` is the
+    PYTHONPATH of the run. A PYTHONPATH that the command sets comes after ``imports``."""
     variables = {name: value for name, value in command.variables if name != "PYTHONPATH"}
     text = _IMPORTS.sub(lambda found: f"{found[0]}{shlex.quote(imports)}:", command.text)
     if command.pytest:

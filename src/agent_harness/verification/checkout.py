@@ -50,7 +50,7 @@ _REMOVAL_PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """Project paths that a checkout takes from another commit. A path that is missing there is removed."""
+    """Project paths that a checkout takes from another commit. Paths that are missing in this commit are removed."""
 
     commit: str
     paths: Collection[str]
@@ -76,12 +76,12 @@ class Checkout:
 
     @property
     def has_settings(self) -> bool:
-        """True if pytest would find settings in the commit's project folder or a folder above it."""
+        """True if the checkout has pytest settings in the project folder or in a folder above the project."""
         folders = [folder for folder in (self.cwd, *self.cwd.parents) if folder.is_relative_to(self.top)]
         return any(decides(folder / name, _content(folder / name)) for folder in folders for name in SETTINGS_FILES)
 
     def moved(self, entry: str, project: Path) -> str:
-        """Return an entry of a search path. A folder inside the project is replaced by its copy in the checkout."""
+        """Return a search path entry for the checkout. A project folder is replaced by its copy in the checkout."""
         real, place = Path(os.path.realpath(project / entry)), Path(os.path.realpath(project))
         return str(self.cwd / real.relative_to(place)) if entry and real.is_relative_to(place) else entry
 
@@ -93,7 +93,7 @@ class Checkout:
         return [*(path for path in changed if is_test_file(path) or is_conftest(path) or is_runner_config(path)), *new]
 
     def rewritten(self) -> tuple[str, ...]:
-        """Return the project files in the checkout that a run changed."""
+        """Return the paths of committed project files that a run changed, relative to the project."""
         places = ((self.top / path) for _, path in self._changed("--modified"))
         return tuple(str(each.relative_to(self.cwd)) for each in places if each.is_relative_to(self.cwd))
 
@@ -164,7 +164,7 @@ def in_place(git: Git, commit: str) -> Iterator[Checkout]:
 
 @contextmanager
 def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
-    """Yield a new folder that contains a record of its owner process, and remove it after the block."""
+    """Yield a new folder with a record of its owner process. Remove the folder after the block."""
     own = owner.current()
     if neutral:
         _prune_neutral()
@@ -184,7 +184,7 @@ def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
 
 
 def _place(top: Path) -> Path:
-    """Return the folder for checkouts: the user's cache or temporary files, but never below ``top``."""
+    """Return a writable folder for checkouts that is not below ``top``. Raise ``Refused`` if there is none."""
     for place in _places(top):
         try:
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -207,8 +207,7 @@ def _places(top: Path) -> list[Path]:
 
 
 def clear_leftovers(top: Path) -> int:
-    """Remove the checkouts of dead harness processes from all folders for checkouts, and return their number.
-    Commands that may make no checkout themselves call this when they start, so each folder is listed only once."""
+    """Remove the checkouts of dead harness processes from all folders for checkouts, and return their number."""
     removed = 0
     for place in _places(top):
         try:
@@ -232,7 +231,7 @@ def _prune_neutral() -> int:
 
 
 def prune(place: Path) -> int:
-    """Remove the checkouts of provably dead processes, and packed objects of old ones. Return their number."""
+    """Remove checkouts of dead processes, and old packed objects. Return the number of removed checkouts."""
     for store in forgotten(place.with_name("objects")):
         remove(store)
     dead = [folder for folder in place.iterdir() if not folder.is_symlink() and folder.is_dir() and _abandoned(folder)]
@@ -301,8 +300,8 @@ def _emptied(folder: Path) -> bool:
 
 
 def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Edits], base: str | None) -> str:
-    """Write the files exactly as stored, without git settings, attributes or filters. Return the HEAD commit.
-    Only large files of git-lfs are converted. Raise ``UnsafeTree`` if a written file does not match its object id."""
+    """Write the files of a commit exactly as stored, without git settings or attributes. Return the HEAD commit. Of all
+    filters, only git-lfs runs. Raise ``UnsafeTree`` if a written file does not match its object id."""
     others = [each.commit for each in overlays if isinstance(each, Overlay)]
     cache = _place(Path(git.top())).with_name("objects")
     head = make_repository(git, top / ".git", commit, base=base, others=others, cache=cache)
@@ -348,7 +347,7 @@ _entries: dict[str, list[bytes]] = {}
 
 
 def _compare(top: Path, entry: bytes) -> None:
-    """Raise ``UnsafeTree`` if a written file does not match its object id. Delete the file if it is compiled Python."""
+    """Delete a written file if it is compiled Python. Raise ``UnsafeTree`` if any other file differs from its id."""
     words, _, name = entry.partition(b"\t")
     mode, oid = words.decode().split(" ")[:2]
     path = top / os.fsdecode(name)
@@ -412,7 +411,7 @@ def _link_folder(
 
 
 def _link(project: Path, path: str, target: Path, without: Collection[str]) -> None:
-    """Create a symbolic link to a project path, or a folder of links if some files below the path are omitted."""
+    """Create a symbolic link to a project path, or a folder of links if ``without`` has files below the path."""
     if path in without:
         return
     if not any(each.startswith(f"{path}/") for each in without):

@@ -1,7 +1,7 @@
-"""Replay of the recorded calls outside tests, to detect code that behaves differently when it is tested. Each call
-is first repeated from a test without fixtures. It is compared only if each repetition gives the recorded answer,
-which omits calls that depend on fixtures, mocks, test files, time or chance. The plain process has a neutral folder
-and no harness variables, and uses only Landlock for writes, if available. It must not start programs or use the
+"""Replay of the recorded calls outside tests, to detect code that behaves differently when it is tested. Each call is
+first repeated from a test without fixtures. A call is compared only if each repetition gives the recorded answer. This
+omits calls that depend on fixtures, mocks, test files, time or chance. The plain process has a neutral folder and no
+harness variables, and uses only Landlock for writes, if available. The process must not start programs or use the
 network."""
 
 import json
@@ -29,7 +29,7 @@ PlainAnswers = Callable[[Sequence[RecordedCall], Sequence[str]], Sequence[str | 
 
 
 def replay(case: Case) -> None:
-    """Compare the answers of recorded calls with those in a separate process without a test runner."""
+    """Repeat the recorded calls in a process without a test runner. Add a finding if their answers differ."""
     seen = case.runs["proof"].calls if "proof" in case.runs else ()
     at = max(range(len(seen)), key=lambda each: len(seen[each].recorded), default=0)
     command, runner = parse(case.proof or ""), case.runner
@@ -99,7 +99,7 @@ def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Col
 def _otherwise(
     seen: Calls, inside: Answers, plain: PlainAnswers, calls: Mapping[RecordedCall, str], compared: set[RecordedCall]
 ) -> dict[RecordedCall, str]:
-    """Return the calls, with the plain answer, whose answer is the recorded one only inside a test.
+    """Return the calls that give the recorded answer only inside a test, each with its answer outside tests.
     Calls that were answered both from a test and from a plain program are added to ``compared``."""
     asked = list(calls)
     found = dict(zip(asked, inside(asked), strict=False))
@@ -114,7 +114,7 @@ def _otherwise(
 
 
 def _shuffled(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
-    """Return the calls in a changed order, always the same for the same calls."""
+    """Return the calls in a shuffled order, which is always the same for the same calls."""
     found = sorted(calls, key=lambda call: (call.module, call.name, call.arguments))
     random.Random(len(found)).shuffle(found)  # noqa: S311
     return found
@@ -141,7 +141,7 @@ def plainly(
     timeout_seconds: float,
     stop: Stop | None = None,
 ) -> Sequence[str | None]:
-    """Make calls from a plain Python process; None for each call without an answer.
+    """Make calls from a plain Python process, and return their answers; None for a call without an answer.
     ``imports`` are folders for imports; ``first`` are modules, or files of the checkout, to import before the calls."""
     place = Path(tempfile.mkdtemp(prefix="", dir=checkout.private))
     shutil.copyfile(_CALLING, place / _PROGRAM)
@@ -167,7 +167,7 @@ def plainly(
 def plain_variables_for(
     own: Mapping[str, str], of_command: Sequence[tuple[str, str]], seen: Calls, named: Collection[str]
 ) -> dict[str, str]:
-    """Return the user's variables, the command's, and those recorded ones that ``named`` lists."""
+    """Return the variables of a plain process: the user's, the command's, and the recorded ones in ``named``."""
     given = {**own, **dict(of_command), **{name: text for name, text in seen.variables.items() if name in named}}
     kept = {name: text for name, text in given.items() if not name.startswith(_RUNNERS)}
     kept.pop("PYTHONPATH", None)
@@ -175,7 +175,7 @@ def plain_variables_for(
 
 
 def _answers_in(path: Path, count: int) -> list[str | None] | None:
-    """Return the answers from a file that the work may have written; None unless it has one row for each call."""
+    """Return the answers in a file that the work may have written; None if there is not one row for each call."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:

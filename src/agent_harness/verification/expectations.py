@@ -73,10 +73,10 @@ def with_other_values(
 def one_by_one(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None, *, most: int
 ) -> list[ChangedCheck]:
-    """Return versions of a check with one changed value each: the last of each file, then the first, then others.
-    The last comes first, because only a check that runs to its end notices it. Data is used only without other
-    values. A value is skipped if its line mentions arguments or the system, or if the command does not run its goal
-    or test."""
+    """Return up to ``most`` versions of a check with one changed value each.
+    The order is the last value of each file, then the first, then others. Only a check that runs to its end notices the
+    last value. Data is changed only without other values. A value is skipped if its line mentions arguments or the
+    system, or if the command does not run its make goal or test."""
     code, words, values = _found(command, files, data or {})
     code = in_part(command, code)
     rows = [
@@ -161,7 +161,7 @@ def _changed(
     language_of: Callable[[str, bytes], str],
     edits_of: Callable[[str, str, str], Iterable[Edit]],
 ) -> dict[str, Edited]:
-    """Return the new text and the edits of each file by path, without files that cannot be changed."""
+    """Return the text and the edits of each file, by path. Files that cannot be changed are omitted."""
     found: dict[str, Edited] = {}
     for path, content in sorted(files.items()):
         language = language_of(path, content) if b"\0" not in content else ""
@@ -175,7 +175,7 @@ def _changed(
 
 
 def _language(path: str, content: bytes) -> str:
-    """Return the language by name or first line; ``data`` for data files, empty if unknown."""
+    """Return the language of a file by its name or first line; ``data`` for data files, empty if unknown."""
     suffix = posixpath.splitext(path)[1].lower()
     if is_makefile(path):
         return "make"

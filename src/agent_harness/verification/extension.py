@@ -24,7 +24,7 @@ _OPTION_TYPES = frozenset({"int", "str", "float", "bool"})
 
 def extends(before: _Function, after: _Function) -> bool:
     """Return True if calls written for ``before`` have the same effect with ``after``. Assertion messages are ignored.
-    More parameters need constant defaults with which the code of ``after`` is the same."""
+    New parameters need constant defaults. With these defaults, the code must be the same as before."""
     added = _added_parameters(before.args, after.args)
     if added is None or type(before) is not type(after):
         return False
@@ -41,7 +41,7 @@ def extends(before: _Function, after: _Function) -> bool:
 
 
 def gains_assertions(before: _Function, after: _Function) -> bool:
-    """Return True if only assertions were gained, which neither rebind a name in use nor skip anything."""
+    """Return True if a function only gained assertions that neither rebind a used name nor skip anything."""
     if _head(before) != _head(after):
         return False
     used = {node.id for statement in before.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -77,7 +77,7 @@ def _head(function: _Function) -> list[str]:
 
 
 def _asserts(statement: ast.stmt) -> bool:
-    """Return True for an assertion, or a call that must raise, that does not end, skip or patch anything."""
+    """Return True for an assertion or a call that must raise, if it does not end, skip or patch anything."""
     if any(_last_name(node) in _LEAVING | _PATCHING for node in ast.walk(statement)):
         return False
     if isinstance(statement, ast.With):
@@ -95,7 +95,7 @@ def _last_name(node: ast.AST) -> str:
 
 
 def imports_more(before: ast.stmt, after: ast.stmt) -> bool:
-    """Return True if an import still takes the old names from the old module; it may take more."""
+    """Return True if an import takes at least the old names, and from the same module."""
     if not (isinstance(before, ast.ImportFrom) and isinstance(after, ast.ImportFrom)):
         return False
     older, newer = ({(each.name, each.asname) for each in one.names} for one in (before, after))
@@ -162,7 +162,7 @@ def is_text(statement: ast.stmt) -> bool:
 
 
 class _Filled(ast.NodeTransformer):
-    """Transformer that replaces names by constants, and evaluates conditions that are then known."""
+    """Transformer that replaces names by constants, and evaluates the conditions that become constant."""
 
     def __init__(self, values: dict[str, ast.Constant]) -> None:
         self._values = values
@@ -223,7 +223,7 @@ def _settled(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def adds_options(before: _Function | None, after: _Function) -> bool:
-    """Return True if only project options were gained whose names pytest itself does not use."""
+    """Return True if a ``pytest_addoption`` function only gained options whose names pytest itself does not use."""
     if isinstance(after, ast.AsyncFunctionDef) or after.decorator_list or len(after.args.args) != 1:
         return False
     if before is not None and (ast.dump(before.args) != ast.dump(after.args) or before.decorator_list):
@@ -291,7 +291,7 @@ def without_levels(tree: ast.Module) -> ast.Module:
 
 
 def is_test_code(statement: ast.stmt) -> bool:
-    """Return True for an import, test, helper or constant: such an addition does not affect other code."""
+    """Return True for an import, test, helper or constant. Adding such a statement does not affect other code."""
     if isinstance(statement, _Function):
         return not any(_names_fixture(each) for each in statement.decorator_list)
     if isinstance(statement, ast.ClassDef):

@@ -1,7 +1,7 @@
 """Grades of a passed check, each with its reason; the same for features, tasks and long tasks. ``proven``: the check
-failed without the work, passes with it, and fails when its expected values are changed. ``checked``: it passes with
-a change, and nothing more is known. ``unchanged``: nothing was changed, and it passed before. With ``trust: fast``,
-the test with changed expected values is omitted, and the reason says so."""
+failed without the work, passes with the work, and fails when its expected values are changed. ``checked``: the check
+passes with a change, and nothing more is known. ``unchanged``: nothing was changed, and the check passed before. With
+``trust: fast``, the test with changed expected values is omitted, and the reason says so."""
 
 from dataclasses import dataclass
 
@@ -51,8 +51,8 @@ def grade_of(
     trusted: bool = False,
     replayed: str = "",
 ) -> Grade:
-    """Return the grade of a check that passed. ``red_before`` is its result on the base commit (``red``, ``green``
-    or other). ``noticed``: it failed with changed expected values; None if this was not tried, for the reason
+    """Return the grade of a check that passed. ``red_before`` is its result on the base commit (``red``, ``green`` or
+    other). ``noticed``: the check failed with changed expected values; None if this was not tried, for the reason
     ``not_asked``. ``trusted``: ``trust: fast`` is set. ``replayed`` says how many calls were replayed outside tests."""
     if red_before == GREEN:
         same = Grade(UNCHANGED, "nothing was changed, and the check passed before")

@@ -1,6 +1,6 @@
-"""Rules on a candidate's changes to the files that affect its verdict, applied before any of its code runs.
-``survey`` is the entry point; a ``CRITICAL`` finding rejects the candidate. Paths are relative to the project.
-Source: features.md C54, features-scenarios.md S08; ``tasklist.md`` 11.5."""
+"""Rules on a candidate's changes to the files that affect its verdict, applied before any code of the candidate runs.
+``survey`` is the entry point; a ``CRITICAL`` finding rejects the candidate. Paths are relative to the project. Source:
+features.md C54, features-scenarios.md S08; ``tasklist.md`` 11.5."""
 
 import os
 import posixpath
@@ -111,7 +111,7 @@ def file_of(node: str) -> str:
 
 
 def belongs(path: str, nodes: Collection[str]) -> bool:
-    """Return True for the file of one of these node ids, and inside one of the listed folders."""
+    """Return True if a path is the file of one of these node ids, or is inside one of the listed folders."""
     return any(path == file or path.startswith(file + "/") for file in map(file_of, nodes))
 
 
@@ -198,8 +198,8 @@ class Guard:
         )
 
     def brought(self, changes: CandidateChanges, found: Survey) -> list[str]:
-        """Return the changed paths that the check uses on the base commit too.
-        It includes files with a test name, because the command does not always show which tests it runs."""
+        """Return the changed paths whose candidate version the check uses on the base commit too.
+        Files with a test name are included, because the command does not always show which tests it runs."""
         side = {*found.test_side, *self.new_checks(changes)}
         return [c.path for c in changes.files if c.path in side or is_test_file(c.path)]
 
@@ -215,7 +215,7 @@ class Guard:
         return any(map(JUDGE_NAME.search, goals or [path]))
 
     def check_files(self, changes: CandidateChanges) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """Return the candidate's files of the check, and the unchanged data with which the check may compare.
+        """Return the files of the check in the candidate, and unchanged data with which the check may compare results.
         A new file counts only if its name marks a test, or if it is a check that the command uses. If the command
         selects tests, other tests are excluded."""
         changed, named = {change.path: change for change in changes.files}, self.now or self.protection.checks
@@ -268,7 +268,7 @@ def _begins(changes: CandidateChanges, protection: ProtectedFiles) -> bool:
 
 
 def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
-    """Yield findings on lost assertions of an older test file: the user allowed changes, but not their removal."""
+    """Yield a finding for each test of an older test file that can no longer fail or lost its assertions."""
     is_older = kind.test and (kind.shared or not kind.own) and change.path.endswith(".py")
     before, after = sources.parse(change.before), sources.parse(change.after)
     if not is_older or before is None or after is None:
@@ -381,8 +381,8 @@ def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> 
 
 
 def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> dict[str, str]:
-    """Return the older test files that have equal content elsewhere, as old path to new path.
-    Named test files are not accepted as moved. The result is empty if there are too many to verify."""
+    """Return the moved older test files: the old path, and the path of a new test file with equal content.
+    Test files that the check names are not accepted as moved. If too many were moved to verify, return none."""
     named = [each for each in protection.tests if PurePosixPath(each).suffix]
     named += [*protection.protected, *protection.test_files, *protection.checks.files]
     gone = [c for c in changes.files if c.status == "D" and c.path.endswith(".py")]
@@ -473,7 +473,7 @@ def _support(change: FileChange) -> Iterator[Finding]:
 
 
 def _examples(change: FileChange, known: Collection[str]) -> Iterator[Finding]:
-    """Yield the findings on doctests: examples that passed must not change; new ones may follow them."""
+    """Yield the findings on doctests. Examples that passed must not change; new examples may follow."""
     reasons = sources.changed_examples(change.before, None if change.link else change.after, known)
     if reasons:
         message = f"The session changes examples in {change.path} ({', '.join(reasons[:5])}), which are older tests."
@@ -486,7 +486,7 @@ def _config(change: FileChange, why: str, protection: ProtectedFiles) -> Finding
 
 
 def conftest_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on more than plain imports, fixtures, helpers and constants (C54)."""
+    """Yield the findings on a ``conftest.py`` with more than plain imports, fixtures, helpers and constants (C54)."""
     if change.status == "D":
         yield _config(change, "it was deleted", protection)
         return

@@ -111,9 +111,9 @@ def judge_command(
     remembered: Remembered | None = None,
     stop: Stop | None = None,
 ) -> Verdict:
-    """Return the verdict on ``candidate``, which a shell command checks. ``base`` holds the files as claimed.
-    ``stop`` is called ten times a second while a command runs. Raises ``Refused`` if no folder for a checkout is
-    available, and ``GitFailed`` if a commit cannot be read."""
+    """Return the verdict on ``candidate``, which a shell command checks.
+    ``base`` is the commit at the time of the claim. ``stop`` is called ten times a second while a command runs. Raises
+    ``Refused`` if no folder for a checkout is available, and ``GitFailed`` if a commit cannot be read."""
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), stop)
         case.remembered = remembered or Remembered(None)
@@ -132,7 +132,7 @@ def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str)
 def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: Stop | None = None) -> Verdict:
     """Return the verdict on a command that passed in the project folder, after further runs in a checkout.
     The candidate is rejected if a run is not trusted, if tests were skipped, or if the check cannot fail. A command
-    that fails only in the checkout needs files that are in no commit. This does not reject; the run is in ``proof``."""
+    that fails only in the checkout needs files that are in no commit. This rejects nothing."""
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check, (base, candidate), stop)
         case.survey, runner.asks_folder = case.guard.survey(case.changes), False
@@ -143,7 +143,7 @@ def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: S
 
 
 def run_at(git: Git, commit: str, check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Run the command in a checkout, without a comparison with a base commit. Raises as ``judge_command``."""
+    """Return the verdict of a command in a checkout, without a base commit. Raises the errors of ``judge_command``."""
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check.alone, (commit, commit), stop)
         runner.asks_folder = False
@@ -283,7 +283,7 @@ _LEAVING_OUT = re.compile(rb"(?i)skip|todo|expected_?failure")
 
 
 def _left_out(case: Case, run: Run) -> Told | None:
-    """Return a finding for skipped tests that no file of the check and no other test mentions."""
+    """Return a finding if tests were skipped; None if a file of the check or another test mentions skipping."""
     is_asked = case.runner.by_exit_status and run.report is None
     line = left_out(run.output) if is_asked else ""
     files = case.guard.check_files(case.changes)[0] if line else {}
@@ -309,7 +309,7 @@ def _passes_with_what_came(case: Case, command: str) -> bool:
 
 
 def _run_where_moved(case: Case, command: str) -> None:
-    """Add a finding if a test was moved to where the check does not run it, which a failing copy shows."""
+    """Add a finding if the check does not run a moved test: the check passes although this test is made to fail."""
     texts = {change.path: change.after for change in case.changes.files}
     for old, new in case.survey.moved.items():
         failing = Edits({new: with_failing_tests(texts[new] or b"")})
@@ -343,7 +343,7 @@ def _before(case: Case) -> None:
 
 
 def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
-    """Return the result on the base commit (RED, GREEN or NOT_RUN) and the tests that pass on the candidate."""
+    """Return the check's result on the base commit (RED, GREEN or NOT_RUN), and the candidate's passing tests."""
     proof = case.runs["proof"].report
     proven = sorted(proof.passing) if proof else []
     before, now = (case.objects.tree_of(commit) for commit in (case.base, case.candidate))

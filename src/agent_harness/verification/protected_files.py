@@ -1,6 +1,6 @@
 """Protected files of each protocol: the files that affect the verdict on an item, as of the base commit. The
 candidate's version of these files is never used. ``of_session`` returns the protected files of a feature.
-``of_command`` returns those of any command, for task lists and long tasks."""
+``of_command`` returns the protected files of an item with a check command, for task lists and long tasks."""
 
 import posixpath
 import re
@@ -126,7 +126,7 @@ def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str]
 
 
 def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> dict[str, Any]:
-    """Return what determines the run of the base commit's tests: settings, conftests, plugins and import folders."""
+    """Return fields of ``ProtectedFiles`` on the base's test runs: conftests, variables, plugins, import folders."""
     names = [(path, path.rpartition("/")[2].lower()) for path in tree.paths]
     written = {path: tree.read(path) or b"" for path, name in names if name in SETTINGS_FILES}
     found = {path: settings(path, text) or {} for path, text in written.items()}
@@ -146,7 +146,7 @@ def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> di
 
 
 def _of_pytest(texts: Iterable[str]) -> list[str]:
-    """Return the commands that mention pytest, and those whose text contains no other command."""
+    """Return the commands in these texts that mention pytest, or that are the only command of their text."""
     found = [[" ".join(each.plain) for each, _ in read(text).every() if each.words] for text in texts]
     return [each for commands in found for each in commands if len(commands) == 1 or "pytest" in each.lower()]
 

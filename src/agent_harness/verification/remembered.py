@@ -13,14 +13,14 @@ _MOST_KEPT = 1000  # answers kept, the newest
 
 class Remembered:
     """Check results by tree and command, in one file outside the project; nothing is stored if the path is None.
-    A lost or altered record costs one more run, or at worst a wrong warning. It can reject work only if
+    A lost or altered record costs one more run, or at worst a wrong warning. An altered record can reject work only if
     ``requires_red`` is ``reject``."""
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self._path = os.fspath(path) if path else None
 
     def get(self, tree: str, folder: str, command: str) -> str | None:
-        """Return RED or GREEN; None if no result is stored."""
+        """Return the stored result, RED or GREEN; None if no result is stored."""
         found = self._read().get(_key(tree, folder, command))
         return found if found in (RED, GREEN) else None
 

@@ -63,7 +63,7 @@ def in_test_folder(path: str) -> bool:
 
 
 def is_conftest(path: str) -> bool:
-    """Return True in any folder and in any combination of upper and lower case."""
+    """Return True for a ``conftest.py`` in any folder, in upper or lower case."""
     return PurePosixPath(path).name.lower() == "conftest.py"
 
 
@@ -80,7 +80,7 @@ def is_runner_config(path: str) -> bool:
 
 
 def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
-    """Return why a change to test runner settings is not accepted, or None. No content means no file."""
+    """Return why a change to test runner settings is not accepted; otherwise None. No content means no file."""
     name = PurePosixPath(path).name.lower()
     if name in _OWN_FILES and (before is None) != (after is None):
         return "it decides which settings file pytest uses"
@@ -177,7 +177,7 @@ def _package(content: bytes | None) -> dict[str, Any]:
 
 
 def shadows(change: FileChange, changes: CandidateChanges, roots: Collection[str]) -> str | None:
-    """Return why a changed file hides a module of the interpreter or the test runner, or None."""
+    """Return why a changed file would hide a module, or would run when Python or pytest starts; otherwise None."""
     pure = PurePosixPath(change.path)
     if change.status != "D" and (why := _started_from(pure, change.after)):
         return why if change.status == "A" or _started_from(pure, change.before or b"\0") is None else None

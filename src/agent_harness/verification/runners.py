@@ -35,7 +35,7 @@ class Told(NamedTuple):
 
 
 class Runner(ABC):
-    """Base class of what runs commands on commits and interprets the results of the check."""
+    """Base class of objects that run commands on commits and interpret the results of the check."""
 
     git: Git
     subject = "The feature's tests"  # in messages
@@ -66,7 +66,7 @@ class Runner(ABC):
             return self.start(checkout, command, terms)
 
     def prove(self, commit: str, command: str, terms: RunAsked) -> Run:
-        """Run the check on the candidate, and record which files of the commit the run changed."""
+        """Run the check on the candidate, and return the run with the files of the commit that the run changed."""
         with self.place(commit, terms.overlays) as checkout:
             return replace(self.start(checkout, command, terms), rewritten=checkout.rewritten())
 
@@ -76,18 +76,18 @@ class Runner(ABC):
 
     @abstractmethod
     def on_failure(self, run: Run) -> Told | None:
-        """Return the finding to report for a failed check in addition to its output, or None."""
+        """Return the finding to report for a check that did not pass; None if its output is enough."""
 
     @abstractmethod
     def on_pass(self, run: Run) -> Told | None:
-        """Return the finding on a check that passed but does not suffice as proof, or None."""
+        """Return a finding if a check passed but does not suffice as proof; otherwise None."""
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
         return {file_of(node) for node in nodes}
 
     @abstractmethod
     def is_green(self, run: Run, proven: Collection[str]) -> bool:
-        """Return True if it passes on the base commit. ``proven`` are the tests that pass on the candidate."""
+        """Return True if a run on the base commit passes. ``proven`` are the tests that pass on the candidate."""
 
     @property
     @abstractmethod
@@ -114,7 +114,7 @@ class Runner(ABC):
     @property
     @abstractmethod
     def import_roots(self) -> Collection[str]:
-        """The project folders from which its environments import modules, without settings of a test runner."""
+        """The folders from which the project's environments import modules, without settings of a test runner."""
 
     @abstractmethod
     def imports(self, checkout: Checkout) -> list[str]: ...

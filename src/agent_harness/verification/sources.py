@@ -73,7 +73,7 @@ def _dump(tree: ast.Module, *, below: int) -> str:
 
 
 def same(before: bytes | None, after: bytes | None) -> bool:
-    """Return True if two sources differ only in comments and layout."""
+    """Return True if two sources are valid Python and differ only in comments and layout."""
     one, two = parse(before), parse(after)
     return one is not None and two is not None and ast.dump(one) == ast.dump(two)
 
@@ -195,7 +195,7 @@ def _automatic(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _makes_automatic(maker: ast.expr) -> bool:
-    """Return True for a call with ``autouse``, or a fixture with keywords that are not literals."""
+    """Return True for a call with ``autouse``, or a fixture call with ``**`` arguments."""
     return any(
         keyword.arg == "autouse" or (keyword.arg is None and "fixture" in dotted(call.func))
         for call in ast.walk(maker)
@@ -228,7 +228,7 @@ def is_moved(before: bytes | None, after: bytes | None) -> bool:
 
 
 def changed_examples(before: bytes | None, after: bytes | None, known: Collection[str]) -> list[str]:
-    """Return the known doctests whose existing examples changed; new ones may follow."""
+    """Return the known doctests whose existing examples changed. New examples may follow the existing ones."""
     old, new = _documentation(before), _documentation(after)
     rows = [(name, text) for name, text in old.items() if any(not name or each.endswith(f".{name}") for each in known)]
     return [name or "the module" for name, text in rows if not _continues_examples(text, new.get(name))]
@@ -263,7 +263,7 @@ def _continues_examples(before: str, after: str | None) -> bool:
 
 
 def with_failing_tests(content: bytes) -> bytes:
-    """Return the source with each test changed to fail. Raise ``ValueError`` if it cannot be parsed."""
+    """Return the source with each test changed to fail. Raise ``ValueError`` if the source cannot be parsed."""
     tree = parse(content)
     if tree is None:
         raise ValueError("the file cannot be read")
@@ -409,7 +409,7 @@ def _tests(body: Sequence[ast.stmt], inside: str) -> Iterator[tuple[str, _Functi
 
 
 def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
-    """Return True if no test, or none below ``node``, can fail by an assertion or a check of its own."""
+    """Return True if none of the tests (below ``node``, if given) can fail by an assertion or a check of its own."""
     wanted = node.split("[")[0] if node else None
     known = _KnownFunctions.of(tree)
     found = [n for n in tests(tree) if wanted is None or n == wanted or n.startswith(f"{wanted}::")]
@@ -439,7 +439,7 @@ def assertions(tree: ast.Module) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Failing:
-    """Counts of places in code: those that assert, and all that may raise an error (including the former)."""
+    """Counts of places in code: ``asserts`` counts assertions, ``runs`` counts all places that may raise an error."""
 
     asserts: int = 0
     runs: int = 0
@@ -482,7 +482,7 @@ class _KnownFunctions:
         return self._of(self.tests[name], name.rpartition("::")[0])
 
     def called(self, call: ast.Call, inside: str) -> _Failing | None:
-        """Return the counts of a function of the same file; None for others and for deep call chains."""
+        """Return the counts of a called function of the same file; None for others and for deep call chains."""
         owner, _, name = dotted(call.func).rpartition(".")
         if owner in _OWN:
             name = f"{inside}::{name}" if f"{inside}::{name}" in self.functions else f"::{name}"
@@ -521,7 +521,7 @@ class _Body:
     own: Collection[str] = ()  # functions that it defines, and that are read where they stand
 
     def block(self, body: Sequence[ast.stmt], *, is_sure: bool) -> _Failing:
-        """Return the counts of a block. ``is_sure``: it always runs, so after a skip in it nothing is asserted."""
+        """Return the counts of a block. ``is_sure``: it always runs, so errors and skips in it are not assertions."""
         found = _NOTHING
         for statement in body:
             found += self.statement(statement, is_sure=is_sure)
@@ -589,7 +589,7 @@ class _Body:
         return found + around
 
     def expression(self, node: ast.AST) -> _Failing:
-        """Return the counts of calls and lookups in an expression. A function that it defines counts as called."""
+        """Return the counts of calls and lookups in an expression. A function defined in it counts as called."""
         return sum((self._one(each) for each in ast.walk(node)), _NOTHING)
 
     def _one(self, node: ast.AST) -> _Failing:
@@ -753,7 +753,7 @@ def _assigning(targets: Iterable[ast.expr], imported: frozenset[str]) -> Iterato
 
 
 def _patches(target: ast.expr) -> bool:
-    """Return True for an attribute or ``sys.modules[...]``; other items, such as ``os.environ[...]``, are data."""
+    """Return True if an assignment to ``target`` patches code: an attribute or ``sys.modules[...]``, no other item."""
     if isinstance(target, ast.Attribute):
         return True
     return isinstance(target, ast.Subscript) and dotted(target.value) == "sys.modules"
@@ -775,14 +775,14 @@ def _root(node: ast.AST) -> str:
 
 def harm_in_conftest(statements: Iterable[ast.stmt], module: ast.Module) -> list[str]:
     """Return why new statements of a ``conftest.py`` are more than plain imports, fixtures, helpers and constants
-    (C54). Harmless ones add no hook, autouse fixture or plugin, patch nothing at import, and call only functions
+    (C54). Harmless statements add no hook, autouse fixture or plugin, patch nothing at import, and call only functions
     that create a value, such as a path. ``module`` is the whole file."""
     known = _imported(module)
     return [reason for statement in statements for reason in _conftest_statement(statement, known)]
 
 
 def _imported(module: ast.Module) -> dict[str, str]:
-    """Return the names that only one import binds, each with the object that it imports."""
+    """Return the names that only one import binds, each with the imported object."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
@@ -816,7 +816,7 @@ def _bound_here(node: ast.AST) -> tuple[str, ...]:
 
 
 def _only_makes_a_value(call: ast.Call, known: Mapping[str, str]) -> bool:
-    """Return True for a call of a standard library function that only creates a value; imports tell which function."""
+    """Return True for a call of a standard library function that only creates a value. ``known`` are the imports."""
     if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_A_PATH:
         return _is_path(call.func.value, known)
     root, _, rest = _chain(call.func).partition(".")

@@ -36,8 +36,8 @@ class SuiteStage:
 
     def _with_older_versions(self, side: Sequence[str], values: Sequence[str], older: Collection[str]) -> None:
         """Run the older tests with the base version of the files that they read, and report failures.
-        ``values`` are changed data files that a program of a test may have read. If product code opens such a file,
-        it counts only if the base commit fails with the new data."""
+        ``values`` are changed data files that a program of a test may have read. A data file that product code opens
+        counts only if the base commit fails with the new data."""
         case, read = self._case, self._case.survey.read
         with case.step("older data"):
             lost = self._lost("older data", case.candidate, [Overlay(case.base, [*side, *read, *values])], older)
@@ -71,8 +71,8 @@ class SuiteStage:
                 self._compare(name, overlays, counted - run.report.passing)
 
     def _taken_out(self, baseline: Collection[str], report: Report) -> set[str]:
-        """Return the known tests that were deleted from files in which the user allows changes.
-        Not if another test in its file failed, or if a verified feature would lose its last test."""
+        """Return the known tests that were deleted from files in which the user allows changes. The result leaves out a
+        test if another test in its file failed, or if a verified feature would lose its last test."""
         case = self._case
         gone = {node for node in baseline if node not in report.cases and file_of(node) in case.survey.released}
         broken = {file_of(node) for node in report.failing}
@@ -83,7 +83,7 @@ class SuiteStage:
         return out
 
     def _now(self, node: str) -> str:
-        """Return the id that a test has in the candidate, where its file may have moved."""
+        """Return the id of a test in the candidate, where the file of the test may have moved."""
         file = file_of(node)
         return self._case.survey.moved.get(file, file) + node.removeprefix(file)
 

@@ -64,7 +64,7 @@ def what_follows(code: str, strictness: Strictness, *, of_session: bool) -> str:
 
 
 def listed(names: Collection[str], most: int = 5) -> str:
-    """Return the first names in order, and how many more there are."""
+    """Return the first ``most`` names in order as text, and the number of other names."""
     shown = sorted(names)
     return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
 
@@ -134,8 +134,6 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Verdict on one candidate commit, with its findings and runs."""
-
     accepted: bool
     findings: tuple[Finding, ...] = ()
     base: str = ""
@@ -174,7 +172,7 @@ class Verdict:
 
     @property
     def exit_code(self) -> int | None:
-        """None if the check did not run, timed out or was stopped."""
+        """Exit status of the check; None if the check did not run, timed out or was stopped."""
         return self.proof.exit_code if self.proof else None
 
     @property

@@ -47,7 +47,7 @@ def _bent(path: str, before: bytes, after: bytes, named: Named) -> str | None:
 
 
 def weaker_test(change: FileChange, *, alone: bool) -> str | None:
-    """Return what was removed from a test file or its support file; None if nothing was removed.
+    """Return how a change weakens a test file or its support file, in a few words; None if it does not.
     ``alone``: only these tests judge the work, so new code must not affect the existing tests either."""
     if why := _obviously(change):
         return why
@@ -101,7 +101,7 @@ def _obviously(change: FileChange) -> str | None:
 
 
 def _package(before: bytes, after: bytes, names: Collection[str]) -> str | None:
-    """Return how a ``package.json`` weakens a check, by its scripts or its test runner settings."""
+    """Return how a new ``package.json`` weakens a check, by scripts or test runner settings; None if it does not."""
     old, new = package_scripts(before), package_scripts(after)
     hooks = [f"{side}{name}" for name in sorted(names) for side in ("pre", "post")]
     for_tests = [name for name in old if "test" in name]

@@ -1,7 +1,7 @@
-"""Second run of a check under the conditions of a user's terminal. Work that detects a check fails in this run. It
-is made for checks whose only known result is the exit status. The checkout is on a branch, at the path of the
-project if namespaces are available, with the user's variables and readable home, and with no connection. Comments in
-the check's files are changed, and the programs that make, npm and Python start cannot detect which program started
+"""Second run of a check under the conditions of a user's terminal. Work that detects a check fails in this run. The
+second run is made for checks whose only known result is the exit status. The checkout is on a branch, at the path of
+the project if namespaces are available, with the user's variables and readable home, and with no connection. Comments
+in the check's files are changed, and the programs that make, npm and Python start cannot detect which program started
 them. If the second run fails, the check is run again under the first conditions, and then with one difference at a
 time. A difference that legitimate work can show too does not reject the work: the work is then graded "checked"."""
 
@@ -37,8 +37,8 @@ _FORMATTED = re.compile(
 
 
 def elsewhere(case: Case) -> None:
-    """Reject the work if its check fails when it runs as from a user's terminal.
-    If it passes there, but no recorded call could be replayed, the work is graded "checked", not "proven"."""
+    """Run the check as from a user's terminal, and reject the work if the check then fails.
+    If the check passes, but no recorded call could be replayed, grade the work "checked", not "proven"."""
     runner = case.runner
     if not isinstance(runner, CommandRunner) or not case.strictness.replay or case.proof is None:
         return
@@ -55,7 +55,7 @@ def elsewhere(case: Case) -> None:
 
 
 def _differs(case: Case, runner: CommandRunner, command: str) -> str:
-    """Return why the check is rejected; empty if it passes, or if the work is only graded "checked"."""
+    """Return why the work is rejected; empty if the check passes, or if the work is only graded "checked"."""
     files, _ = case.guard.check_files(case.changes)
     protection = case.guard.protection
     named = protection.checks.texts if protection.alone else ()
@@ -91,7 +91,7 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
 
 
 def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Sequence[Edits], *, has_mark: bool) -> str:
-    """Run the check with one difference at a time, and return why it is rejected.
+    """Run the check with one difference at a time, and return why the work is rejected.
     Return an empty string, and grade the work "checked", if legitimate work could show the difference too."""
     sees_marks = has_mark and not as_a_person(marks=False)
     by_marks = sees_marks and as_a_person(marks=True)
@@ -115,7 +115,7 @@ def _passes(case: Case, run: Run) -> bool:
 
 
 def _take_along(root: Path, checkout: Checkout) -> None:
-    """Copy the harness's uncommitted project files, without which code could detect the checkout."""
+    """Copy the project's ``harness-*`` files into the checkout. Without these files, code could detect the checkout."""
     for path in root.glob(_OF_HARNESS):
         place = checkout.cwd / path.name
         if path.is_file() and not path.is_symlink() and not place.exists():
@@ -131,8 +131,8 @@ def _make_older(checkout: Checkout, paths: Sequence[str]) -> None:
 
 
 def _other_comment(path: str, content: bytes, *, is_formatted: bool) -> bytes:
-    """Return the program with one comment changed, or else with an empty line added.
-    ``is_formatted``: no empty line is added, because a formatter would object to it."""
+    """Return the program with one comment changed. If it has no comment, add an empty line. ``is_formatted``: no empty
+    line is added, because a formatter would reject the line."""
     name, suffix = posixpath.basename(path), posixpath.splitext(path)[1].lower()
     slashed = suffix in _SLASHED
     if not (slashed or suffix in _HASHED or name in ("Makefile", "makefile", "GNUmakefile")):

@@ -37,9 +37,9 @@ def around(
     confined: bool = True,
     linked: Iterable[str] = (),
 ) -> Installed:
-    """Return the programs and Python interpreters that the commands may start, without their contents.
-    ``commands`` are pairs of a command and its folder. The result is empty if no command starts an interpreter. It
-    omits what a ``confined`` (sandboxed) agent cannot change, and includes dependencies ``linked`` into checkouts."""
+    """Return the programs and Python interpreters that the commands may start, without their contents. ``commands`` are
+    pairs of a command and its folder. If no command starts an interpreter, the result is empty. The result omits what a
+    ``confined`` (sandboxed) agent cannot change, and includes dependencies ``linked`` into checkouts."""
     variables = plain_variables()
     texts = [(text, str(Path(folder).absolute())) for text, folder in commands]
     root = texts[0][1] if texts else ""

@@ -62,7 +62,7 @@ class KeptFiles:
 def judge_folder(
     root: str | os.PathLike[str], check: CommandCheck, *, kept: KeptFiles | None, stop: Stop | None = None
 ) -> Verdict:
-    """Return the verdict on work outside git. ``kept`` are the files as they were at the claim, or None."""
+    """Return the verdict on work outside git. ``kept`` are the files at the time of the claim, if known."""
     found = check.on_installed
     if kept is not None:
         now = folder_tree(os.fspath(root)) or kept.tree

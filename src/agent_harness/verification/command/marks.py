@@ -1,5 +1,5 @@
-"""Run of a check without the marks from which code can tell which program started it. Variables set by make and npm
-are examples of such marks."""
+"""Run of a check without the marks from which code can tell which program started the check. Variables set by make and
+npm are examples of such marks."""
 
 import os
 import re
@@ -31,9 +31,9 @@ exec /bin/sh "$@"
 def unmarked(
     folder: Path, variables: Mapping[str, str], folder_of_check: Path, checks: Mapping[str, bytes], *, marks: bool
 ) -> dict[str, str]:
-    """Return variables that make make, npm, Python and node load programs which remove the marks of the caller.
-    With ``marks`` they are loaded, but remove nothing. If one of ``checks``, the files of the check, is a makefile that
-    selects its own shell, it keeps this shell and the marks of make."""
+    """Return variables that make make, npm, Python and node load helper programs.
+    These remove the marks of the caller. With ``marks`` they are loaded, but remove nothing. If one of ``checks``, the
+    files of the check, is a makefile that selects its own shell, make keeps this shell and its marks."""
     own = folder / "marks"
     (own / "bin").mkdir(parents=True)
     for name in () if marks else ("sitecustomize.py", "plain.cjs"):

@@ -1,8 +1,8 @@
-"""Search for the files that a check command mentions or loads, which the agent's work must not weaken. It reads the
-tree as it was when the task was claimed, so that an agent cannot choose which files are protected. A script or test
-runner whose exit status is the result is protected. Programs whose output the command compares (``python calc.py |
-grep 3``), and those left running (``node server.js &``), are part of the work, as are files that ``grep`` and
-``test`` read. Scripts that set up an environment are protected, but not the programs that they start."""
+"""Search for the files that a check command mentions or loads, which the agent's work must not weaken. The search reads
+the tree as of the claim of the task, so that an agent cannot choose which files are protected. A script or test runner
+whose exit status is the result is protected. Programs whose output the command compares (``python calc.py | grep 3``),
+and those left running (``node server.js &``), are part of the work, as are files that ``grep`` and ``test`` read.
+Scripts that set up an environment are protected, but not the programs that they start."""
 
 import ast
 import glob
@@ -197,7 +197,7 @@ def _read(found: _Names, text: str, folder: str) -> None:
 
 
 def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filtered: bool) -> None:
-    """Search a list of shell commands. ``filtered``: another program evaluates their output."""
+    """Add the files that a list of shell commands uses. ``filtered``: another program evaluates their output."""
     waits = any(each.name == "wait" for each in commands)
     folders = [folder]  # one for each open subshell
     free, piped = 0, False
@@ -217,7 +217,7 @@ def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filte
 
 
 def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool) -> str:
-    """Search one shell command. Return the folder in which the next command runs."""
+    """Add the files that one shell command uses. Return the folder in which the next command runs."""
     given = command.plain
     for word in given:
         if assigned := _ASSIGNED.fullmatch(word):
@@ -250,7 +250,7 @@ def _ways(found: _Names, words: Sequence[str], folder: str) -> Iterator[list[str
 
 
 def _files(found: _Names, word: str, folder: str) -> list[str]:
-    """Return the files that match a shell pattern, or else the word itself."""
+    """Return the files that match a shell pattern. If no file matches, return the word itself."""
     if not _PATTERN.search(word) or "/" not in word + folder:
         return [word]
     wanted = _joined(folder, word)
@@ -292,7 +292,7 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
 
 
 def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the expected output that a comparing program reads, and files whose existence a command tests."""
+    """Add the files with expected output that a comparing program reads. Also note files whose existence is tested."""
     if program == "cat":
         _read_in(found, rest, folder)
     if program in _COMPARING:
@@ -308,7 +308,7 @@ def _read_in(found: _Names, words: Sequence[str], folder: str) -> None:
 
 
 def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]]:
-    """Return the commands that a command starts; for ``find -exec`` and ``xargs``, one for each file found."""
+    """Return the commands that ``find`` or ``xargs`` starts, one for each file found. Other words are one command."""
     program, *rest = words
     if program not in ("find", "xargs"):
         return [list(words)]
@@ -330,7 +330,7 @@ def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]
 
 
 def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Search ``sh X``, ``. X``, ``sh -c TEXT`` or ``eval TEXT``."""
+    """Add the files that ``sh X``, ``. X``, ``sh -c TEXT`` or ``eval TEXT`` uses."""
     script, at = script_of(words), script_file_at(words)
     if script is not None:
         _read(found, script, folder)
@@ -340,7 +340,7 @@ def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) 
 
 
 def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Add the tests among the arguments of a script, which most likely runs these tests."""
+    """Add the tests among the arguments of a script. The script most likely runs these tests."""
     given = {path for word in words if not word.startswith("-") for path in _test_paths(found, word, folder)}
     if not filtered:
         found.tests.update(each for each in given if is_test_file(each) or TEST_FOLDERS & {*each.split("/")})
@@ -349,7 +349,7 @@ def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bo
 def _script(
     found: _Names, word: str, folder: str, *, filtered: bool, shell: bool | None = None, handed: Sequence[str] = ()
 ) -> None:
-    """Add a script that is run. If a shell runs it, insert its arguments and search its text too."""
+    """Add a script that a command runs. For a shell script, also search its text, with the arguments inserted."""
     if word.startswith("/"):
         found.outside.add(word)
         return
@@ -391,7 +391,7 @@ def _runs_tests(found: _Names, path: str, content: bytes, folder: str) -> bool:
 
 
 def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
-    """Add what a checking program uses: modules in its folder, and scripts and expected output that it mentions."""
+    """Add modules in a checking program's folder, and scripts and expected output that the program mentions."""
     here, _, name = path.rpartition("/")
     if not _TOOL_FOLDERS & {*here.split("/")}:
         return
@@ -415,7 +415,7 @@ def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
 
 
 def _beside(found: _Names, stem: str, ends: Sequence[str], *, within: str = "") -> None:
-    """Add the module of that name, if it exists, and the modules that it loads."""
+    """Add the module with the path ``stem`` and one of ``ends``, if it exists, and the modules that it loads."""
     for path in (f"{stem}{end}" for end in ends):
         if path in found.tree.paths and path not in found.scripts and path.startswith(f"{within}/" if within else ""):
             found.scripts.add(path)
@@ -460,7 +460,7 @@ def _module(found: _Names, module: str, rest: Sequence[str], folder: str, *, fil
 
 
 def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the tests given to a test runner, or else all tests that the runner may find."""
+    """Add the tests given to a test runner. Without given tests, add all tests that the runner may find."""
     found.python = found.python or program in ("pytest", "py.test", "unittest", "nose2", "nosetests", "tox", "nox")
     given: set[str] = set()
     patterns: list[str] = []
@@ -483,8 +483,8 @@ def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> No
 
 
 def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False) -> Iterator[str]:
-    """Yield the test path of a word: a file, folder, node id, or dotted name of a module, class or test.
-    ``modules``: a name without a dot may also be a module."""
+    """Yield the test file or folder to which a word refers.
+    The word is a path, a node id or a dotted name. ``modules``: a name without a dot may also be a module."""
     file = word.partition("::")[0].rstrip("/")
     path = _resolved(found, file, folder)
     if path:
@@ -502,7 +502,7 @@ def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False)
 
 
 def _matching(found: _Names, program: str, before: str, word: str) -> set[str]:
-    """Return the test files whose paths contain the word, for runners such as jest that select tests by a substring."""
+    """Return the test files whose paths contain the word, if the runner selects by substring, as jest does."""
     chooses = program in ("jest", "vitest") and before not in ("-t", "--testNamePattern") and word not in _VERBS
     return {path for path in found.tree.paths if word in path and is_test_file(path)} if chooses else set()
 
@@ -567,7 +567,7 @@ def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
 
 
 def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Search a package manager call, such as ``npm test``, ``yarn jest`` or ``bun test``."""
+    """Add the files that a package manager call uses, such as ``npm test``, ``yarn jest`` or ``bun test``."""
     if rest and (rest[0] in _RUNNERS or (program == "bun" and rest[0] == "test")):
         _runner(found, rest[0], rest[1:], folder)
     before = ""
@@ -590,7 +590,7 @@ def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> N
 
 
 def _behind(program: str, name: str, rest: Sequence[str]) -> list[str]:
-    """Return the arguments that a package manager passes to a script; npm passes no options before ``--``."""
+    """Return the arguments that a package manager passes to a script. npm passes no options before ``--``."""
     begin = next((at + 1 for at, word in enumerate(rest) if word in (name, *_SHORT_NAMES.get(name, ()))), len(rest))
     end = rest.index("--") if "--" in rest else len(rest)
     own = [

@@ -51,7 +51,7 @@ _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 
 
 def changed_values(case: Case) -> dict[str, bytes]:
-    """Return the base version of each data file that the work changed with code; not of files free to change."""
+    """Return the base version, by path, of each data file that the work changed together with code."""
     work = [change for change in case.work if not change.link and not case.guard.has_rule(change.path)]
     data = [change.path for change in work if change.status == "M" and holds_values(change.path)]
     if not data or not (any(is_code(change.path) for change in work) or _is_compared(case, data)):
@@ -101,7 +101,7 @@ def gone_values(case: Case) -> dict[str, bytes]:
 
 
 def compared_result(case: Case, command: str) -> None:
-    """Grade the work "checked" if the check compares a file that it does not write and the work added."""
+    """Grade the work "checked" if the check compares a file that the work added and the check does not write."""
     new = {change.path for change in case.work if change.status == "A" and not is_code(change.path)}
     results = sorted({path for program, named in _commands(case) if program in _COMPARES for path in named & new})
     if results and _fails_with(case, command, dict.fromkeys(results, b"")):
@@ -110,7 +110,7 @@ def compared_result(case: Case, command: str) -> None:
 
 
 def rewritten_values(case: Case) -> None:
-    """Grade the work "checked" if the check rewrites its expected values, and so agrees with any result."""
+    """Grade the work "checked" if the run of the check rewrites the expected values of the check."""
     for path in case.runs["proof"].rewritten:
         is_expected = in_test_folder(path) or bool(EXPECTED.search(path)) or path in case.guard.protection.checks.files
         if is_expected and holds_values(path):
@@ -172,7 +172,7 @@ def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gon
 
 
 def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
-    """Return True if the check fails with these files. In a test report, only unchanged tests count."""
+    """Return True if the check fails with these file contents. In a test report, only unchanged tests count."""
     if not case.runs["proof"].report:
         return _run(case, command, files).exit_code not in (0, None)
     run = case.part(command, RunAsked(seconds=case.short_limit, keep_going=True, overlays=(Edits(files),)))
@@ -183,7 +183,7 @@ def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
 
 
 def has_mark(case: Case, command: str) -> bool:
-    """Return True if code could detect the check's test runner, and the harness can run the check without it."""
+    """Return True if code could detect the check's test runner, and the tests can run without this runner."""
     return bool(_NODE.fullmatch(command.strip())) or _runs_go(case, command)
 
 

@@ -112,7 +112,7 @@ class CommandCheck:
 
 
 class CommandRunner(Runner):
-    """Runner for any command. The command runs in ``root``; ``git`` is the repository, if there is one."""
+    """Runner for any check command. The project folder is ``git.root``, with or without a repository."""
 
     subject, passes_only, allowed_by = "The command", "The command passes only", ALLOWED_BY
     tests, item, ends_with = "The tests", "task", ""
@@ -173,10 +173,10 @@ class CommandRunner(Runner):
             return self._unwatched(place, self.check.command, terms, variables, access)
 
     def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
-        """Run the command, with the run recorder if it may run pytest. It may ignore failing tests if the base
-        commit did. If it fails before any pytest process has read the recorder's options, it is run again without
-        them. If it passes without any recorded pytest, its exit status decides, unless pytest is recorded on the
-        base commit."""
+        """Run a command in the checkout, with the run recorder if the command may run pytest.
+        The command may ignore failing tests if it did so on the base commit. If it fails before pytest has read the
+        recorder's options, it is run again without them. If it passes without a recorded pytest, the exit status
+        decides, unless pytest is recorded on the base commit."""
         parsed = parse(command)
         if terms.plain or not self._may_run_pytest(parsed):
             return self._unwatched(checkout, command, terms)
@@ -325,7 +325,7 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None and (run.report is None or bool(run.report.passing))
 
     def on_failure(self, run: Run) -> Told | None:
-        """Return the finding for a run with exit 0 that is not accepted, or that passes only in the project folder."""
+        """Return the finding if a failed run exited with 0, or passes in the project folder; otherwise None."""
         if run.exit_code == 0:
             problem = run.problem or "no test passed"
             message = f"The command exited with 0, but its run is not trusted: {problem}"
@@ -348,7 +348,7 @@ class CommandRunner(Runner):
         return Told("passes_only_in_place", message, {"missing": missing[:50]})
 
     def on_pass(self, run: Run) -> Told | None:
-        """Return a finding if tests skipped while they ran, unless the tests of the base commit mention skipping."""
+        """Return a finding if tests were skipped while they ran; None if the base commit's tests mention skipping."""
         report = run.report
         silent = {
             node
@@ -369,7 +369,7 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None  # without a test it says nothing
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
-        """Return the files of these node ids, which may be relative to another folder than the project's."""
+        """Return the project's test files to which these node ids refer. The ids may be relative to another folder."""
         files = {file_of(node) for node in nodes}
         return {path for path in self._tree.paths for file in files if is_test_file(path) and is_one(path, file)}
 
@@ -419,7 +419,7 @@ class CommandRunner(Runner):
         return variables
 
     def plain_variables(self, checkout: Checkout) -> dict[str, str]:
-        """Return the variables, with paths in the project replaced by paths in the checkout."""
+        """Return the user's variables, with paths in the project replaced by paths in the checkout."""
         root, variables = Path(self.git.root), process.scrubbed_environment()
         search = variables.get("PATH", os.defpath)
         if imports := search_path(import_folders(self._mapped, checkout), Command(text=""), variables, root, checkout):
@@ -449,7 +449,7 @@ class CommandRunner(Runner):
 
 
 def _ran_nothing(command: str, output: str) -> str | None:
-    """Return why no test ran, if the command consists of one test runner; otherwise None."""
+    """Return why no test ran; None if a test ran, or if the command is more than a call of one test runner."""
     started = (each.plain for each, _ in read(command).every())
     heads = [head for words in started for head in words[program_at(words) :][:1]]
     alone = [head for head in heads if head not in ("cd", "export", "set", "true", ":")]

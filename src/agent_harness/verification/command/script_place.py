@@ -16,8 +16,8 @@ _ENTERED = re.compile(
 
 
 def placed(text: str, *, folder: str, script: str) -> str:
-    """Return the text of a script with a path for the usual expressions of the script's own folder.
-    Both ``script`` and ``folder``, in which it is started, are relative to the project."""
+    """Return the text of a script, with the usual expressions for its own folder replaced by the folder's path.
+    The paths ``script`` and ``folder``, in which the script is started, are relative to the project."""
     here = posixpath.relpath(posixpath.dirname(script) or ".", folder or ".")
     text = _OWN_FOLDER.sub(here, text)
     text = _TOP_FOLDER.sub(posixpath.relpath(".", folder or "."), text)

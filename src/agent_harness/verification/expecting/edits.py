@@ -35,7 +35,7 @@ Edited = tuple[str, Collection[Edit]]  # a text, and what is changed in it
 
 
 def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
-    """Return the edit of a string's inside; none for an expansion such as ``$NAME``. Longer only if ``grows``."""
+    """Return the edit that changes the content of a string; empty for an expansion. ``grows``: the string may grow."""
     places = _of_values(inside, [found.start() for found in _PLAIN.finditer(inside) if found["plain"]])
     if places:
         place = places[len(places) // 2 if len(places) > 2 else 0]
@@ -57,7 +57,7 @@ def other_pattern(inside: str, at: int) -> list[Edit]:
 
 
 def _of_values(inside: str, places: Sequence[int]) -> list[int]:
-    """Return the positions that are not part of a key: a check never finds a changed key, whatever its value."""
+    """Return the positions that are not part of a key. Keys stay unchanged, because no check finds a changed key."""
     of_keys = {at for key in _KEY.finditer(inside) for at in range(*key.span())}
     return [place for place in places if place not in of_keys]
 
@@ -68,7 +68,7 @@ def searched_number(written: str, at: int) -> list[Edit]:
 
 
 def other_number(written: str, at: int) -> list[Edit]:
-    """Return the edit that gives a number a clearly different value with the same number of digits."""
+    """Return the edit that gives a number a clearly different value of the same length; empty for other text."""
     found = _LEADING.match(written)
     if not found:
         return []
@@ -84,7 +84,7 @@ def other_number(written: str, at: int) -> list[Edit]:
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return the text with the edits applied, without those that overlap an earlier one."""
+    """Return the text with the edits applied. An edit that overlaps an earlier edit is omitted."""
     parts, at = list[str](), 0
     for start, end, instead in sorted(set(edits)):
         if start >= at:
@@ -94,7 +94,7 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
-    """Convert edits of a value to edits of the text around it; ``offsets`` are the positions of its letters."""
+    """Return edits of a value as edits of the text around it. ``offsets`` are the positions of the value's letters."""
     return [
         Edit(offsets[e.start], offsets[e.end - 1] + 1 if e.end > e.start else offsets[e.start], e.text)
         for e in edits

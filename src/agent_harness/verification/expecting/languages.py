@@ -83,7 +83,7 @@ def _pattern(language: str) -> re.Pattern[str]:
 
 
 def tokens(text: str, language: str) -> Iterator[Token]:
-    """Yield the tokens. Invalid syntax raises no error."""
+    """Yield the tokens of a program. Invalid syntax raises no error."""
     for match in _pattern(language).finditer(text):
         kind, written, start = match.lastgroup, match[0], match.start()
         if kind == "text":

@@ -60,7 +60,7 @@ def expected(text: str, language: str) -> list[Edit]:
 
 
 def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add the literals on either side of a comparison to ``places``, or else plain names to ``names``."""
+    """Add the literals on either side of a comparison to ``places``; without literals, add names to ``names``."""
     word = program.tokens[at].text
     equal = word in program.language.equal
     if (not equal and word not in program.language.unequal) or _chooses_rows(program, at):
@@ -91,7 +91,7 @@ def _chooses_rows(program: ParsedProgram, at: int) -> bool:
 
 
 def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
-    """Return the literals of one side of a comparison, if the side consists only of literals."""
+    """Return the literals on one side of a comparison; empty if the side contains anything else."""
     here = at + step
     if step > 0 and program.word(here) in ("-", "+", "&"):
         here += 1
@@ -111,7 +111,7 @@ def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
 
 
 def _alone(program: ParsedProgram, at: int, step: int) -> str:
-    """Return the name that forms one whole side of a comparison. For ``row.want``, return the last part."""
+    """Return the name that forms one whole side of a comparison, for ``row.want`` the last part; otherwise empty."""
     here = at + step
     if step > 0:
         while program.word(here + 1) in (".", "->", "::") and program.word(here):
@@ -190,8 +190,8 @@ def _refused(program: ParsedProgram, at: int) -> bool:
 
 
 def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
-    """Return the positions of the arguments that an assertion compares: the first two, without a leading ``t``.
-    A method of the answer compares only the first."""
+    """Return the indexes of the arguments that an assertion compares: the first two, not counting a leading ``t``.
+    For a method of the answer, as in ``expect(x).toBe(3)``, return only the first index."""
     first = program.word(at + 2 if bracket else at + 1)
     name = program.tokens[at].text
     if re.fullmatch(r"(?i)to_?\w+|must_\w+|is_?equal_?to|equal_?to", name) or (
@@ -206,7 +206,7 @@ def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
 
 
 def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]) -> list[int]:
-    """Return the literals among the arguments after a bracket or a name, without those in a nested call."""
+    """Return the literals among the arguments ``which``, without nested calls. Add plain names to ``names``."""
     groups = _split(program, at)
     if which == range(2) and len(groups) == 3 and program.language is LANGUAGES["java"]:
         is_text = len(groups[0]) == 1 and program.tokens[groups[0][0]].kind == TEXT
@@ -225,7 +225,7 @@ def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]
 
 
 def _table(program: ParsedProgram, group: Sequence[int]) -> str:
-    """Return ``cases`` if the whole argument is a subscript such as ``cases[n]``, else an empty string."""
+    """Return the name ``cases`` if the whole argument is a subscript such as ``cases[n]``, else an empty string."""
     whole = len(group) > 2 and program.word(group[1]) == "[" and program.pair.get(group[1]) == group[-1]
     return program.word(group[0]) if whole and _is_name(program, group[0]) else ""
 
@@ -253,7 +253,7 @@ def _split(program: ParsedProgram, at: int) -> list[list[int]]:
 
 
 def _plain(program: ParsedProgram, group: Sequence[int]) -> list[int]:
-    """Return the literals of an argument that is a literal, a signed literal, or a collection of them."""
+    """Return the literals of an argument that is a (signed) literal or a collection of literals; else empty."""
     rest = [at for at in group if program.word(at) not in ("-", "&", "*", "ref", "\\")]
     if len(rest) == 1 and program.literal(rest[0]):
         return rest
@@ -269,7 +269,7 @@ def _plain(program: ParsedProgram, group: Sequence[int]) -> list[int]:
 
 
 def _made(program: ParsedProgram, rest: Sequence[int], opened: int) -> list[int]:
-    """Return the string literal of ``"text".to_string()`` or ``String::from("text")``."""
+    """Return the literal of ``"text".to_string()`` or ``String::from("text")``; empty for other code."""
     if len(rest) == 5 and program.literal(rest[0]) and program.word(rest[1]) == ".":
         return [rest[0]]
     if len(rest) > 3 and program.word(rest[1]) == "::" and opened == rest[-3] and program.literal(rest[-2]):
@@ -292,7 +292,7 @@ def _inside(program: ParsedProgram, opened: int) -> list[int]:
 
 
 def _given(program: ParsedProgram, at: int) -> list[int]:
-    """Return the literals assigned to the name at this position, if the value has only literals."""
+    """Return the literals assigned to the name at this position; empty if the value contains anything else."""
     bound = at + 1
     while program.word(bound) in ("[", "]") and bound < at + 4:
         bound += 1  # char want[] = "..."
@@ -377,7 +377,7 @@ def _cells(
 
 
 def _defined(program: ParsedProgram, at: int) -> str:
-    """Return the name of the function with these parameters; in Perl, of the subroutine that unpacks them."""
+    """Return the name of the function (in Perl, the subroutine) that has these parameters; empty for other brackets."""
     if program.word(at - 1) == "my":
         opened = program.parent[at]
         return program.word(opened - 1) if opened > 1 and program.word(opened - 2) == "sub" else ""

@@ -20,7 +20,7 @@ _DEFINED = r"\b(?:def|class|fn|mod|func|function)\s+(?:\([^)\n]*\)\s*)?{name}\b|
 
 
 def in_part(command: str, code: Mapping[str, Edited]) -> dict[str, Edited]:
-    """Return the edits in the tests that the command selects, or all edits if it selects none that is found."""
+    """Return the edits in the tests that the command selects; all edits if no selected test is found."""
     names = list(_names(command))
     if not names:
         return dict(code)

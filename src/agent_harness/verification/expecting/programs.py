@@ -76,11 +76,11 @@ class ParsedProgram:
                 begin = at + 1
 
     def _goes_on(self, begin: int) -> bool:
-        """Return True if an ``if`` without parentheses, as in Go, begins here: a semicolon does not end it."""
+        """Return True if an ``if`` without parentheses, as in Go, begins here. No semicolon ends its condition."""
         return self.word(begin) == "if" and self.word(begin + 1) != "("
 
     def word(self, at: int) -> str:
-        """Return the name or operator; empty for a literal and beyond the end of the program."""
+        """Return the name or operator at a position; empty for a literal and beyond the end of the program."""
         if 0 <= at < len(self.tokens) and self.tokens[at].kind in (NAME, SIGN):
             return self.tokens[at].text
         return ""
@@ -103,7 +103,7 @@ class ParsedProgram:
     # ---- whether a comparison has to hold ------------------------------------------------------------------------
 
     def holds(self, at: int, *, equal: bool) -> bool:
-        """Return True if the comparison must keep its result for a pass. ``equal``: it tests for equality."""
+        """Return True if the check passes only while the comparison keeps its result. ``equal``: it tests equality."""
         here, outer = at, self.parent[at]
         for _ in range(_DEEPEST):
             chained = self._chained(self._after(here))
@@ -228,7 +228,7 @@ class ParsedProgram:
         return not equal if failing else equal
 
     def _leaving(self, after: int, equal: bool) -> bool:
-        """Return True if the comparison determines the exit status, as in ``exit(x == 3 ? 0 : 1)``."""
+        """Return True if the comparison must keep its result for exit status 0, as in ``exit(x == 3 ? 0 : 1)``."""
         if self.word(after) == "?":
             first = self.tokens[after + 1].text if after + 1 < len(self.tokens) else ""
             return equal if first in ("0", "EXIT_SUCCESS") else not equal

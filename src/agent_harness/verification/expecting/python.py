@@ -16,7 +16,7 @@ _STATUS = re.compile(r"(?i)\w*(?:fail|err|bad|wrong|status|code|exit|rc)\w*")
 
 
 def expected_in_python(text: str) -> list[Edit]:
-    """Return the edits of expected values; none if the text is not valid Python."""
+    """Return the edits that change the expected values of Python code; empty if the text is not valid Python."""
     source = text.encode("utf-8", "surrogateescape")
     tree = sources.parse(source)
     if tree is None:
@@ -103,7 +103,7 @@ def _denied(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
-    """Yield the literal side of each comparison with this operator."""
+    """Yield the literal side of a comparison with this operator; nothing for other expressions."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], operator):
         return
     left, right = node.left, node.comparators[0]

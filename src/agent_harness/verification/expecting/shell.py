@@ -64,7 +64,7 @@ class _Script:
     names: set[str] = field(default_factory=set)
 
     def edits(self, commands: Sequence[ShellCommand], *, denied: bool = False) -> list[Edit]:
-        """Return the edits of a list of commands. ``denied``: the check requires that their output is absent."""
+        """Return the edits of expected values in commands. ``denied``: the check requires that they print nothing."""
         found: list[Edit] = []
         for at, command in enumerate(commands):
             if command.words:
@@ -138,7 +138,7 @@ class _Script:
         return found
 
     def one_liner(self, name: str, words: Sequence[ShellWord], command: ShellCommand) -> list[Edit]:
-        """Return the edits of a program given as an argument or a here-document, such as ``python -c TEXT``."""
+        """Return the edits of expected values in a program that a command gets as text, as in ``python -c TEXT``."""
         language = _LANGUAGE_OF[name]
         texts = list(_programs(name, language, words))
         plain = any(not word.quoted and not word.text.startswith("-") for word in words[1:])
@@ -264,7 +264,7 @@ def _pipeline(commands: Sequence[ShellCommand], at: int) -> tuple[int, int]:
 
 
 def _condition(commands: Sequence[ShellCommand], first: int) -> str:
-    """Return the keyword, such as ``if``, whose condition contains the command; empty without one."""
+    """Return the keyword, such as ``if``, whose condition contains the command; empty if there is none."""
     at = first
     while at > max(0, first - _NEAR) and commands[at - 1].after in ("&&", "||", "|") and not _opens(commands[at]):
         at -= 1
@@ -299,7 +299,7 @@ def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int
 
 
 def _end_of_group(commands: Sequence[ShellCommand], at: int) -> int:
-    """Return the position after the group in braces or parentheses that begins here, or after the command."""
+    """Return the position after the command, or after the group in braces or parentheses that begins here."""
     if "{" not in commands[at].keys and "(" not in commands[at].before:
         return at + 1
     end = at

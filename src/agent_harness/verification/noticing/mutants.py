@@ -73,7 +73,7 @@ class Mutant:
     work: frozenset["Named"] = frozenset()  # the functions of the work that are other ones
 
     def asked(self, nodes: Iterable[str]) -> list[str]:
-        """Return the ids whose tests have changed expected values here. They may be relative to another folder."""
+        """Return the test ids whose expected values this mutant changes. The ids may be relative to another folder."""
         by_name: dict[str, list[str]] = {}
         for test in self.tests:
             by_name.setdefault(test.rpartition("::")[2], []).append(test)
@@ -92,7 +92,7 @@ class WorkMutants:
 
 
 def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
-    """Return the functions of changed Python files, by path and first line (of the first decorator, if any)."""
+    """Return the function names of changed Python files, by path and first line (of the first decorator, if any)."""
     found: dict[str, dict[str, str]] = {}
     for change in files:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
@@ -129,8 +129,8 @@ def of_answers(
     files: Iterable[FileChange], calls: Iterable[RecordedCall], only: Collection[Named] | None = None
 ) -> tuple[Mutant, ...]:
     """Return mutants in which changed functions return wrong values of the types of the recorded answers.
-    The first returns a fixed other value, but not for objects. The second changes each answer. The third repeats the
-    first answer for every call. The result is empty if no answer can be changed."""
+    The first mutant returns a fixed other value, but not for objects. The second mutant changes each answer. The third
+    repeats the first answer for every call. The result is empty if no answer can be changed."""
     known: dict[tuple[str, str], str] = {}
     for call in calls:
         if (other := _other_answer(call.answer)) is not None:
@@ -163,7 +163,7 @@ def of_answers(
 def _picked(
     change: FileChange, before: ast.Module | None, after: ast.Module, only: Collection[Named] | None
 ) -> dict[str, _Function]:
-    """Return the new or changed functions of a file that do something. ``only`` leaves out all others."""
+    """Return the new or changed functions of a file, without functions that do nothing. ``only``: return only these."""
     older = {(name, _doing(function)) for name, function in functions_in(before.body)} if before else set()
     found = {name: each for name, each in functions_in(after.body) if (name, _doing(each)) not in older}
     found = {name: each for name, each in found.items() if not all(map(is_idle, each.body))}
@@ -196,7 +196,7 @@ _OBJECT = re.compile(r"[A-Za-z_][\w.]*\(\w+=")
 
 
 def _other_answer(text: str) -> str | None:
-    """Return another value of the same type as Python source; empty for a dataclass, None for other objects.
+    """Return the source of another value of an answer's type; empty for a dataclass, None for other objects.
     After the answer of a method call, the record holds the object's state, which is ignored."""
     for told in (text, *(text[: each.start()] for each in re.finditer(" on ", text))):
         if found := _SET.fullmatch(told):
@@ -231,7 +231,7 @@ def _decorated(source: bytes, function: _Function, by: str) -> _Edit:
 
 
 def of_tests(files: Iterable[FileChange]) -> Mutant | None:
-    """Return the mutant of the tests' expected values; None if they compare with no literal value."""
+    """Return a mutant with changed expected values in the tests; None if the tests expect no literal value."""
     edited: dict[str, bytes] = {}
     places: list[str] = []
     names: set[str] = set()
@@ -256,7 +256,7 @@ def function_of(node: str) -> str:
 
 
 def is_one(first: str, second: str) -> bool:
-    """Return True if two paths or ids may be equal though one of them may be relative to a higher folder."""
+    """Return True if two paths or test ids may mean the same file or test, relative to different folders."""
     return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
 
 
@@ -290,7 +290,7 @@ def is_idle(statement: ast.stmt) -> bool:
 
 
 def _changes_beyond(before: ast.Module | None, after: ast.Module) -> bool:
-    """Return True if statements outside functions changed. Imports and simple module names do not count."""
+    """Return True if statements outside functions changed. Imports and names such as ``__version__`` do not count."""
     known = set(_outside(before.body)) if before else set()
     return any(text not in known for text in _outside(after.body))
 
@@ -362,7 +362,7 @@ def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) 
 
 
 def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Mutant]:
-    """Return mutants that change one expected value in an object of the work: the first, and the last.
+    """Return mutants that change one value of an expected object of the work: first its first value, then its last.
     The work defines how its objects are compared, and may ignore a value."""
     trees = (sources.parse(change.after) for change in work if change.path.endswith(".py"))
     classes = {each.name for tree in trees if tree for each in ast.walk(tree) if isinstance(each, ast.ClassDef)}
@@ -441,7 +441,7 @@ def with_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Funct
 
 
 def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
-    """Yield what assertions compare or search for, each with True if it is a regular expression."""
+    """Yield the expressions that assertions compare or search for, each with True if it is a regular expression."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assert):
             yield from ((each, False) for each in _compared(node.test))
@@ -473,7 +473,7 @@ def _compared(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _guarded(node: ast.If) -> Iterator[ast.expr]:
-    """Yield both sides of each comparison in ``if x != 3: raise`` and ``if x == 3: ... else: raise``."""
+    """Yield both sides of each comparison that must be true, as in ``if x != 3: raise``."""
     failing, otherwise = fails(node.body), fails(node.orelse)
     if failing == otherwise:
         return
@@ -518,7 +518,7 @@ def _is_failure(value: ast.expr) -> bool:
 def written_out(
     expected: ast.expr, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> Iterator[ast.Constant | ast.JoinedStr]:
-    """Yield the literals in an expected expression, also of names used only in expectations."""
+    """Yield the literals in an expected expression, and in the values of names used only in expectations."""
     if isinstance(expected, ast.Constant):
         if isinstance(expected.value, str | bytes | int | float) and not isinstance(expected.value, bool):
             yield expected
@@ -553,7 +553,7 @@ def _wrapped(expected: ast.expr) -> Iterator[ast.expr]:
 def _bound_to(
     name: str, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> list[ast.expr]:
-    """Return the values that a name gets; empty if the name is also used in another way."""
+    """Return the values that a name gets; empty if the name is also used outside expectations."""
     otherwise, loops = _uses(function)
     if name in otherwise:
         return []
@@ -641,7 +641,7 @@ def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool, is_near: b
 
 
 def _is_plain(source: bytes | None) -> bool:
-    """Return True for UTF-8 without a byte order mark: offsets of its tree are then offsets in the file."""
+    """Return True for UTF-8 without a byte order mark. Offsets of the syntax tree are then offsets in the file."""
     try:
         return source is not None and not source.startswith(codecs.BOM_UTF8) and bool(source.decode("utf-8"))
     except UnicodeDecodeError:
@@ -656,7 +656,7 @@ def _line_offsets(source: bytes) -> list[int]:
 
 
 def _edited(source: bytes, edits: Iterable[_Edit]) -> bytes:
-    """Return the source with the edits applied, without those that overlap an earlier one."""
+    """Return the source with the edits applied. An edit that overlaps an earlier edit is omitted."""
     parts, at = list[bytes](), 0
     for start, end, text in sorted(edits):
         if start >= at:

@@ -54,7 +54,7 @@ def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collect
 
 
 def _to_be_made(text: str) -> list[str]:
-    """Return the functions that the text asks for: called at its beginning, or after a verb such as "add"."""
+    """Return the functions that the text asks for: a call at its beginning, or after a verb such as "add"."""
     first = _CALLED.match(text.lstrip(" `"))
     clauses = (_CLAUSE_END.split(text[verb.end() :], maxsplit=1)[0] for verb in _VERB.finditer(text))
     names = [*([first[1]] if first else []), *(name for clause in clauses for name in _CALLED.findall(clause))]
@@ -97,7 +97,7 @@ def _places(path: str) -> list[str]:
 
 
 def is_placeholder(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Return True if a function does nothing, or only raises that it is not implemented; not for abstract methods."""
+    """Return True if a function does nothing or only raises NotImplementedError; False for an abstract method."""
     if any(sources.dotted(each).rpartition(".")[2] in _ABSTRACT for each in function.decorator_list):
         return False
     return all(mutants.is_idle(each) or sources.is_to_come(each) for each in function.body)
@@ -107,7 +107,7 @@ def is_placeholder(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _among_bindings(name: str, read: Sequence[_Read]) -> list[NamedFunction]:
-    """Return the name if a module newly binds it otherwise, as in ``slugify = partial(...)`` or an import."""
+    """Return the name if a module newly binds it to something other than a function, as in ``f = partial(...)``."""
     own = name.rpartition(".")[2]
     for change, before, after in read:
         older = {ast.dump(each) for each in before.body} if before else set()
@@ -123,7 +123,7 @@ def _among_bindings(name: str, read: Sequence[_Read]) -> list[NamedFunction]:
 
 
 def _is_value(value: ast.expr | None) -> bool:
-    """Return True if a bound value is a literal, which cannot be called."""
+    """Return True if a bound value is missing or a literal. Such a name cannot be called."""
     return value is None or isinstance(value, ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.JoinedStr)
 
 
@@ -131,7 +131,7 @@ def _is_value(value: ast.expr | None) -> bool:
 
 
 def _not_made(name: str, work: Sequence[FileChange], tree: Tree, gone: Collection[str]) -> NamedFunction | None:
-    """Return a requested function that is only a placeholder, or whose name the product lacks; else None."""
+    """Return the requested function if it is only a placeholder, or if the product lacks its name; otherwise None."""
     own = name.rpartition(".")[2]
     found = False
     for path, module in _product(tree, gone, f"def {own}"):

@@ -1,7 +1,7 @@
-"""Verification step that tests the check itself: with changed expected values and on broken work, the check must
-fail. First the expected values of the check are changed, then the work: every changed function returns a fixed
-answer. If the user's tests pass on broken work, a finding reports this. If a check passes with any expected values,
-the work is rejected. The work is also rejected if tests that it added or changed pass on broken work."""
+"""Verification step that tests the check itself: with changed expected values and on broken work, the check must fail.
+First the expected values of the check are changed, then the work: every changed function returns a fixed answer. If the
+user's tests pass on broken work, a finding reports this. If a check passes with any expected values, the work is
+rejected. The work is also rejected if tests that the work added or changed pass on broken work."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -102,9 +102,9 @@ def _by_exit_status(case: Case, command: str) -> None:
 
 
 def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
-    """Run the check with other expected values: some one at a time, and all together if none is noticed.
-    If one is not noticed, the check may never reach it: the work is graded "checked". If several or all values of a
-    program are not noticed, the work is rejected."""
+    """Run the check with some values changed one at a time. If no change is noticed, run it with all values changed. If
+    one change is not noticed, the check may never reach the value: the work is graded "checked". If several or all
+    changes in a program are not noticed, the work is rejected."""
     if not versions:
         return
     files, data = case.guard.check_files(case.changes)
@@ -225,7 +225,7 @@ class _Notice:
     # ---- what the item names -------------------------------------------------------------------------------------
 
     def _named_functions(self, covered: frozenset[mutants.Named]) -> list[str]:
-        """Return the mentioned functions that do not exist, or whose mutants, unless ``covered``, no test notices."""
+        """Return the mentioned functions that do not exist, or whose mutants (unless ``covered``) no test notices."""
         runner, found = self._case.runner, list[str]()
         for each in self.named[:_MOST_NAMED]:
             if each.problem:
@@ -244,7 +244,7 @@ class _Notice:
         return found
 
     def _unnoticed(self, named: NamedFunction, covered: frozenset[mutants.Named]) -> Sequence[str]:
-        """Return the mutants of only this function on which the check passes, if they suffice to reject the work."""
+        """Return the mutants of this function on which the check passes; empty if they do not suffice to reject."""
         if named.rebound:
             return self._not_noticed([named.rebound])[0]
         if covered and named.functions >= covered:
@@ -256,7 +256,7 @@ class _Notice:
     # ---- other expectations --------------------------------------------------------------------------------------
 
     def _blind(self, expecting: Sequence[mutants.Mutant]) -> list[str]:
-        """Return those mutants of the check in which most of the tests with changed expected values still pass."""
+        """Return the descriptions of those mutants of the tests in which most of the changed tests still pass."""
         found: list[str] = []
         for mutant in expecting:
             answer = self._expects_nothing(mutant)
@@ -282,7 +282,7 @@ class _Notice:
         return len(green) * 2 > len(asked) if asked else self._case.runner.passed(run)
 
     def _unnoticed_value(self, outcomes: Collection[str]) -> str:
-        """Return the line of an expected object's value that a test does not notice when the value is changed."""
+        """Return the line of a value in an expected object that can change unnoticed; empty if there is none."""
         known = {change.path for change in self.own}
         others = sorted(self._case.runner.files_of(outcomes) - known)[:_MOST_EXPECTING]
         for mutant in mutants.of_fields([*self.own, *self._case.as_they_were(others)], self._files):
@@ -297,8 +297,8 @@ class _Notice:
     # ---- answers of the right type -----------------------------------------------------------------------------
 
     def _same_type(self, answering: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return the wrong answers of the right type on which the check passes.
-        If they are not the majority, return an empty list and the test files that fail on a mutant."""
+        """Return the mutants with wrong answers of the right type on which the check passes.
+        If these are not the majority, return an empty list and the test files that fail on a mutant."""
         green: list[str] = []
         noticed: set[str] = set()
         most, asked = len(answering) // 2 + 1, 0

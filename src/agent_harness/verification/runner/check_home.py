@@ -49,7 +49,7 @@ def variables_of_check(
     shielded: bool = False,
     plain: bool = False,
 ) -> dict[str, str]:
-    """Return the environment variables of a check, and create its home in ``folder``, which it sees as ``inside``.
+    """Return the environment variables of a check, and create its home in ``folder`` (for the check: ``inside``).
     ``shielded``: agents cannot change the user's git settings. ``plain``: leave out variables that only checks get."""
     found = dict(variables) if plain else {"CI": "true", **variables}
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
@@ -66,7 +66,7 @@ def variables_of_check(
 
 
 def kept_of_home(variables: Mapping[str, str]) -> list[str]:
-    """Return what a check may see of the user's home: the targets of its home's links, and git's settings."""
+    """Return the paths of the user's home that a check may see: the targets of the links, and git's settings."""
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     places = _places(variables, real)
     found = [target for _, target in _targets(real, places)]

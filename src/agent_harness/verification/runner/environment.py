@@ -1,6 +1,6 @@
 """Environment in which tests run: interpreter, programs, environment variables and import folders. ``resolve`` runs
-before the agent starts, so the agent cannot influence the result, which every run of the session uses. Installed
-files are recorded then and compared before the work is verified (``installed.py``). Source: features.md C54;
+before the agent starts. Every run of the session uses the result, which the agent cannot influence. Installed files are
+recorded then and compared before the work is verified (``installed.py``). Source: features.md C54;
 ``docs/decisions/judge-a-commit.md``."""
 
 import os
@@ -69,7 +69,7 @@ class RunEnvironment:
         return {name: version for name, version in known.items() if version}
 
     def mapped(self) -> Mapped:
-        """Entries of the package folders that point into the project; their imports go to the checkout."""
+        """Return the entries of the package folders that point into the project. Their imports go to the checkout."""
         return mapped(self.sites, self.root)
 
     def looked_at_again(self, frees: Callable[[str], bool] = lambda _: False) -> tuple["RunEnvironment", list[Finding]]:
@@ -82,7 +82,7 @@ class RunEnvironment:
         return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
-        """Return this environment with the recorded installed files; ``begins``: an agent starts, so record anew."""
+        """Return this environment with the recorded installed files. ``begins``: an agent starts, so record anew."""
         now = self.before.now()
         before = (record.begin if begins else record.before)(now, project=self.root)
         if (before.interpreters, before.closed) != (now.interpreters, now.closed):
@@ -94,7 +94,7 @@ class RunEnvironment:
         return replace(self, blocked=found.blocked, blocked_by=paths, without=tuple(found.lent.values()))
 
     def completed(self, command: Command) -> "RunEnvironment":
-        """Return this environment with a command's new interpreter, as after the first session made one."""
+        """Return this environment with the command's interpreter, if the interpreter did not exist at ``resolve``."""
         if command.head in self.interpreters:
             return self
         found = Interpreters(self.variables).behind(command, self.root)
@@ -119,13 +119,13 @@ class RunEnvironment:
         return [*(self._placed(word, cwd) for word in started), *command.words[command.program + 1 :]]
 
     def _placed(self, word: str, cwd: Path) -> str:
-        """Return a relative program path such as ``.venv/bin/python`` in the project if the checkout lacks the file."""
+        """Return a word of the command. A relative program path missing in the checkout becomes a project path."""
         if "/" not in word or word.startswith(("/", "-")) or (cwd / word).exists():
             return word
         return str(self.root / word) if (self.root / word).exists() else word
 
     def variables_for(self, command: Command, checkout: Checkout) -> dict[str, str]:
-        """Return the variables of a run: the program's folder first on PATH, modules imported from the checkout."""
+        """Return the variables of a run. Modules come from the checkout; a launched program's folder leads PATH."""
         variables = {**self.variables, "PWD": str(checkout.cwd)}
         found = self.interpreters.get(command.head)
         if found and command.launched:
@@ -144,7 +144,7 @@ class RunEnvironment:
 def search_path(
     first: Iterable[str], command: Command, variables: Mapping[str, str], project: Path, checkout: Checkout | None
 ) -> str:
-    """Return the ``PYTHONPATH``: ``first``, then the command's or else the user's, moved into the checkout."""
+    """Return the ``PYTHONPATH``: ``first``, then the command's entries. If the command sets none, the user's follow."""
     wished = dict(command.variables).get("PYTHONPATH")
     given = wished if wished is not None else variables.get("PYTHONPATH", "")
     own = [entry for entry in given.split(os.pathsep) if entry]
@@ -164,7 +164,7 @@ def resolve(
     starts_python: Callable[[str, str], bool] = lambda _command, _folder: True,
     looks: bool = True,
 ) -> RunEnvironment:
-    """Find the programs and interpreters of the commands, and record digests of the installed files.
+    """Return the programs and interpreters of the commands, with digests of the installed files.
     Must be called before the agent starts. A missing program is not an error here; the run reports it. Installed files
     are recorded for commands that may start Python: now if ``looks`` is set, else by ``RunEnvironment.begun``."""
     place = Path(root).absolute()
@@ -218,14 +218,14 @@ def plain_variables() -> dict[str, str]:
 
 
 def released(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return a function that says if the user has allowed changes to an absolute or project-relative path."""
+    """Return a function that returns True for an absolute or project-relative path that the user allows to change."""
     is_free = matcher(tuple(patterns))
     return lambda path: is_free(os.fsencode(path.lstrip("/")))
 
 
 def _started(command: Command, found: Interpreter | None, root: Path, path: str) -> tuple[str, ...]:
     """Return the command's first words with each program as an absolute path. A launcher such as ``poetry run`` may
-    select another environment elsewhere, so the program is taken from the one that it selected here."""
+    select another environment elsewhere. The program is therefore taken from the environment selected here."""
     head = list(command.head)
     program = _program(command, found, root, path)
     if command.launched and found:

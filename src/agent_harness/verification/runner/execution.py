@@ -85,7 +85,7 @@ def place_for(
     neutral: bool = False,
 ) -> Iterator[Checkout]:
     """Yield a new checkout in which to run commands, or with ``isolation: in_place`` the project itself.
-    The path of a ``neutral`` checkout does not reveal which check it belongs to."""
+    The path of a ``neutral`` checkout does not reveal the check."""
     if environment.isolation == IN_PLACE:
         with in_place(git, commit) as checkout:
             yield checkout
@@ -109,7 +109,7 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestStart:
-    """A test command ready to start. Every pytest process that it starts gets the harness's options and plugin."""
+    """Test command ready to start. Each pytest process of the command gets the harness's options and plugin."""
 
     __test__ = False  # a name for people, not a test class for pytest
 
@@ -146,7 +146,7 @@ class TestStart:
         return Watched(done, seen.sessions, report)
 
     def with_own_report(self, asked: "RunAsked", named: str | None) -> tuple[process.Completed, _Found]:
-        """Run a test runner other than pytest. If ``named`` is given, it writes its report to this file."""
+        """Run a test runner that writes its report to ``named``. Return its process, and its report or a problem."""
         report = self._report()
         place = _fresh_report(self.checkout, named, report)
         done = self._run(asked, report, {})
@@ -179,7 +179,7 @@ class TestStart:
 def execute(
     checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
-    """Run a test command. If ``asked.again`` is given, repeat recorded calls and run no tests."""
+    """Run a test command and return the run. If ``asked.again`` is given, repeat recorded calls and run no tests."""
     parsed = parse(command)
     environment, in_place = environment.completed(parsed), environment.isolation == IN_PLACE
     start = TestStart(
@@ -214,7 +214,7 @@ def _written(file: Path, rows: Sequence[object]) -> Path | None:
 
 @contextmanager
 def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
-    """Add the plugin's folder to each ``PYTHONPATH`` that shell scripts and makefiles set; restore them afterwards."""
+    """Add the plugin's folder to each ``PYTHONPATH`` that shell scripts and makefiles set; undo this at the end."""
     ours, inside = os.fsencode(f"{PLUGIN_FOLDER}{os.pathsep}"), os.path.realpath(place)
     kept: dict[Path, bytes] = {}
     for script in (place / each for each in scripts if not each.endswith(".py")):
@@ -234,7 +234,7 @@ def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
 def execute_plain(
     checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
-    """Run a command whose result is only its exit status, such as a linter."""
+    """Run a command whose result is only its exit status, such as a linter, and return the run."""
     parsed = parse(command)
     environment = environment.completed(parsed)
     started = environment.words(parsed, checkout.cwd) or command
@@ -284,7 +284,7 @@ def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
 def access_of_checkout(
     checkout: Checkout, project: Path, linked: Iterable[str], sandbox: SandboxSettings
 ) -> FolderAccess:
-    """Return write access to a checkout and its linked folders, where tools keep caches; not to Python environments."""
+    """Return the folder access of a run in a checkout: linked folders may change, Python environments not."""
     folders = (project / link for link in linked)
     own = [checkout.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
     return FolderAccess(
@@ -293,7 +293,7 @@ def access_of_checkout(
 
 
 def _repository_of(project: Path) -> list[Path]:
-    """Return the git folder, which in a linked work tree is outside the project; empty without git."""
+    """Return the git folder of the project, which may be outside the project; empty without git."""
     found = locate(project)
     return [Path(found.shared_dir)] if found else []
 
@@ -325,12 +325,12 @@ def run_command(
     network: str = OPEN,
     laid: dict[str, tuple[str, str]] | None = None,
 ) -> process.Completed:
-    """Run a command, in a sandbox that lets it change only ``access``, with a temporary home that is then deleted.
-    A missing working folder is reported like a missing command. An explanation is added to the output of a failure
-    that looks like a lack of network or of a file in the home. Raise ``Refused`` without a required sandbox.
-    ``plain``: with the user's variables, the ``network`` and the folders ``laid`` over others. ``needs_temporary``,
-    with ``plain``: set TMPDIR if the usual temporary folder cannot be written to. ``at_home``: read access to the
-    user's home."""
+    """Run a command in a sandbox, with a temporary home that is then deleted.
+    The command can change only ``access``. A missing working folder is reported like a missing command. An explanation
+    is added to the output of a failure that looks like a lack of network or of a file in the home. Raise ``Refused`` if
+    a required sandbox is missing. ``plain``: with the user's variables, the ``network`` and the folders ``laid`` over
+    others. ``needs_temporary``, with ``plain``: set TMPDIR if the usual temporary folder cannot be written to.
+    ``at_home``: read access to the user's home."""
     with TemporaryFolder() as temporary:
         confined, inside = of_check(
             access.own,

@@ -35,9 +35,9 @@ class _TooManyObjects(Exception):
 def make_repository(
     git: Git, folder: Path, commit: str, *, base: str | None, others: Iterable[str], cache: Path
 ) -> str:
-    """Create the repository of a checkout in ``folder``. Return the commit to check out.
-    If ``base`` is given, this is a new commit with the files of ``commit`` and the parent ``base``. The checkout may
-    also need the files of the commits ``others``. ``cache`` is the folder for packed objects."""
+    """Create the repository of a checkout in ``folder``. Return the commit to check out. If ``base`` is given, the
+    returned commit is new, with the files of ``commit`` and the parent ``base``. The checkout may also need the files
+    of the commits ``others``. ``cache`` is the folder for packed objects."""
     for name in ("objects/info", "objects/pack", "refs", "info"):
         (folder / name).mkdir(parents=True)
     base = None if base == commit or _is_older(git, commit, base) else base

@@ -1,5 +1,5 @@
-"""Record of the state of installed files that influence a check and that an agent could change. For each file, it
-holds size, times and inode, which a user's program cannot all restore after a change. If they differ, the content is
+"""Record of the state of installed files that influence a check and that an agent could change. The record of a file
+holds size, times and inode, which a user's program cannot all restore after a change. If these differ, the content is
 compared with the installer's ``RECORD`` file (``installed_changes.py``). Files that no agent can write are skipped
 (``places``). Source: features.md C54."""
 
@@ -111,7 +111,7 @@ def places(
     above: str = "",
     lent: Sequence[str] = (),
 ) -> Installed:
-    """Return an empty record of what an agent of the project may change. ``confined``: it works in a sandbox."""
+    """Return a record without entries for the files that an agent (in a sandbox if ``confined``) could change."""
     is_open = left_open([root], settings=settings) if confined else lambda _: True
 
     def may_change(path: str) -> bool:
@@ -151,7 +151,7 @@ class _Reader:
             self.found[path] = content
 
     def content(self, path: str, known: str) -> str:
-        """Return stamp and digest as text; ``known``, without reading the file, if the stamp is unchanged."""
+        """Return a file's stamp and digest as text; ``known`` if the stamp is the same, empty without a file."""
         try:
             stamp = stamp_of(os.stat(path))
         except OSError:
@@ -172,7 +172,7 @@ class _Reader:
             return
 
     def site(self, site: str, runners: Collection[str], *, whole: bool) -> list[str]:
-        """Record the start-up files and the test runners' code; if ``whole`` is set, all code.
+        """Record the start-up files of a package folder and its test runners' code; if ``whole`` is set, all code.
         Return the files that ``.pth`` lines import."""
         imported: list[str] = []
         for entry in _listed(site):
@@ -256,7 +256,7 @@ def _sites(interpreters: Iterable[Interpreter]) -> list[str]:
 
 @dataclass(frozen=True)
 class Distribution:
-    """An installed distribution. Its metadata folder tells where it is installed."""
+    """Distribution installed in the package folder ``site``, with its metadata folder ``place``."""
 
     site: str
     place: str  # of the metadata

@@ -133,7 +133,7 @@ class Differences:
 
 
 def differences(before: Installed, now: Installed, *, project: Path) -> Differences:
-    """Return the differences between two records, with paths inside the project relative to it."""
+    """Return the differences between two records. Paths inside the project are relative to the project."""
     old, new = before.entries, now.entries
     apart = sorted({key for key, _ in old.items() ^ new.items()}, key=lambda key: (key.startswith("/"), key))
     differing = [key for key in apart if not _same(key, old.get(key), new.get(key))]
@@ -210,7 +210,7 @@ class _Comparison:
         return {f"{site}/{path.partition('/')[0]}" for site, path in placed}
 
     def _placed(self, path: str) -> tuple[str, str]:
-        """Return the package folder of a file, and the file's path in it; an empty folder if there is none."""
+        """Return the package folder of a file (empty if there is none), and the file's path in the package folder."""
         site = next((each for each in self._sites if path.startswith(f"{each}/")), "")
         return site, path.removeprefix(f"{site}/")
 
@@ -255,7 +255,7 @@ class _Comparison:
 
     def _steers_from(self, site: str, path: str, old: str | None, new: str | None) -> bool:
         """Return True if a changed file runs at every start, belongs to a test runner, or is not as installed.
-        Otherwise record the change of a harmless package if possible."""
+        Otherwise record the file's package as changed, or report a file that no installer wrote."""
         key, top, owner = f"{site}/{path}", path.partition("/")[0], self._owner(site, path)
         runner = self._runner_of.get(top)
         if path in START or (path.endswith(".pth") and "/" not in path):
@@ -276,7 +276,7 @@ class _Comparison:
         return False
 
     def _is_known_top(self, site: str, top: str, new: str) -> bool:
-        """Return True for an entry of no distribution that existed before, is in the project, or of an old format."""
+        """Return True if an entry without a distribution existed before, is in the project, or has an old format."""
         known = f"{site}/{top}" in self._tops or top.endswith(".egg")
         old_ones = (each for each in self._packages[site] if not any(each.contents.values()))
         is_own = Path(new.removeprefix("-> ")).is_relative_to(self._project)
@@ -306,7 +306,7 @@ class _Comparison:
         return f"{python} -m pip install --force-reinstall --no-deps {name}=={version}"
 
     def _owner(self, site: str, path: str) -> Distribution | None:
-        """Return the distribution that now lists a file; for a file of a test runner, only a test runner."""
+        """Return the distribution that now lists a file, or None. A test runner's file must belong to a test runner."""
         if site not in self._owners:
             owners = sorted(self._packages[site], key=lambda each: each.name in self._versions)
             self._owners[site] = {file: each for each in owners for file in each.contents}

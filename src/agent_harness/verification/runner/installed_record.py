@@ -22,9 +22,9 @@ _KEPT = ("pythons", "programs", "search", "above", "root", "lent", "closed")  # 
 
 
 class FirstLook:
-    """State of installed files outside the workspaces before the first agent of ``run``, in one shared file.
-    Several agents may use one environment. A change by another agent before a workspace's own record would seem old, so
-    later records are compared with the first of the run. The files in ``inside``, the workspace, are not shared."""
+    """State of installed files outside the workspaces before the first agent of ``run``, in one shared file. Several
+    agents may use one environment. Another agent's change before a workspace's own record would seem old. Later records
+    are therefore compared with the first record of the run. The files in ``inside``, the workspace, are not shared."""
 
     def __init__(self, path: str, run: str, inside: str) -> None:
         self._path = path
@@ -32,8 +32,8 @@ class FirstLook:
         self._inside = (f"{inside}/", f"{os.path.realpath(inside)}/")
 
     def before(self, before: Installed, now: Installed) -> Installed:
-        """Return ``before``, with shared entries as in the first record of the run; unchanged if it cannot be written.
-        Changes that this workspace already knows about are kept."""
+        """Return ``before`` with the shared entries of the run's first record; unchanged if this record cannot be
+        written. Changes that this workspace already knows about are kept."""
         shared = tuple(each for each in now.interpreters if not each.prefix.startswith(self._inside))
         outside = now if shared == now.interpreters else replace(now, interpreters=shared, above="", lent=()).now()
         tells = _scope(shared, now.programs)
@@ -104,7 +104,7 @@ def _scope(interpreters: tuple[Interpreter, ...], programs: tuple[str, ...]) -> 
 class InstalledRecord:
     """Record of the installed files before an agent started, in one file outside the project; none if ``path`` is None.
     A change that influences tests counts in later sessions too, until it is undone or the user allows it. A killed
-    session counts as still running. A session without changes may stay open for the next one of the same process or
+    session counts as still running. A session without changes may stay open for the next session of the same process or
     run (``leave``, ``goes_on``). Changes made between these sessions count as made by an agent. ``close`` ends a
     session left open."""
 
@@ -125,8 +125,8 @@ class InstalledRecord:
         return self._state == _SAME
 
     def goes_on(self, wanted: Installed, by: str = "") -> bool:
-        """Begin the next session with the previous record, without reading installed files. Later changes are an
-        agent's. Return False if the previous session left no usable record, or if it does not cover ``wanted``."""
+        """Begin the next session with the previous record, without reading installed files. Later changes count as made
+        by an agent. Return False if there is no usable previous record, or if it does not cover ``wanted``."""
         found, known = self._read(), self.places()
         if known is None or not known.includes(wanted) or not (self.is_unchanged or self._was_left(found, by)):
             return False
@@ -145,7 +145,7 @@ class InstalledRecord:
         return bool(by) and found.get("by") == by and fresh and not found["left"]
 
     def leave(self) -> bool:
-        """Leave the session open for the next process of the run. Return False after a change, or without a run."""
+        """Leave the session open for the next process of the run. Return False after a change, or without a record."""
         if not self.is_unchanged or not self.path:
             return False
         with suppress(OSError):
@@ -170,9 +170,9 @@ class InstalledRecord:
     def changes(
         self, *, project: Path, frees: Callable[[str], bool] = lambda _: False, programs_only: bool = False
     ) -> Differences:
-        """Return the changes since the session began; if none is open, those that earlier sessions left.
-        Changed bytecode of test runners is compiled again, and returned only if this failed. ``programs_only``:
-        compare only the programs and linked folders."""
+        """Return the changes since the session began; without an open session, those that earlier sessions left.
+        Changed bytecode of test runners is compiled again, and returned only if this failed. ``programs_only``: compare
+        only the programs and linked folders."""
         known = self.places()
         if known is None:
             return Differences()
@@ -196,8 +196,8 @@ class InstalledRecord:
         return replace(now, entries=with_changes(now.entries, back), left=frozenset(left))
 
     def _widened(self, now: Installed) -> Installed:
-        """Return ``now``, extended by the files that agents of an open session, or of one that left changes, could
-        write. These agents may have worked without a sandbox."""
+        """Return ``now``, extended by the files that agents of an open session, or of a session that left changes,
+        could write. These agents may have worked without a sandbox."""
         found, known = self._read(), self.places()
         if known is None or not (found.get("open") or found["left"]):
             return now
@@ -227,9 +227,9 @@ class InstalledRecord:
         by: str = "",
         again: bool = True,
     ) -> None:
-        """Record the changes of the session that ends, except those that the user has allowed.
-        ``before`` defaults to the stored state. ``by`` names the run that may continue with the record. If ``again``
-        is False, no agent has run since the last comparison, which is reused."""
+        """End the session, and record its changes, except those that the user has allowed.
+        ``before`` defaults to the stored state. ``by`` names the run that may continue with the record. If ``again`` is
+        False, no agent has run since the last comparison, which is reused."""
         before, seen = before or self.places(), self._seen
         self._state, self._seen = _CLOSED, None
         if before is None:
@@ -277,7 +277,7 @@ class InstalledRecord:
                 self._remember(stamp_of(os.lstat(self.path)), record)
 
     def _remember(self, as_is: str, record: dict[str, Any]) -> None:
-        """Keep only this record in memory: records are large, and a process works on one project at a time."""
+        """Keep only this record in memory. Records are large, and a process works on one project at a time."""
         _LAST.clear()
         _LAST[str(self.path)] = (as_is, record)
 

@@ -1,5 +1,5 @@
-"""Python interpreters that commands start. They are found as a shell would find them, and asked for their package
-folders."""
+"""Python interpreters that commands start. The interpreters are found as a shell would find them, and are asked for
+their package folders."""
 
 import filecmp
 import json
@@ -79,7 +79,7 @@ class Interpreters:
     answers: dict[tuple[str, Path], Interpreter | None] = field(default_factory=dict)
 
     def behind(self, command: Command, root: Path) -> Interpreter | None:
-        """Return the interpreter that ``command`` would start; None if none can be queried."""
+        """Return the interpreter that ``command`` would start; None if no interpreter can be queried."""
         if command.launched:
             return _ask([*command.words[: command.program], "python"], root, self.variables)
         return next(filter(None, (self._asked(path, root) for path in self._candidates(command, root))), None)
@@ -102,7 +102,7 @@ class Interpreters:
         return self.answers[path, root]
 
     def _answer(self, path: str, root: Path) -> Interpreter | None:
-        """Query a program for its interpreter, unless nothing that determines an earlier answer has changed."""
+        """Return the interpreter that a program reports, or None. An unchanged program is not queried again."""
         key = (path, root, _decided_by(path, root, self.variables), frozenset(self.variables.items()))
         if key not in _ANSWERS and (said := _ask([path], root, self.variables)):
             _ANSWERS[key] = said
@@ -113,7 +113,7 @@ _ANSWERS: dict[tuple[str, Path, tuple[str, ...], frozenset[tuple[str, str]]], In
 
 
 def _decided_by(path: str, root: Path, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the stamps of what determines a program's interpreter: program, settings, version files as of pyenv."""
+    """Return the stamps of the files that determine a program's interpreter: program, settings and version files."""
     home = variables.get("HOME", "")
     settings = [parent / "pyvenv.cfg" for parent in [*Path(path).parents][:2]]
     chosen = [folder / name for folder in (root, *root.parents, Path(home)) for name in _CHOOSING]
@@ -144,7 +144,7 @@ def is_python(name: str) -> bool:
 
 
 def program_path(word: str, *, root: Path, path: str) -> str | None:
-    """Return the path of a program as a shell in ``root`` finds it, links unresolved; None without one."""
+    """Return the path of a program as a shell in ``root`` finds it, links unresolved; None if it is not found."""
     if "/" in word:
         absolute = os.path.join(root, word)  # noqa: PTH118  (keeps an absolute word, and links)
         return absolute if os.access(absolute, os.X_OK) else None

@@ -122,7 +122,7 @@ def _text_of(node: object) -> str:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """Return the module name and the path. The name is empty if the path is not a package or module."""
+    """Return the module name and the path of a package or module. The name is empty for any other path."""
     path = Path(text)
     if path.name == "__init__.py":
         return path.parent.name, str(path.parent)
@@ -157,7 +157,7 @@ def _text(path: Path) -> str:
 
 
 def ignored_paths(git: Git) -> list[str]:
-    """Return what git ignores, without a final slash. A completely ignored folder is listed once."""
+    """Return the paths that git ignores, without a final slash. A completely ignored folder is listed once."""
     words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
     found = (os.fsdecode(path).rstrip("/") for path in git.run(*words).split(b"\0") if path)
     return [path for path in found if not path.startswith("../")]
@@ -194,7 +194,7 @@ def left_behind(ignored: Iterable[str], linked: Iterable[str]) -> list[str]:
 
 def import_folders(now: Mapped, checkout: Checkout) -> list[str]:
     """Return a checkout's folders that replace editable installs, for the front of ``PYTHONPATH``.
-    The last one contains links to packages whose name differs from their folder's name."""
+    The last folder contains links to packages whose name differs from their folder's name."""
     folders = [str(checkout.cwd / root) for root in now.roots]
     shelf = checkout.private / "packages"
     for name, path in now.packages:
@@ -215,7 +215,7 @@ def _is_needed(root: Path, path: str) -> bool:
 
 
 def mapped_in(root: Path, linked: Iterable[str], search_path: str) -> Mapped:
-    """Return those entries of the linked environments and of the search path that point into the project."""
+    """Return the import entries of the linked environments and the search path that point into the project."""
     prefixes = [root / path for path in linked]
     prefixes += [Path(folder).parent for folder in search_path.split(os.pathsep) if _has_python(folder)]
     prefixes.append(Path(os.path.expanduser("~"), ".local"))  # noqa: PTH111

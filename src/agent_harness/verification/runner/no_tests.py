@@ -10,8 +10,8 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def ran_no_test(command: str, output: str) -> str | None:
-    """Return why a run with exit status 0 ran no test, as the end of a sentence; None if one ran or this is unknown.
-    ``output`` may be only the end. If it reports a passed test anywhere, a test ran."""
+    """Return why a run with exit status 0 ran no test, as the end of a sentence; None if a test ran or may have run.
+    ``output`` may be only the last part. If a passed test is reported anywhere, a test ran."""
     text = _ESCAPES.sub("", output)
     answers = [each(command, text) for each in (_go, _cargo, _node, _unittest, _jest)]
     told = [each for each in answers if each is not None]
@@ -25,7 +25,7 @@ _LEFT_OUT = re.compile(
 
 
 def left_out(output: str) -> str:
-    """Return the line by which ``unittest``, ``node --test`` or TAP reports a skip or an expected failure."""
+    """Return the line by which a test runner reports a skip or expected failure; empty if there is none."""
     found = _LEFT_OUT.search(_ESCAPES.sub("", output))
     return found[0].strip() if found else ""
 

@@ -82,7 +82,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """Arguments are Python source, and the result is text for comparison."""
+    """Call that a test made. The arguments are Python source, and the answer is text for comparison."""
 
     module: str
     name: str
@@ -116,7 +116,7 @@ class Calls:
 
 
 def worst(outcomes: Iterable[str]) -> str:
-    """Return the outcome that counts: error, then failed, then passed, then skipped."""
+    """Return the worst of the outcomes: error, then failed, then passed, then skipped."""
     return min(outcomes, key=_WORST_FIRST.index)
 
 
@@ -134,7 +134,7 @@ def read_junit(path: str | os.PathLike[str]) -> Report:
 
 
 def read_cases(path: str | os.PathLike[str]) -> list[ReportedCase]:
-    """Return the test cases in order. Raise ``ReportProblem`` if the file cannot be trusted."""
+    """Return the test cases of a JUnit XML file in order. Raise ``ReportProblem`` if the file cannot be trusted."""
     reader = _ReportReader()
     with _opened(path) as file:
         try:
@@ -274,7 +274,7 @@ class RecordedSession:
 
 
 class RunRecorder:
-    """Reader of the plugin's lines through a pipe, until the run ends; then ``sessions`` are complete."""
+    """Reader of the plugin's lines through a pipe until the run ends. After that, ``sessions`` is complete."""
 
     def __init__(self, folder: Path) -> None:
         self.address = str(folder / "witness")

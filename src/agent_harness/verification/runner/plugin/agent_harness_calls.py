@@ -1,6 +1,6 @@
-"""Recorder of calls of the functions under work during tests, which can repeat the calls later. It uses only the
-standard library of Python 3.8 or later. The pytest plugin imports this file; a copy of it repeats the calls in a
-process without a test runner. Arguments are stored as text that can be evaluated again, results are only compared."""
+"""Recorder of calls of the functions under work during tests, which can repeat the calls later. The module uses only
+the standard library of Python 3.8 or later. The pytest plugin imports the module. A copy repeats the calls in a process
+without a test runner. Arguments are stored as text that can be evaluated, results are only compared."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _TooMuch(Exception): ...
 
 
 class TracedProject:
-    """Project whose classes are traced: those in its own files, without those in tests."""
+    """Project whose classes are traced. Only classes in the project's own files count, without those in tests."""
 
     def __init__(self, below: str) -> None:
         self._below = os.path.realpath(below) + os.sep
@@ -95,13 +95,13 @@ class Texts:
         self.parts = 0  # that were looked at in all
 
     def answer(self, value: object) -> str:
-        """Convert a result for comparison: unordered values sorted, unknown objects replaced by their type."""
+        """Return a result as text for comparison: unordered values sorted, unknown objects replaced by their type."""
         self._inside.clear()
         self._left = _PARTS_LIMIT
         return self._text(value, self._object)
 
     def given(self, value: object, made: Callable[[object], str]) -> str:
-        """Convert an argument for evaluation. ``made`` returns the expression that creates an object."""
+        """Return an argument as text that can be evaluated. ``made`` returns the expression that creates an object."""
         self._left = _PARTS_LIMIT
         return self._text(value, made, keeps_order=True)
 
@@ -111,7 +111,7 @@ class Texts:
         return self._attributes(value, 0)
 
     def told(self, value: object, first: object, *, is_making: bool = False) -> str:
-        """Return the returned value and the state of the method's object; of a constructor only the state."""
+        """Return a call's result and the state of the method's object as text; for a constructor only the state."""
         if is_making:
             return self.state(first)
         return f"{self.answer(value)} on {self.state(first)}" if self._project.has_state(first) else self.answer(value)
@@ -203,9 +203,9 @@ class _Open:
 
 
 class Recorder:
-    """Recorder of the outermost calls of the watched functions, which file and first line identify.
-    Arguments are plain values, or objects of the project that can be created again: by the call that created them and
-    the method calls since then."""
+    """Recorder of the outermost calls of the watched functions.
+    ``watched`` lists these functions by file and first line. Arguments are plain values, or objects of the project that
+    can be created again, by their constructor call and the method calls since then."""
 
     def __init__(self, watched: dict[str, dict[str, str]], below: str) -> None:
         self._watched = watched
@@ -314,7 +314,7 @@ class Recorder:
         self._made[id(new)] = _Made(kind, text, self._texts.state(new))
 
     def _known(self, value: object) -> _Made | None:
-        """Return how an object was created; None if unknown, or if it changed in an unrecorded way."""
+        """Return the origin of an object; None if it is unknown, or if the object changed in an unrecorded way."""
         found = self._made.get(id(value))
         if found is None or found.kind is not type(value) or found.state != self._texts.state(value):
             return None
@@ -324,7 +324,7 @@ class Recorder:
         return self._texts.given(value, self._expression)
 
     def _expression(self, value: Any) -> str:
-        """Return the expression that creates an equal object again."""
+        """Return the expression that creates an equal object again. Raise ``_TooMuch`` if there is none."""
         kind, found = type(value), self._known(value)
         if not self._project.owns(kind):
             raise _TooMuch

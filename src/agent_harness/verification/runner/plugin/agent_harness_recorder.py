@@ -1,8 +1,8 @@
-"""Pytest plugin that reports which tests run, while they run. The harness loads it with ``-p`` into a project's
-pytest. It uses only the standard library and pytest, on Python 3.7 or later. Its folder contains nothing else, so no
-harness module becomes importable. It writes one JSON array per line, ``[pid, kind, ...]``, to a named pipe, which
-the harness reads immediately, so a report cannot be changed later. Code in the same process can still report false
-results (``docs/verification.md``)."""
+"""Pytest plugin that reports which tests run, while they run. The harness loads the plugin with ``-p`` into a project's
+pytest. The plugin uses only the standard library and pytest, on Python 3.7 or later. Its folder contains nothing else,
+so no harness module becomes importable. The plugin writes one JSON array per line, ``[pid, kind, ...]``, to a named
+pipe. The harness reads the pipe immediately, so a report cannot be changed later. Code in the same process can still
+report false results (``docs/verification.md``)."""
 
 from __future__ import annotations
 
