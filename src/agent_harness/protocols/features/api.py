@@ -69,7 +69,7 @@ def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> F
 
 
 def layout_of(folder: str | Path) -> FeatureLayout:
-    """Return the file paths of the project in ``folder``. Parse the settings file only if it contains ``paths:``."""
+    """Return the paths of the project in ``folder``. Parse the settings file only if the file has ``paths:``."""
     layout = FeatureLayout(folder)
     try:
         with open(layout.settings, "rb") as file:
@@ -137,7 +137,7 @@ def problems(folder: Path) -> Iterator[ProjectCheck]:
 
 
 def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
-    """Run ``harness rescue``: list, show, restore or prune rolled-back work, which private git refs keep."""
+    """Run ``harness rescue``: list, show, restore or prune rolled-back work in git refs, as ``verb`` says."""
     import os
 
     from agent_harness.kernel.git import Git
@@ -157,7 +157,7 @@ def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
 
 
 def traces(folder: str) -> JsonObject:
-    """Return everything that the harness added, people's files last. Raise ``Busy`` or ``Refused`` during a session."""
+    """Return the files and ignore rules that the harness added. Raise ``Busy`` or ``Refused`` during a session."""
     from agent_harness.protocols.features.planning import adoption
 
     return adoption.traces(layout_of(folder))
@@ -185,7 +185,7 @@ def log_query(
     limit: int = 50,
     **fields: Any,
 ) -> JsonObject:
-    """Return the newest ``limit`` log rows with all words of ``text``, oldest first; a bad time is a ``UsageError``."""
+    """Return the newest ``limit`` rows with all words of ``text``, oldest first. A bad time raises ``UsageError``."""
     from agent_harness.protocols.features import logs
     from agent_harness.session.log_rows import wanted_of
 
@@ -199,7 +199,7 @@ def log_lines(found: Mapping[str, Any], *, utc: bool = False) -> list[str]:
 
 
 def followed(layout: FeatureLayout) -> list[FollowedLog]:
-    """Return the logs that ``harness log --follow`` prints. This is only ``run.log``, with the messages of runs."""
+    """Return the logs that ``harness log --follow`` prints: only ``run.log``, which has the messages of runs."""
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.now import said_at
 
@@ -207,7 +207,7 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
 
 
 def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the transcript of the running or else last session on ``item``, if it is in the project."""
+    """Return the path of the transcript of an item's running session, else of its last session; None if none exists."""
     if workspace is not None:
         from agent_harness.protocols.features.reader import transcript_in
 
@@ -252,7 +252,7 @@ class FeatureProject:
 
     @classmethod
     def init(cls, folder: Path, spec: Path, *, agents: Sequence[str] = (), say: Say = _silent) -> JsonObject:
-        """Plan a new project: run the initializer session, check the plan, let the agent fix it once, and commit."""
+        """Run the initializer session and commit its plan. If the plan is invalid, let the agent fix the plan once."""
         from agent_harness.protocols.features.planning import initializer
 
         return initializer.initialise(folder, spec, agents=agents, say=say)
@@ -283,7 +283,8 @@ class FeatureProject:
         branch: str | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Run sessions; see ``Runs.run``. With ``workers``, several agents work at once, and the result differs."""
+        """Run sessions and return the result of ``Runs.run``. With ``workers``, run several agents in parallel. Work
+        that an earlier parallel run left is merged or pushed first."""
         from agent_harness.kernel import files
         from agent_harness.protocols.features.people import takeover
         from agent_harness.protocols.features.sessions.run import Runs
@@ -330,7 +331,7 @@ class FeatureProject:
         max_sessions: int | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Return what the next session (each worker's first one) would work on (UAH-048, UAH-049). Change nothing."""
+        """Return what the next session (or each worker's first) would work on (UAH-048, UAH-049). Change nothing."""
         if workers:
             from agent_harness.protocols.features.parallel import run
 
@@ -417,7 +418,7 @@ class FeatureProject:
         )
 
     def _unpushed(self) -> JsonObject | None:
-        """Return the workers and branch of a finished parallel run that still has to push, else None."""
+        """Return the workers and branch of a finished parallel run with unpushed commits; otherwise None."""
         import os
 
         if not os.path.lexists(self._project.layout.parallel):
@@ -443,7 +444,7 @@ class FeatureProject:
         feature_id: int | None = None,
         shown: AskedQuestion | None = None,
     ) -> JsonObject:
-        """End a pause and answer a stored question (UAH-058, C12, C39); see ``people.answers.resume``."""
+        """End a pause and answer a question with ``choose``; see ``people.answers.resume`` (UAH-058, C12, C39)."""
         owner.refuse_agents(self._project.layout.root, "harness resume")
         from agent_harness.protocols.features.people import answers, takeover
 
@@ -463,13 +464,13 @@ class FeatureProject:
             return overrides.skip(self._project, feature_id, reason)
 
     def accepted(self, what: str) -> str:
-        """Describe the accepted work ``3``, ``#3`` or ``S8``. Raise ``UsageError`` for others."""
+        """Return the name of the accepted feature that ``3``, ``#3`` or session ``S8`` means; else raise an error."""
         from agent_harness.protocols.features.people import undo
 
         return undo.asked(self._project, what)
 
     def undo(self, what: str, *, dry_run: bool = False) -> JsonObject:
-        """Undo an accepted feature with one new commit. Complete an earlier, interrupted undo first."""
+        """Undo an accepted feature with one new commit. If the undo was interrupted earlier, complete that undo."""
         owner.refuse_agents(self._project.layout.root, "harness undo")
         from agent_harness.protocols.features.people import undo
 
@@ -509,7 +510,7 @@ class FeatureProject:
             return takeover.takeback(self._project, ask)
 
     def abort(self) -> JsonObject:
-        """End all work and move the project's state to another folder, as the user has confirmed (UAH-067, C39)."""
+        """End all work and move the state to another folder. The user has already confirmed (UAH-067, C39)."""
         owner.refuse_agents(self._project.layout.root, "harness abort")
         from agent_harness.protocols.features.people import takeover
 

@@ -1,5 +1,5 @@
-"""Pure functions on the costs of sessions. The record is in the JSON subset of YAML, so that ``status`` needs no YAML
-library. Source: features.md section V, C17, C27, UAH-133..136."""
+"""Pure functions on the costs of sessions. The file costs.yaml uses the JSON subset of YAML, so that ``status`` needs
+no YAML library. Source: features.md section V, C17, C27, UAH-133..136."""
 
 from dataclasses import dataclass
 
@@ -48,7 +48,7 @@ class Budgets:
 
 
 def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord:
-    """Return the cost record with one more session. Unknown members are kept, and each session is counted once."""
+    """Return the cost record with the costs of one more session added. Unknown members of the record are kept."""
     before = costs.cumulative
     tokens = json_object(before.get("total_tokens")) or {}
     cumulative = {
@@ -80,7 +80,7 @@ def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord
 
 
 def add_later(costs: CostRecord, feature_id: int, dollars: float) -> CostRecord:
-    """Return the record with a cost added that became known after its session was counted."""
+    """Return the cost record with ``dollars`` added to a feature's costs. The number of sessions does not change."""
     spent = Spent(session=0, started="", feature_id=feature_id, cost_usd=dollars)
     more = {"total_cost_usd": _cents(costs.total_usd + dollars), "by_feature": _by_feature(costs, spent, sessions=0)}
     return CostRecord({**costs.record, "cumulative": {**costs.cumulative, **more}})
@@ -98,7 +98,7 @@ def of_feature(costs: CostRecord, feature_id: int) -> float:
 
 
 def available(costs: CostRecord, budgets: Budgets, feature_id: int | None) -> float:
-    """Return the smallest remainder of the session, feature and project budgets, at least 0 (C27)."""
+    """Return the dollars that a session may spend: the smallest rest of all budgets that apply, at least 0 (C27)."""
     left = [budgets.per_session, budgets.total - counted(costs)]
     if feature_id is not None:
         left.append(budgets.per_feature - of_feature(costs, feature_id))

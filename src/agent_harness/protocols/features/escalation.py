@@ -1,6 +1,6 @@
-"""Selection of the question that the user is asked after a session. Tests that a rolled-back session broke run once
-more; those that still fail reopen their features. Source: features.md section T, UAH-394, UAH-402, UAH-457, UAH-458,
-C10, C15, C27, C35."""
+"""Selection of the question that the user is asked after a session. After a rollback, the tests that the session broke
+run again. A test that still fails reopens its feature. Source: features.md section T, UAH-394, UAH-402, UAH-457,
+UAH-458, C10, C15, C27, C35."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from agent_harness.protocols.features.verdict.judge import Judge
 def question_after(
     project: Project, state: SessionState, feature_id: int | None, result: Result | None
 ) -> Question | None:
-    """Return the question to ask about a feature after ``result``, or None. One that stops the runs comes first."""
+    """Return the question to ask the user after a session, or None. A question that stops the runs takes precedence."""
     asked = None if feature_id is None else _stopping(project, state, feature_id, result)
     offered = _offered(project, result) if result is not None else None
     if asked and offered and offered.record.get("blocks"):
@@ -50,7 +50,7 @@ def _stopping(project: Project, state: SessionState, feature_id: int, result: Re
 
 
 def _offered(project: Project, result: Result) -> Question | None:
-    """Return the question about a rejected session. Without an answer, the next session tries again (E2, E3)."""
+    """Return the question about a rejected session, or None. Without an answer, the next run tries again (E2, E3)."""
     if result.regressions:
         return question(project, result)
     if not result.rejected_as or result.feature_id is None:
@@ -61,7 +61,8 @@ def _offered(project: Project, result: Result) -> Question | None:
 
 
 def about_size(project: Project) -> Question | None:
-    """Store a question about the first open feature with too many steps (E10), unless another question waits."""
+    """Store and return a question about the first open feature with too many verification steps (E10). Return None if
+    there is none, or if another question waits."""
     state = project.store.state()
     waiting = state.question
     if waiting and waiting.kind != "large_feature":
@@ -79,7 +80,7 @@ def about_size(project: Project) -> Question | None:
 
 
 def offer_split(project: Project) -> Question | None:
-    """After features were planned or added, store the question about a large feature and print it."""
+    """Store, print and return the question about a feature with too many steps, or None if there is none."""
     asked = about_size(project)
     if asked:
         project.say(questions.text(asked))
@@ -98,7 +99,8 @@ NAMED = 10  # failing tests that are named to the person
 
 
 def look_again(project: Project, judge: Judge, result: Result) -> Result:
-    """Run broken tests again after the rollback, and reopen the features that still fail, to be fixed first (C10)."""
+    """Run the broken tests again after the rollback. Return the result with the features that were reopened because
+    their tests still fail. The next session fixes these features first (C10)."""
     if not result.regressions or not result.broken_features:
         return result
     still = judge.still_failing(project.git.head() or "HEAD", result.regressions)
@@ -117,7 +119,7 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
 
 
 def question(project: Project, result: Result) -> Question:
-    """Return question E3 about broken tests; if open features depend on the broken ones, that of UAH-402."""
+    """Return question E3 about broken tests, or, if open features depend on broken features, the UAH-402 question."""
     document = project.store.features()
     waiting = accept.blocked_features(document, result.broken_features)
     blocked = [i for i in waiting if i not in (result.feature_id, *result.broken_features)]

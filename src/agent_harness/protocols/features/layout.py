@@ -78,7 +78,7 @@ class FeatureLayout:
         return os.path.join(self.logs, name)
 
     def transcript(self, session: int) -> str:
-        """Log with a session's agent output. Long output is shortened in the middle."""
+        """Return the path of the log of a session's agent output. Long output is shortened in the middle."""
         return os.path.join(self.logs, f"session-{session}.log")
 
     def cassette(self, session: int) -> str:

@@ -68,7 +68,7 @@ def _stuck_count(state: SessionState, ending: SessionEnding) -> int:
 
 
 def _failures(state: SessionState, ending: SessionEnding) -> dict[str, int]:
-    """Return rejected sessions per open feature. A session on one feature does not reset another's number (C35)."""
+    """Return the number of rejected sessions by feature. A session changes only its own feature's number (C35)."""
     counted, name = dict(state.failures), str(ending.feature_id)
     if ending.status == "complete":
         counted.pop(name, None)
@@ -89,5 +89,5 @@ def prompt_type(state: SessionState) -> tuple[str, str]:
 
 
 def is_stuck(state: SessionState, max_stuck_sessions: int) -> bool:
-    """Return True if the feature has failed so many times that a person must decide before the next attempt (C35)."""
+    """Return True if sessions on the feature failed so often that a person must decide how to continue (C35)."""
     return state.stuck_count >= max_stuck_sessions

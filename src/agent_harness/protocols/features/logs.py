@@ -117,7 +117,7 @@ class _Members(dict[str, str]):
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """Return a log row's message, or else the sentence for its type, or else its members."""
+    """Return the text of a log row: its message, else the sentence for its type, else its members as ``name=value``."""
     if told := str(row.get("message") or row.get("text") or ""):
         return told
     shown = {k: ", ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in row.items() if v is not None}
@@ -136,7 +136,7 @@ def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
 def summaries(
     layout: FeatureLayout, sessions: Iterable[PastSession], *, last: int = 5, session: int | None = None
 ) -> list[JsonObject]:
-    """Return summaries of the last ``last`` sessions, or of ``session``, oldest first. Read the logs backwards."""
+    """Return one summary per session, oldest first: of the last ``last`` sessions, or only of session ``session``."""
     known = [each for each in sessions if each.number is not None and session in (None, each.number)]
     found = known[-(last if session is None else 1) :]
     numbers = {each.number for each in found if each.number is not None}
@@ -189,7 +189,7 @@ _COMMITTED = ("feature_completed", "cleanup_completed")
 
 
 def _shortened(problem: str) -> str:
-    """Return at most 300 characters of a problem, cut between words, and the number of words that were cut off."""
+    """Return a problem text. Beyond 300 characters, the number of omitted words replaces the rest."""
     if len(problem) <= 300:
         return problem
     kept = problem[:300].rpartition(" ")[0] or problem
@@ -243,7 +243,7 @@ def prune_daily(project: Project) -> None:
 
 
 def prune(project: Project) -> int:
-    """Delete expired log rows, and transcripts older than important rows may be. Return how many were deleted."""
+    """Delete expired log rows, and transcripts older than ``retention_days``. Return the number of deletions."""
     days, at = project.config.logging.retention_days, clock.now()
     dropped = _prune_log(project.layout.log("events.jsonl"), at, days, None)
     for name, level in LEVEL_OF_LOG.items():
@@ -252,7 +252,7 @@ def prune(project: Project) -> int:
 
 
 def _prune_log(path: str, at: datetime, retention_days: int, level: str | None) -> int:
-    """Rewrite a log atomically without its expired rows, and count these. Lines that are not JSON records stay."""
+    """Rewrite a log atomically without expired rows, and return their number. Lines that are not JSON stay."""
     if os.path.islink(path) or not os.path.isfile(path):
         return 0
     lines = files.read_bytes(path).splitlines(keepends=True)

@@ -1,6 +1,6 @@
-"""A person's decisions about one feature, each one small commit; features.json must have no uncommitted changes. A
-feature of type hybrid or manual is merged, but done only after `harness manual-verify`. Source: features.md
-UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65."""
+"""Functions that record a person's decision about a feature. Each decision is one commit, so features.json must have no
+other uncommitted changes. A feature of type hybrid or manual is merged, but done only after `harness manual-verify`.
+Source: features.md UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,7 +28,8 @@ def feature_of(project: Project, feature_id: int) -> Feature:
 
 
 def change(project: Project, message: str, edit: Callable[[FeatureList], None], *, also: Sequence[str] = ()) -> str:
-    """Apply ``edit`` to features.json and commit it with ``also``. If that is unsafe, change nothing and raise."""
+    """Apply ``edit`` to features.json, commit the file together with ``also``, and return the commit. If a commit is
+    not safe now, raise an error and change nothing."""
     refuse_unsafe(project)
     before = files.read_bytes(project.layout.features)
     document = project.store.features()
@@ -56,7 +57,7 @@ def refuse_unsafe(project: Project) -> None:
 
 
 def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
-    """Exclude a feature from later sessions. Features that depend on it stay blocked and are listed (C53)."""
+    """Exclude a feature from later sessions. Print and return the features that stay blocked by this feature (C53)."""
     feature = feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} is passing; there is nothing to skip", hint="harness status")
@@ -88,7 +89,8 @@ def unskip(project: Project, feature_id: int) -> JsonObject:
 
 
 def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonObject:
-    """Set ``passes`` by a person's decision. Tests of a reopened feature leave the baseline: they may change."""
+    """Set a feature's ``passes`` by a person's decision and commit. If ``passes`` is false, remove the feature's tests
+    from the baseline."""
     feature_of(project, feature_id)
     word = "true" if passes else "false"
     message = f"harness: Feature #{feature_id} passes={word} ({how})"
@@ -109,7 +111,7 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonOb
 def say_word(
     project: Project, feature_id: int, word: str, *, accepted: bool, commit: str | None = None, of: int | None = None
 ) -> None:
-    """Write a person's decision on a feature to the ledger, about verdict number ``of`` or else the feature's last."""
+    """Record a person's decision in the ledger, about verdict number ``of`` or else the feature's last verdict."""
     path, item = project.store.ledger(), str(feature_id)
     if of is None and (last := ledger.last_about(path, item)):
         of = last.n
@@ -118,7 +120,7 @@ def say_word(
 
 
 def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
-    """Mark a feature without running tests, as the person has confirmed (UAH-060, UAH-061)."""
+    """Set a feature's ``passes`` without running tests. The user has already confirmed (UAH-060, UAH-061)."""
     answer = mark(project, feature_id, passes=passes, how="override")
     project.say(f"Marked Feature #{feature_id} as passes: {'true' if passes else 'false'}.")
     if project.config.github.repo and project.config.github.sync_mode == "mirror":
@@ -150,7 +152,7 @@ def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> No
 
 
 def set_work_aside(project: Project, feature_id: int) -> str | None:
-    """Move unfinished work to a rescue ref. Return None if there is none, or if a person has committed on top of it."""
+    """Move a feature's unfinished work to a new rescue ref. Return the ref, or None if no work was moved."""
     state = project.store.state()
     checkpoint = state.feature_checkpoint
     if not checkpoint or state.current_feature != feature_id:
@@ -188,7 +190,7 @@ def _leave_baseline(project: Project, feature_id: int) -> None:
 
 
 def _forget_question(project: Project, feature_id: int) -> None:
-    """Remove the question that the decision about a feature answers, and reset the feature's failure counters."""
+    """Remove the stored questions about a feature, and reset the feature's failure counters."""
     questions.let_go(project, feature_id)
     state = project.store.state()
     about = state.question is not None and state.question.feature_id == feature_id
@@ -214,7 +216,7 @@ def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable
 
 
 def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization of merged work that a person must confirm: ``passes`` stays false."""
+    """Commit accepted work that a person must still confirm, and return its finalization. ``passes`` stays false."""
     accept.put_back_features(project, under_way)
     document = project.store.features()
     if feature := document.by_id(under_way.feature_id):

@@ -1,6 +1,6 @@
-"""Checks before a session spends tokens: folder, files, git state, environment, baseline tests, budget. Only the exit
-status of init.sh is awaited (C60); its processes end with the session, even after a kill. Source: features.md section
-M, UAH-270..273, C23, C24, C25, C26, C33."""
+"""Checks before a session spends tokens: folder, files, git state, environment, baseline tests, budget. The harness
+waits until init.sh exits (C60). Processes that init.sh leaves running end with the session, even if the harness is
+killed. Source: features.md section M, UAH-270..273, C23, C24, C25, C26, C33."""
 
 import os
 import shlex
@@ -34,7 +34,7 @@ class Check:
 
 
 def working_directory(layout: FeatureLayout) -> Check:
-    """Raise ``PreflightFailed`` if the project folder does not exist or is not writable."""
+    """Return the passed check. Raise ``PreflightFailed`` if the project folder does not exist or is not writable."""
     if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
         raise PreflightFailed(
             f"{layout.root} is not a writable folder", hint=f"ls -ld {layout.root}", check="working_directory"
@@ -43,7 +43,7 @@ def working_directory(layout: FeatureLayout) -> Check:
 
 
 def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
-    """Raise ``PreflightFailed`` if a file is missing or a symbolic link, or a script is not executable."""
+    """Return the passed check. Raise ``PreflightFailed`` if a file is missing or linked, or a script not executable."""
     wanted = [layout.settings, layout.features, layout.progress]
     if links := [layout.relative(path) for path in wanted if os.path.islink(path)]:
         raise PreflightFailed(
@@ -69,15 +69,15 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
 
 
 def script_files(config: Config) -> list[str]:
-    """Return the scripts in the settings that are files. Command lines such as ``make up`` are omitted."""
+    """Return the environment scripts in the settings that are files. Command lines such as ``make up`` are omitted."""
     found = [config.environment.init, config.environment.reset]
     return [s for s in found if s and s.startswith("./") and " " not in s]
 
 
 def git_state(project: Project, session: int) -> Check:
-    """Check that HEAD is on a branch, no git operation is in progress, and the tree is clean. Changes besides the
-    progress file are refused or stashed (``git.on_dirty``). A stash is never popped; the user gets the command. The
-    branch must not contain the state folder."""
+    """Return the passed check, or raise ``UnsafeTree``. HEAD must be on a branch that does not contain the state
+    folder. No git operation may be in progress. Other uncommitted changes than the progress file are refused or
+    stashed, as ``git.on_dirty`` says. The harness prints how to restore a stash."""
     git = project.git
     if git.head() is None:
         raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")
@@ -145,7 +145,7 @@ def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
 
 
 def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
-    """Raise ``LimitReached`` if no budget is left. The check's note states the rest in dollars."""
+    """Return the passed check, with the dollars left in its note. Raise ``LimitReached`` if no budget is left."""
     left = cost_rules.available(costs, budgets, feature_id)
     spent = cost_rules.counted(costs)
     rest = max(0.0, budgets.total - spent)
@@ -168,7 +168,7 @@ def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | N
 
 
 def valid_features(project: Project, document: FeatureList | None = None) -> FeatureList:
-    """Return features.json, or ``document`` if it is given. Raise ``ConfigurationError`` if it is invalid."""
+    """Return features.json, or ``document`` if given. Raise ``ConfigurationError`` if the feature list is invalid."""
     document = document or project.store.features()
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if found:
@@ -188,7 +188,7 @@ HEALTH_SECONDS = 60.0
 
 @contextmanager
 def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
-    """Yield the environment. At the end of the block, every process that it started is ended."""
+    """Yield the project's development environment. At the end of the block, end every process of the environment."""
     settings = project.config.environment
     environment = DevelopmentEnvironment(
         project.root,
@@ -228,7 +228,7 @@ def _unproven_scripts(project: Project) -> list[str]:
 
 @dataclass
 class DevelopmentEnvironment:
-    """Environment of one session. ``down`` ends all processes that init.sh left running."""
+    """Development environment of one session. ``down`` ends all processes that init.sh left running."""
 
     root: Path
     init: str | None
@@ -244,7 +244,8 @@ class DevelopmentEnvironment:
     _over_limit: str = field(default="", init=False)  # the machine limit that the last script exceeded
 
     def up(self, *, auto_reset: bool, max_reset_attempts: int) -> None:
-        """Run init.sh. If it fails, run reset.sh and try again, as often as allowed; then raise ``PreflightFailed``."""
+        """Run init.sh. If init.sh fails, run reset.sh and try again, at most ``max_reset_attempts`` times. Raise
+        ``PreflightFailed`` if init.sh still fails."""
         code = self._script(self.init)
         resets = 0
         while code != 0 and auto_reset and self.reset and resets < max_reset_attempts:
@@ -274,7 +275,7 @@ class DevelopmentEnvironment:
             )
 
     def down(self) -> None:
-        """End what the environment's scripts left running. Repeated calls are safe."""
+        """End the processes that the environment's scripts left running. Repeated calls are safe."""
         while self._running:
             running = self._running.pop()
             running.stop(grace_seconds=2.0)

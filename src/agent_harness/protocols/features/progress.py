@@ -1,4 +1,4 @@
-"""Progress file, written for people and agents; the harness only appends. An entry has a ruled heading ``SESSION N -
+"""Progress file for people and agents, to which the harness only appends. An entry has a ruled heading ``SESSION N -
 YYYY-MM-DD HH:MM`` and upper-case labels. Source: features.md section I (UAH-140..143), UAH-248, UAH-341."""
 
 import os
@@ -19,13 +19,13 @@ _TAIL_BYTES = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class SessionEntry:
-    """Entry of one session, as text that the agent or the harness wrote."""
+    """One session's entry in the progress file, as text that the agent or the harness wrote."""
 
     session: int
     text: str
 
     def part(self, label: str) -> list[str]:
-        """Return the lines of part ``LABEL:`` without bullets. Text on the label's own line is included."""
+        """Return the lines of the part ``LABEL:`` without bullets, including text after the label itself."""
         lines: list[str] = []
         inside = False
         for line in self.text.splitlines():
@@ -66,8 +66,8 @@ def recent_entries(path: str) -> list[SessionEntry]:
 
 
 def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: int = 3) -> list[tuple[int, str]]:
-    """Return (session, decision) pairs of the last sessions with decisions, newest first (UAH-248): from DECISIONS
-    parts and ``told``, without duplicates in a session."""
+    """Return (session, decision) pairs of the last ``sessions`` sessions with decisions, newest first (UAH-248). The
+    decisions come from ``told`` and the DECISIONS parts of the progress file, without duplicates."""
     found: dict[int, dict[str, None]] = {}
     written = ((entry.session, line) for entry in recent_entries(path) for line in entry.part("DECISIONS"))
     for session, text in (*written, *told):
@@ -91,7 +91,7 @@ def entry(session: int, parts: Sequence[Part]) -> str:
 
 
 def append(path: str, text: str) -> None:
-    """Append text atomically, after a line break if the file does not end with one."""
+    """Append text to a file atomically. If the file does not end with a line break, insert a line break first."""
     try:
         before = files.read_bytes(path)
     except FileNotFoundError:

@@ -60,7 +60,7 @@ class Project:
         return (self.layout.relative(self.layout.state_dir),)
 
     def candidate(self, name: str, message: str, base: Snapshot | None = None) -> str:
-        """Commit the current work tree to a private ref. The branch does not move."""
+        """Commit the current work tree to a private ref and return the commit. The branch does not move."""
         commit, ref = repository.named_ref(
             self.git,
             f"refs/harness/candidates/{name}",
@@ -70,15 +70,16 @@ class Project:
         return commit
 
     def dirty(self) -> list[str]:
-        """Return the uncommitted paths besides the progress file."""
+        """Return the paths with uncommitted changes, without the progress file."""
         return [path for path in repository.dirty_paths(self.git) if path != self.progress_name]
 
     def tree_now(self, base: Snapshot | None = None) -> str:
-        """Return a git tree of the current files. No ref is created."""
+        """Write a git tree of the current files and return the tree's id. No ref is created."""
         return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)
 
     def go_back(self, to: Snapshot, ref: str, name: str, *, set_aside_operation: bool = False) -> Rescue:
-        """Restore a snapshot. ``ref`` keeps the removed work, ``rescue-files/NAME`` what no commit can contain."""
+        """Restore a snapshot and return the rescue. ``ref`` keeps the removed work. The folder ``rescue-files/NAME``
+        keeps files that a commit cannot contain."""
         place = self.root / self.state_name / "rescue-files" / name
         return snapshot.restore(
             self.git, to, ref, exclude=self.excluded, rescue_files=place, set_aside_operation=set_aside_operation

@@ -153,13 +153,13 @@ def question(kind: str, message: str, **facts: "Any") -> Question:
 
 
 def stops(asked: Question | None) -> bool:
-    """Return True if the question prevents runs, as one of an unknown kind does."""
+    """Return True if the question prevents runs. A question of an unknown kind prevents runs too."""
     return asked is not None and asked.kind not in OFFERED
 
 
 def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
-    """Return the question, its options (UAH-402), and the command that answers it. The command names the feature if
-    another question in ``among`` would be answered first."""
+    """Return the text of a question, its options (UAH-402), and the command that answers the question. The command
+    names the feature if another question in ``among`` would be answered first."""
     options = [f"{n} {option_line(asked, option)}" for n, option in enumerate(asked.options, 1)]
     head = [asked.title or "A QUESTION", ""] if asked.kind == "dependency_regression" else []
     said = [*head, asked.message, *asked.details, "", "Options:", *options]
@@ -169,8 +169,8 @@ def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
 
 
 def waiting(state: SessionState, document: FeatureList) -> list[Question]:
-    """Return the pending questions in the order in which they are answered: a stored one that stops the runs, the
-    current cycle of features.json, those about kept candidates, other stored ones."""
+    """Return the pending questions in the order in which they are answered. A stored question that stops the runs comes
+    first, then the dependency cycle. Questions about kept candidates come next, other stored questions last."""
     stored = [state.question] if state.question and state.question.kind != "dependency_cycle" else []
     circle = of_cycle(document)
     first = [asked for asked in stored if stops(asked)]
@@ -178,14 +178,14 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
 
 
 def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
-    """Return the question that a run prints in full: one that stops all runs, else one about its features, else any."""
+    """Return the question that a run prints: one that stops all runs, else one about ``worked_on``, else the first."""
     own = (asked for asked in waiting if asked.feature_id in worked_on)
     first = [asked for asked in waiting[:1] if stops(asked)]
     return next(iter([*first, *own, *waiting]), None)
 
 
 def of_cycle(document: FeatureList) -> Question | None:
-    """Return a question about the first dependency cycle (E8), or None."""
+    """Return a question about the first dependency cycle in features.json (E8); None if there is no cycle."""
     found = records.cycles(document)
     if not found:
         return None
@@ -195,7 +195,7 @@ def of_cycle(document: FeatureList) -> Question | None:
 
 
 def store(project: "Project", asked: Question) -> None:
-    """Store a question and write an event, unless the same question is stored."""
+    """Store a question and write an event. Do nothing if the same question is already stored."""
     state = project.store.state()
     if state.question and state.question.record == asked.record:
         return
@@ -205,8 +205,8 @@ def store(project: "Project", asked: Question) -> None:
 
 
 def forget_passing(project: "Project") -> None:
-    """Remove questions whose condition the next run checks again. One about a large feature stays until it is answered
-    or the feature is done."""
+    """Remove stored questions that the next run asks again if their cause remains, and questions about features that
+    are done. A question about a large feature stays."""
     state = project.store.state()
     asked = state.question
     if asked and asked.kind in OPTIONS and asked.kind not in (*STOPPING, "large_feature", "dependency_cycle"):
@@ -227,7 +227,7 @@ def forget(project: "Project") -> None:
 
 
 def let_go(project: "Project", feature_id: int | None) -> None:
-    """Remove the question about a kept candidate, and delete the candidate's ref. Rescue refs stay."""
+    """Remove the stored question about a feature's kept candidate, and delete the candidate's ref. Rescue refs stay."""
     state = project.store.state()
     found = [asked for asked in state.kept_candidates if asked.feature_id == feature_id]
     if not found:
@@ -240,7 +240,7 @@ def let_go(project: "Project", feature_id: int | None) -> None:
 
 
 def kept_ref(asked: Question) -> str | None:
-    """Return the private ref that keeps the candidate, or None if the recorded name cannot be one."""
+    """Return the private ref that keeps a question's candidate; None if the recorded name cannot be such a ref."""
     import re  # late: ``harness status`` starts without it
 
     return asked.ref if re.fullmatch(r"refs/harness(-\d+)?/kept(-\d+)?/[\w-]+", asked.ref or "") else None
@@ -254,13 +254,13 @@ def refuse_pending(state: SessionState) -> None:
 
 
 def as_event(asked: Question) -> "dict[str, Any]":
-    """Return the question as an event, with its type as ``kind``."""
+    """Return the fields of the event that records a question. ``kind`` is the question's type."""
     facts = {name: value for name, value in asked.record.items() if name != "type"}
     return {"event_type": "escalation", "level": "critical", "kind": asked.kind, **facts}
 
 
 def refuse_kept(state: SessionState, feature_id: int | None = None) -> None:
-    """Raise ``Escalated`` if a question about a kept candidate (of this feature, if given) waits."""
+    """Raise ``Escalated`` if a question about a kept candidate waits. With ``feature_id``, only that feature counts."""
     for asked in state.kept_candidates:
         if feature_id in (None, asked.feature_id):
             raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
@@ -273,8 +273,8 @@ def command(asked: Question, option: str) -> str:
 
 
 def hint(asked: Question) -> str:
-    """Return a command that answers the question, with the other options in a comment. It uses ``retry`` if it can, so
-    that running it never ends or skips anything."""
+    """Return a command that answers the question, with the other options in a comment. The command uses the option
+    ``retry`` if possible, so that running the command ends or skips nothing."""
     options = asked.options or ("retry",)
     first = "retry" if "retry" in options else options[0]
     others = ", ".join(each for each in options if each != first)

@@ -1,7 +1,5 @@
-"""Reader that shows a feature project in the form that views use for all kinds of project.
-
-The state files are read in the same way as ``status`` reads them. Source: ``faces.md`` F-REC-7.
-"""
+"""Reader that shows a feature project in the form that views use for all kinds of project. The state files are read in
+the same way as ``status`` reads them. Source: ``faces.md`` F-REC-7."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ __all__ = ["FeatureSource", "asked_question", "past_session"]
 
 
 class FeatureSource:
-    """Source of one feature project's records. ``read_yaml`` has the same meaning as in ``FeatureStore``."""
+    """Records of one feature project, for views. ``read_yaml`` parses a costs file that a person rewrote as YAML."""
 
     kind: Kind = "features"
 
@@ -35,31 +33,27 @@ class FeatureSource:
         self._read_yaml = read_yaml
 
     def home(self) -> str | None:
-        """Return the path of the state folder that the project has outside its own folder, or None."""
+        """Return the path of the project's state folder outside the project, or None if there is no such folder."""
         try:
             return trusted_state.existing(self._layout.git_dir, self._layout.root)
         except (OSError, ValueError):  # an unreadable `.git`
             return None
 
     def now(self) -> Sequence[Now]:
-        """Return what each running session is doing."""
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return one line about the progress of the parallel run that is under way, or None."""
+        """Return one line about the progress of the active parallel run; None if no parallel run is active."""
         return run_snapshot.at_work(run_snapshot.told(self._layout.parallel))
 
     def state_files(self) -> Sequence[str]:
-        """Return the paths of the files that ``state`` reads."""
         at, home = self._layout, self.home()
         kept = [os.path.join(folder, name) for folder in (home, at.state_dir) if folder for name in _KEPT]
         kept += [os.path.join(home, needs.LAST_RUN)] if home else []
         return [at.features, at.session_state, at.costs, at.session_copy, *kept]
 
     def state(self, read: Read) -> StatePart:
-        """Return the features, questions and costs. A feature whose claim was not verified does not count as
-        passing.
-        """
+        """Return the features, questions and costs. A feature with an unverified claim does not count as passing."""
         store, at = FeatureStore(self._layout, read_yaml=self._read_yaml), self._layout
         believed = read(OPEN_SESSION, store.open_session, None)
         under_way = believed or store.session_copy()
@@ -92,14 +86,14 @@ class FeatureSource:
         return (*before, *(past_session(row) for row in rows))
 
     def recordings(self) -> Sequence[str]:
-        """Return a glob pattern that matches the session recordings."""
+        """Return one glob pattern, which matches the recordings of all sessions."""
         import glob
 
         return [os.path.join(glob.escape(self._layout.logs), "session-*.cassette.jsonl")]
 
 
 def transcript_in(layout: FeatureLayout, workspace: str) -> str | None:
-    """Return the path of the newest agent transcript in a workspace, or None."""
+    """Return the path of the newest agent transcript in a workspace; None if the workspace has no transcript."""
     folder = os.path.join(workspace, layout.relative(layout.logs))
     if not files.is_inside(workspace, folder) or not os.path.isdir(folder):
         return None
@@ -171,7 +165,6 @@ def _item(
 
 
 def asked_question(found: records.Question) -> AskedQuestion:
-    """Return a stored question in the form that views display."""
     return AskedQuestion(
         kind=found.kind,
         message=found.message,

@@ -1,5 +1,5 @@
-"""Views of JSON objects, written back unchanged apart from edits: unknown members survive in their order. They are not
-dataclasses, because that import would slow down ``status``. Source: features.md sections F, G, H."""
+"""Views of the JSON objects in the state files. Writing a view back keeps unknown members and their order. The views
+are not dataclasses, because that import would slow down ``status``. Source: features.md sections F, G, H."""
 
 from agent_harness.kernel.json import number_below
 
@@ -75,7 +75,7 @@ class Feature:
 
     @property
     def feature_id(self) -> int | None:
-        """Id, or ``None`` for ``CLEANUP``, which is not a feature."""
+        """The feature's id; ``None`` for ``CLEANUP``, which is not a feature."""
         return None if self is CLEANUP else self.id
 
     @property
@@ -90,13 +90,13 @@ class Feature:
 
     @property
     def accepted_in(self) -> int | None:
-        """Number of the session whose work was merged and still needs a person's confirmation, or None."""
+        """Number of the session whose merged work awaits a person's confirmation, or None without such work."""
         session = (json_object(self.record.get("awaiting_manual")) or {}).get("session")
         return session if isinstance(session, int) else None
 
     @property
     def is_open(self) -> bool:
-        """True if sessions may work on the feature, apart from its dependencies."""
+        """True if sessions may work on the feature as soon as its dependencies are done."""
         return not (self.passes or self.skipped or self.awaits_person)
 
     @property
@@ -116,13 +116,13 @@ class Feature:
 
     @property
     def priority(self) -> float:
-        """Lower values come first; features without a priority come last (UAH-106)."""
+        """Priority for the selection; lower values come first. Infinity if the feature has no priority (UAH-106)."""
         found = self.record.get("priority")
         return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else float("inf")
 
     @property
     def verification_type(self) -> str:
-        """One of ``VERIFICATION_TYPES``; an unknown type counts as automated (UAH-403)."""
+        """One of ``VERIFICATION_TYPES``. An unknown or missing type counts as automated (UAH-403)."""
         found = self.record.get("verification_type")
         return found if isinstance(found, str) and found in VERIFICATION_TYPES else "automated"
 
@@ -163,7 +163,7 @@ CLEANUP = Feature({"id": None, "description": "Cleanup session", "test_file": ""
 
 
 class FeatureList:
-    """Content of features.json. Entries that are not objects are only in ``record``."""
+    """Content of features.json. ``features`` omits entries that are not JSON objects; ``record`` keeps them."""
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
@@ -182,7 +182,7 @@ class FeatureList:
         return next((f for f in self.features if f.id == feature_id), None)
 
     def counts(self) -> tuple[int, int]:
-        """Return the number of passing features and of all."""
+        """Return the number of passing features and the total number of features."""
         return len(self.passing), len(self.features)
 
     def next_id(self) -> int:
@@ -247,7 +247,7 @@ def _feature_problems(feature: Feature, seen: set[int], require_test_file: bool)
 
 
 def cycles(document: FeatureList) -> list[list[int]]:
-    """Return every dependency cycle, its first id repeated at the end (E8). Skipped features break cycles."""
+    """Return every dependency cycle as ids, the first id repeated at the end (E8). Skipped features break cycles."""
     from agent_harness.kernel import graph
 
     found = {f.id: f.depends_on for f in document.features if f.has_id and not f.skipped}
@@ -260,7 +260,7 @@ STEPS_OF_SIZE = {"small": 3, "medium": 5, "large": 7}
 
 
 def flags(features: "Iterable[Feature]", *, max_steps: int) -> "Iterator[str]":
-    """Warn about features with more verification steps than recommended for their size (UAH-113, C42)."""
+    """Yield a warning for each feature that is too large, by its verification steps or size estimate (UAH-113, C42)."""
     for feature in features:
         steps, size = len(feature.steps), feature.record.get("size_estimate")
         most = STEPS_OF_SIZE.get(size, max_steps) if isinstance(size, str) else max_steps
@@ -389,7 +389,7 @@ SHOWN_FILES = 3
 
 
 def shown_kinds(kinds: "Mapping[str, int]") -> str:
-    """Return a summary such as ``3 F401, 2 E501, 4 others``. The most frequent kinds come first."""
+    """Return counts by kind as text, such as ``3 F401, 2 E501, 4 others``. The most frequent kinds come first."""
     ranked = sorted(kinds.items(), key=lambda row: (-row[1], row[0]))
     rest = sum(count for _, count in ranked[SHOWN_KINDS:])
     return ", ".join(
@@ -398,7 +398,7 @@ def shown_kinds(kinds: "Mapping[str, int]") -> str:
 
 
 def lint_line(errors: int, warnings: int, kinds: "Mapping[str, int]", files: "Mapping[str, int]") -> str:
-    """Return a summary such as ``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``, the most frequent first."""
+    """Return a lint result as text, such as ``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``."""
     numbers = ((errors, "error"), (warnings, "warning"))
     told = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in numbers)
     ranked = sorted(files, key=lambda path: (-files[path], path))
@@ -428,7 +428,7 @@ class Baseline:
         return Baseline({**self.record, **members})
 
     def with_more(self, passing: "Iterable[str]", files_read: "Iterable[str]") -> "Baseline":
-        """Add passing tests, and replace the list of files that tests read."""
+        """Return a baseline with more passing tests and a new list of the files that tests read."""
         found = sorted({*texts(self.record["passing_tests"]), *passing})
         return self.but(passing_tests=found, total_passing=len(found), files_read=sorted(files_read))
 
@@ -448,7 +448,7 @@ NEW_BASELINE: "JsonObject" = {
 
 
 def tells_nothing(tokens: object, cost_usd: object) -> bool:
-    """Return True if an agent has worked but reported neither tokens nor cost. A cost of 0 then means "unknown"."""
+    """Return True if an agent has worked but reported neither tokens nor cost. The cost is then unknown, not 0."""
     counted = json_object(tokens)
     return bool(counted) and not any(map(amount, counted.values())) and not amount(cost_usd)
 

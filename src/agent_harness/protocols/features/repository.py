@@ -1,5 +1,5 @@
-"""Actions on the repository outside a session. Git stores refs like files: next to ``refs/harness/candidates/4/x`` no
-``…/4`` can be; then the most similar free name is used. Source: features.md C25, C26, C48, C65."""
+"""Actions on the repository outside a session. Git cannot create the ref ``…/4`` if ``…/4/x`` exists. The harness then
+uses the most similar free name. Source: features.md C25, C26, C48, C65."""
 
 import os
 import subprocess
@@ -20,13 +20,13 @@ LOCK_LOOK_SECONDS = 0.1
 
 
 def dirty_paths(git: Git) -> list[str]:
-    """Return every path that differs from HEAD, without ignored files and nested repositories. Git shows the latter as
-    a folder with a final slash, and never stashes or commits their content."""
+    """Return every path that differs from HEAD, without ignored files and nested repositories. Git shows a nested
+    repository as a folder with a final slash, and never stashes or commits its content."""
     return [change.path for change in git.status() if not change.path.endswith("/")]
 
 
 def keep_out_of_sight(git: Git, folder: str) -> None:
-    """Hide the state folder from git, even if .gitignore lost its line; else git would stash the state."""
+    """Hide the state folder from git, even if .gitignore lost its line. Git would otherwise stash the state."""
     if not git.is_repository:
         return
     own_output.keep_out_of_sight(git.repository)
@@ -35,12 +35,12 @@ def keep_out_of_sight(git: Git, folder: str) -> None:
 
 
 def ignore_always(git: Git, folder: str) -> None:
-    """Hide a folder from git without the use of .gitignore, which an agent may rewrite."""
+    """Hide a folder from git without .gitignore, which an agent may rewrite."""
     own_output.ignore(git.repository, f"/{folder}/")
 
 
 def refuse_tracked(git: Git, folder: str) -> None:
-    """Raise ``UnsafeTree`` if the branch contains the state folder: sessions would change and push it."""
+    """Raise ``UnsafeTree`` if the branch contains the state folder. Sessions would change and push the folder."""
     head = git.head()
     with git.objects() as objects:
         held = head is not None and objects.at(objects.tree_of(head), os.fsencode(folder)) != ABSENT
@@ -64,7 +64,7 @@ def make_repository(root: Path) -> None:
 
 
 def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
-    """Stash every change except to ``free_paths``, or raise ``UnsafeTree``, which mentions a stash that was made."""
+    """Stash all changes except to ``free_paths``. If changes remain, raise ``UnsafeTree``, which names the stash."""
     before = git.commit_of("refs/stash")
     words = ("stash", "push", "--quiet", "--include-untracked", "--message", name, "--", ".")
     stays = [*free_paths, *map(os.fsdecode, own_output.among(os.fsencode(git.top())))]
@@ -105,7 +105,7 @@ def commit_files(git: Git, paths: Sequence[str], message: str) -> None:
 
 
 def index_lock(git: Git) -> str | None:
-    """Return git's index lock if it stays for some time, ``None`` as soon as it is gone."""
+    """Return the path of git's index lock if the lock remains for 2 seconds; ``None`` as soon as no lock exists."""
     path = os.path.join(git.git_dir(), "index.lock")
     for _ in range(LOCK_CHECKS):
         if not os.path.lexists(path):
@@ -115,7 +115,7 @@ def index_lock(git: Git) -> str | None:
 
 
 def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int]:
-    """Return line counts of a commit's files; 0 for empty and binary files."""
+    """Return the number of lines of a commit's files by path; 0 for empty and binary files."""
     globs = [f":(glob)**/*{suffix}" for suffix in suffixes]
     names = os.fsdecode(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)).split("\0")
     text = os.fsdecode(git.run("grep", "-I", "-z", "-c", "-e", "", commit, "--", *globs, check=False))
@@ -143,9 +143,9 @@ def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
 
 
 def write_changes(git: Git, base: str | None, commit: str, *, now: str, free: Sequence[str] = ()) -> None:
-    """Write files that differ between ``base`` and ``commit``; ``now`` is the tree of the current files. Raise
-    ``UnsafeTree`` and write nothing if a file (not in ``free``) matches neither, or an ignored one is in the way.
-    After a crash, the call can be repeated."""
+    """Write the files that differ between ``base`` and ``commit``. ``now`` is the tree of the current files. Raise
+    ``UnsafeTree`` and write nothing if an ignored file is in the way or a file matches neither commit. Files in
+    ``free`` may differ. After a crash, the call can be repeated."""
     wanted = git.differences(base, commit)
     left = {path: entries for path, entries in git.differences(now, commit).items() if path in wanted}
     links = Links(os.fsencode(git.top()))
@@ -172,7 +172,7 @@ SIBLINGS = 9  # names tried at each level
 
 
 def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
-    """Call ``act`` with a ref name, or a similar free one if git refuses it. Return the result and the name used."""
+    """Call ``act`` with a ref name, or a similar free name if git refuses. Return the result and the name used."""
     try:
         return act(wanted), wanted
     except GitFailed:
@@ -183,7 +183,7 @@ def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
 
 
 def kept_ref(git: Git, wanted: str, commit: str) -> str:
-    """Keep a commit under a new ref, and return the ref. Repeatable. An existing ref of that name stays unchanged."""
+    """Create a ref that keeps a commit, and return the ref. If ``wanted`` keeps another commit, use a similar name."""
 
     def keep(ref: str) -> str:
         if git.commit_of(ref) != commit:
@@ -194,7 +194,7 @@ def kept_ref(git: Git, wanted: str, commit: str) -> str:
 
 
 def free_ref(git: Git, wanted: str) -> str:
-    """Return the wanted name or the most similar that git accepts; if none, the wanted one: git reports the error."""
+    """Return the wanted ref name, or the most similar name that git accepts. If git accepts none, return ``wanted``."""
     target = git.head() or git.empty_tree()
     return next((name for name in _ref_names(wanted) if _would_make(git, name, target)), wanted)
 

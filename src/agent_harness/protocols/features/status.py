@@ -1,7 +1,5 @@
-"""Content of `harness status`, read only from the state files, without a lock, within milliseconds.
-
-Source: features.md UAH-053, UAH-054, UAH-438..442, C52. This module must import only light modules.
-"""
+"""Content of `harness status`, read only from the state files, without a lock, within milliseconds. This module must
+import only light modules. Source: features.md UAH-053, UAH-054, UAH-438..442, C52."""
 
 import os
 
@@ -22,10 +20,8 @@ if TYPE_CHECKING:
 
 
 def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | None" = None) -> "JsonObject":
-    """Return everything that `harness status` shows, as a JSON object.
-
-    ``read_yaml`` has the same meaning as in ``FeatureStore``.
-    """
+    """Return everything that `harness status` shows, as JSON. ``read_yaml`` parses costs that a person rewrote as
+    YAML."""
     store = FeatureStore(layout, read_yaml=read_yaml)
     believed = store.open_session()
     under_way = believed or store.session_copy()
@@ -114,13 +110,13 @@ class FeatureFacts:
         self._works_on = {*claimed, *([] if one is None else [str(one)])}  # also of killed sessions
 
     def _last_run(self, store: FeatureStore, *, is_under_way: bool) -> "JsonObject":
-        """Return why the last run ended, or why the next run would end at once, if a person has to act."""
+        """Return why the next run would end at once, else why the last run ended; empty if the user need not act."""
         if self.is_complete:
             return needs.looks_of(needs.read_end(store.home()))
         return needs.now_or_end_of(store.layout.root, store.home(), under_way=is_under_way)
 
     def standing(self, feature: records.Feature) -> str:
-        """Return the state of a feature as a word that all views use."""
+        """Return the state of a feature as a word, such as proven, open or skipped. All views use these words."""
         needs_you = feature.awaits_person or any(each.feature_id == feature.id for each in self.asked)
         states = (
             (feature.passes and str(feature.id) in self.checked, status_summary.CHECKED),
@@ -133,7 +129,7 @@ class FeatureFacts:
 
     @property
     def comes_first(self) -> str | None:
-        """The command that the user must run before a session can start, or None."""
+        """Command that the user must run before a session can start; None if a session can start."""
         stopping = [each for each in self.asked if questions.stops(each)]
         rows: tuple[tuple[object, str], ...] = (
             (self.handoff, "harness hand-back"),
@@ -145,7 +141,7 @@ class FeatureFacts:
 
     @property
     def next(self) -> str:
-        """The command that the user should run next while no agent works."""
+        """Command that the user should run next while no agent works."""
         first, removes = self.comes_first or (self.left or {}).get("next"), self.last_run.get("command")
         waits, skipped = (None if self.feature else next(iter(ids), None) for ids in (self.awaiting, self.skipped))
         rows: tuple[tuple[object, str], ...] = (
@@ -171,7 +167,8 @@ def outcome(row: "Mapping[str, Any]") -> str:
 
 
 def _left(store: FeatureStore) -> "JsonObject | None":
-    """Return the features that a killed parallel run left, and the command that continues this run."""
+    """Return the features that a killed parallel run left, and the command that continues the run. Return None if no
+    parallel run was killed."""
     left = store.left_by_run()
     if left is None:
         return None
@@ -333,10 +330,8 @@ def _retry_lines(waits: "JsonObject | None") -> list[str]:
 
 
 def _lint(measured: "JsonObject") -> "JsonObject | None":
-    """Return the lint result of the last accepted session, with the most frequent kinds first.
-
-    Return ``None`` if there are no findings.
-    """
+    """Return the lint result of the last accepted session, with the most frequent kinds first; ``None`` if the linter
+    found nothing."""
     errors, warnings = records.number(measured.get("lint_errors")), records.number(measured.get("lint_warnings"))
     if not errors and not warnings:
         return None
@@ -353,10 +348,8 @@ def health_word(score: float) -> str:
 def weigh(
     *, features: "tuple[int, int]", tests: "tuple[int, int]", lint_errors: int, lines: "list[int]", max_lines: int
 ) -> float:
-    """Return the weighted health score, from 0 to 1 (C52).
-
-    If there are no tests, the test part counts as 1. If there are no features, the feature part counts as 0.
-    """
+    """Return the weighted health score, from 0 to 1 (C52). Without tests, the test part is 1. Without features, the
+    feature part is 0."""
     large = sum(1 for each in lines if each > max_lines)
     return (
         0.4 * (features[0] / features[1] if features[1] else 0.0)
@@ -382,10 +375,8 @@ def _score(store: FeatureStore, state: records.SessionState, passing: int, total
 def proven_features(
     store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None"
 ) -> records.FeatureList:
-    """Return features.json without claims that are not yet verified or will never be verified.
-
-    A session record that exists only in the project can remove claims, but cannot add claims.
-    """
+    """Return features.json without unverified claims. A session record that exists only in the project can remove
+    claims, but cannot add claims."""
     before = records.json_object((believed or {}).get("features"))
     if before is not None:
         return store.believed(records.FeatureList(before))
@@ -410,7 +401,7 @@ def _open(under_way: "JsonObject | None") -> "JsonObject | None":
 
 
 def _client_retry(layout: FeatureLayout) -> "JsonObject | None":
-    """Return the last event if it says that an agent client waits for its provider, otherwise ``None``."""
+    """Return the last event if it reports an agent client that waits for its provider, otherwise ``None``."""
     last = journal.tail(layout.log("events.jsonl"), 1)
     if not last or last[0].get("type") != "client_retry":
         return None
@@ -425,10 +416,8 @@ def _open_line(found: "Mapping[str, Any]") -> str:
 
 
 def _spent(costs: records.CostRecord, verified: int) -> "JsonObject":
-    """Return the total cost and the cost per verified feature. Unknown costs are ``None`` or listed separately (C58).
-
-    ``per_verified_usd`` is the total cost, including failed sessions, divided by the number of verified features.
-    """
+    """Return the total cost and the cost per verified feature, failed sessions included. Unknown costs are ``None`` or
+    listed separately (C58)."""
     return {
         "total_usd": costs.total_usd,
         "last_session_usd": costs.last_session_usd,

@@ -35,7 +35,7 @@ def _or_empty(path: str | None) -> "JsonObject":
 
 
 def _read_or_backup(path: str) -> "JsonObject | None":
-    """Return a record or else its backup; ``None`` if the file is missing. ``StateDamaged`` if both are damaged."""
+    """Return a JSON file, or its backup if damaged; ``None`` if missing. Raise ``StateDamaged`` if both are damaged."""
     try:
         return files.read_json(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -49,7 +49,7 @@ def _read_or_backup(path: str) -> "JsonObject | None":
 
 
 def _is_sampled(row: "Mapping[str, object]") -> bool:
-    """Return True for about one row in ten, by its content alone."""
+    """Return True for about one row in ten. Only the row's content decides."""
     import zlib
 
     return zlib.crc32(repr(sorted(row.items())).encode("utf-8", "replace")) % SAMPLED_ONE_IN == 0
@@ -76,7 +76,7 @@ class FeatureStore:
         read_yaml: "Callable[[str], JsonObject] | None" = None,
         by: str | None = None,
     ) -> None:
-        """Open the store. ``read_yaml`` parses costs that a person rewrote as YAML. Events record ``by``."""
+        """Open the store. ``read_yaml`` parses costs that a person rewrote as YAML. Each event records ``by``."""
         self.layout = layout
         self.by: JsonObject = {"by": by} if by else {}
         self._read_yaml = read_yaml
@@ -88,7 +88,7 @@ class FeatureStore:
     # -- features.json -------------------------------------------------------------------------------------------
 
     def features(self) -> records.FeatureList:
-        """Raise ``StateDamaged`` if features.json is missing or malformed."""
+        """Return features.json. Raise ``StateDamaged`` if the file is missing or malformed."""
         try:
             return records.FeatureList(files.read_json(self.layout.features))
         except FileNotFoundError:
@@ -102,11 +102,10 @@ class FeatureStore:
     # -- session state -------------------------------------------------------------------------------------------
 
     def initialised(self) -> bool:
-        """Return True if ``harness init`` was completed in this project."""
         return os.path.isfile(self.layout.session_state)
 
     def state(self) -> records.SessionState:
-        """Return session_state.json, missing members with the defaults of a new project."""
+        """Return session_state.json. Missing members have the defaults of a new project."""
         return records.SessionState(self._read(self.layout.session_state))
 
     def write_state(self, state: records.SessionState) -> None:
@@ -163,7 +162,7 @@ class FeatureStore:
             raise self._with_hint(error, path) from None
 
     def _with_hint(self, error: StateDamaged, path: str) -> StateDamaged:
-        """Add the command that restores the last undamaged version of the file."""
+        """Return the error with a hint: the command that restores the file's last undamaged version."""
         name = self.layout.relative(path)
         kept = os.path.exists(f"{path}.bak")
         error.hint = f"cp {name}.bak {name}" if kept else f"fix {name} manually"
@@ -189,7 +188,7 @@ class FeatureStore:
         self.keep_histories()
 
     def keep_histories(self) -> None:
-        """Copy the logs, before an agent works, where agents cannot write."""
+        """Copy the logs, before an agent works, to a folder where agents cannot write."""
         import shutil
 
         for name in HISTORIES:
@@ -201,7 +200,8 @@ class FeatureStore:
                     continue
 
     def put_back_histories(self) -> list[str]:
-        """Restore logs that lost rows which they had before the agent's work; later rows follow. Return their names."""
+        """Restore rows that logs lost while an agent worked, and keep newer rows. Return the names of the restored
+        logs."""
         found = []
         for name in HISTORIES:
             path, kept = self.layout.log(name), self._trusted(f"before-{name}")
@@ -222,7 +222,8 @@ class FeatureStore:
         return [self.layout.relative(path) for path in paths if self.restore(path, self._written.get(path))]
 
     def restore(self, path: str, expected: "bytes | None") -> bool:
-        """Write content (``None`` deletes), even over a link or folder. Return True if the file had changed."""
+        """Write ``expected``, even over a link or folder; ``None`` deletes the file. Return True if the file differed
+        from ``expected``."""
         try:
             found = files.read_bytes(path)
         except (OSError, StateDamaged):
@@ -246,7 +247,7 @@ class FeatureStore:
     # -- the running session --------------------------------------------------------------------------------------
 
     def finalize_in(self) -> str | None:
-        """Find or create the state folder outside the project. Return a note if it is not the usual one."""
+        """Find or create the state folder outside the project. Return a note if the usual folder cannot be used."""
         self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
 
@@ -255,14 +256,14 @@ class FeatureStore:
         return os.path.join(folder, name) if folder else None
 
     def home(self) -> str | None:
-        """State folder outside the project, or ``None`` if there is none."""
+        """State folder outside the project, or ``None`` if the folder does not exist."""
         return self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
 
     def now_path(self) -> str | None:
         return self._trusted("now.json")
 
     def open_session(self) -> "JsonObject | None":
-        """Return the trusted record, outside the project, of a running or interrupted session, or None."""
+        """Return the trusted record of the running or interrupted session; None if no session is open."""
         if self._open is not None:
             return self._open
         path = self._trusted(OPEN_SESSION)
@@ -274,7 +275,7 @@ class FeatureStore:
             files.own_place(self.layout.session_copy, self.layout.git_dir)
 
     def session_copy(self) -> "JsonObject | None":
-        """Return the untrusted copy in the project: ``None`` if missing, empty if unreadable."""
+        """Return the untrusted copy of the session record in the project; ``None`` if missing, empty if unreadable."""
         try:
             return _read_or_backup(self.layout.session_copy)
         except (OSError, StateDamaged):
@@ -290,7 +291,7 @@ class FeatureStore:
                 files.write_json(path, dict(record), backup=True)
 
     def close_session(self) -> None:
-        """Remove the record, the trusted one last. All effects of the session must already be on disk."""
+        """Remove both session records, the trusted record last. All effects of the session must already be on disk."""
         self._open = None
         for path in (self.layout.session_copy, self._trusted(OPEN_SESSION)):
             for each in (path, f"{path}.bak") if path else ():
@@ -324,7 +325,7 @@ class FeatureStore:
         return _or_empty(self._trusted(CLAIMS_OF_RUN))
 
     def left_by_run(self) -> "JsonObject | None":
-        """Return the claims (``workers``, ``branch``, ``items``) of a killed parallel run, or None."""
+        """Return the claims (``workers``, ``branch``, ``items``) of a killed parallel run; otherwise None."""
         found = self.claims_of_run()
         if not found:
             return None
@@ -345,8 +346,8 @@ class FeatureStore:
         return _or_empty(self._trusted(PROVEN))
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """Keep ``passes`` only where the harness or a person set it: agents edit features.json. A new project is
-        trusted."""
+        """Return the features with ``passes`` only where the harness or a person set the value. Agents can edit
+        features.json. A project without proven.json is trusted."""
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}
         if not isinstance(listed, list) or accepted.issuperset(f.id for f in document.passing):
@@ -355,7 +356,7 @@ class FeatureStore:
         return records.FeatureList({**document.record, "features": found})
 
     def write_proven(self, record: "Mapping[str, Any]") -> None:
-        """Replace proven.json. Without a folder for it, write nothing: the next run runs the suite instead."""
+        """Replace proven.json. If its folder does not exist, write nothing; the next run then runs the suite."""
         if path := self._trusted(PROVEN):
             files.own_place(path, os.path.dirname(path))
             files.write_json(path, dict(record))
@@ -364,16 +365,13 @@ class FeatureStore:
         return self._trusted(INSTALLED)
 
     def reversal(self) -> str | None:
-        """Return the path of the record of an unfinished undo.
-
-        Return ``None`` if there is no state folder outside the project.
-        """
+        """Return the path of the record of an unfinished undo; ``None`` without a state folder outside the project."""
         return self._trusted(REVERSAL)
 
     # -- verdicts on claims ---------------------------------------------------------------------------------------
 
     def ledger(self, *, make: bool = True) -> str:
-        """Path of the verdict ledger, in the project if no folder outside is writable. ``make=False`` creates none."""
+        """Return the path of the verdict ledger. ``make`` allows creation of the state folder outside the project."""
         at = self.layout
         home = self._home or trusted_state.existing(at.git_dir, at.root)
         if home is None and make:
@@ -383,7 +381,7 @@ class FeatureStore:
     # -- a person's pause ----------------------------------------------------------------------------------------
 
     def pause(self) -> "JsonObject | None":
-        """Return the user's pause request, or None. An unreadable one counts as a pause."""
+        """Return the user's pause request, or None. An unreadable request counts as a pause."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
             return files.read_json(path)
@@ -393,7 +391,7 @@ class FeatureStore:
             return {"reason": "paused"} if os.path.isfile(path) else None
 
     def write_pause(self, record: "Mapping[str, Any] | None") -> None:
-        """Write a pause request; ``None`` deletes it."""
+        """Write the user's pause request; ``None`` deletes the request."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         files.own_place(path, os.path.dirname(path))
         if record is not None:
@@ -404,7 +402,7 @@ class FeatureStore:
     # -- logs ----------------------------------------------------------------------------------------------------
 
     def event(self, event_type: str, level: str = "important", **fields: object) -> None:
-        """Write an event, if its level is high enough (C44). ``routine`` keeps one routine event in ten, by content."""
+        """Log an event if its level is high enough (C44). At level ``routine``, log only one routine event in ten."""
         rank = LEVELS.index(level)
         row = {"type": event_type, "level": level.upper(), **fields, **self.by}
         if rank < self._floor or (rank == self._floor and (level != "routine" or _is_sampled(row))):

@@ -1,5 +1,5 @@
-"""Derivation of omitted commands, and safe insertion of a file name into a command. A command that cannot be derived
-reliably stays ``None``. Source: ``features.md`` UAH-155..160, C17, C22."""
+"""Derivation of commands that the settings omit, and safe insertion of a file name into a command. A command that
+cannot be derived reliably stays ``None``. Source: ``features.md`` UAH-155..160, C17, C22."""
 
 import os
 import re
@@ -92,7 +92,7 @@ _LETTERS = re.compile(r"\s+-([hlqsvx]*x[hlqsvx]*)(?=\s|$)")
 
 
 def without(command: str, tests: Iterable[str]) -> str:
-    """Return the pytest command without the given tests and without stopping at a failure; other commands unchanged."""
+    """Return a pytest command that skips ``tests`` and does not stop at a failure. Other commands stay unchanged."""
     runner = _runner(command)
     if runner is None:
         return command
@@ -117,13 +117,13 @@ _PYTEST = re.compile(r"(?:.*/)?(?:pytest|py\.test)")
 
 
 def _is_tests_path(word: str, before: str, pytest: bool) -> bool:
-    """Return True for the path of a tests folder: ``test`` is one in ``pytest test``, a target in ``make test``."""
+    """Return True if a word is the path of a tests folder. In ``make test``, the word ``test`` is a target."""
     word = word.strip("\"'")
     return before not in _TAKES_VALUE and _TESTS_FOLDER.fullmatch(word) is not None and (pytest or "/" in word)
 
 
 def quoting_problem(template: str) -> str | None:
-    """Return why a file name cannot safely replace ``{test_file}``: it is inside a longer quoted string. Else None."""
+    """Return why a file name cannot safely replace ``{test_file}`` in a command; None if the command is safe."""
     if PLACEHOLDER not in template:
         return f"must contain {PLACEHOLDER}"
     bare = _PLACED.sub(" ", template)
@@ -150,7 +150,7 @@ def _quote_open(text: str) -> bool:
 
 
 def with_file(template: str, test_file: str) -> str:
-    """Return the template with the file name (maybe with ``::node``) as one shell word, never read as an option."""
+    """Return the command with the test file as one shell word, which no program reads as an option."""
     if "\0" in test_file or not test_file:
         raise ValueError("a test file needs a name without NUL characters")
     word = shlex.quote(f"./{test_file}" if test_file.startswith("-") else test_file)

@@ -55,7 +55,7 @@ def read(path: Path) -> SettingsFile:
 
 
 def scalar(text: str) -> object:
-    """Return a string that does not come from a file, parsed as YAML; invalid YAML is returned unchanged."""
+    """Return the value of an environment variable, parsed as YAML; invalid YAML is returned unchanged."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -114,7 +114,7 @@ def _first_line(problem: object) -> str:
 
 
 class _Plain:
-    """Converter from the YAML parser's types to plain types. It refuses files with too many values or levels."""
+    """Converter from the YAML parser's types to plain types. Files with too many values or levels are refused."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -206,7 +206,7 @@ class Layers:
         return value
 
     def decided(self, key: Key) -> bool:
-        """Return True if any source sets the key. ``key: ""`` sets (and disables) it, a bare ``key:`` does not."""
+        """Return True if any source sets the key. ``key: ""`` sets the key, a bare ``key:`` does not."""
         return key in self.sources
 
 

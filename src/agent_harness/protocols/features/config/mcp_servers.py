@@ -1,6 +1,6 @@
 """MCP servers that the settings enable. Source: features.md UAH-212..216, C59. In values, ``${NAME}`` or
 ``${NAME:-text}`` stands for an environment variable, ``$${`` for ``${``. A key of ``config`` without a recipe is
-refused, never ignored, because it may be ``read_only: true``."""
+refused, never ignored, because the key may be ``read_only: true``."""
 
 import json
 import os
@@ -24,7 +24,7 @@ EDIT = "Edit .harness.yaml, then run the same command again"
 def switched_on(
     servers: Mapping[str, "McpServerSettings"], environ: Mapping[str, str] | None = None
 ) -> dict[str, McpServer]:
-    """Return the enabled MCP servers. Register values from the environment, so that output masks them."""
+    """Return the enabled MCP servers with their variables filled in. From now on, output masks these values."""
     environ = os.environ if environ is None else environ
     return {name: _ready(name, server, environ) for name, server in servers.items() if server.enabled}
 
@@ -119,7 +119,7 @@ class GivenConfig:
         return value
 
     def size(self, name: str) -> tuple[int, int] | None:
-        """Take the key ``name`` and return its width and height in pixels."""
+        """Take the key ``name`` and return its width and height in pixels; None without the key."""
         value = self._take(name)
         if value is None:
             return None
@@ -182,7 +182,7 @@ def _puppeteer(given: GivenConfig) -> Started:
 
 
 def _postgres(given: GivenConfig) -> Started:
-    """Return the arguments of the Postgres server. In read-only mode (the default), it parses every statement."""
+    """Return the arguments and environment variables for a Postgres server, which is read-only by default."""
     workspace, only = given.text("connection_string"), given.switch("read_only")
     said = any(word.startswith("--access-mode") for word in given.words)
     mode = "unrestricted" if only is False else "restricted"
@@ -227,7 +227,7 @@ _NAME = re.compile(r"(@[\w.-]+/)?[\w.-]+")
 
 
 def _package(words: tuple[str, ...]) -> str | None:
-    """Return the MCP server package that a command line runs, found as program or as argument of npx; else None."""
+    """Return the MCP server package that a command line runs, as program or through npx; None if none is known."""
     if (program := os.path.basename(words[0])) in PROGRAMS:
         return PROGRAMS[program]
     named = (found[0] for word in words[1:] if (found := _NAME.match(word)))

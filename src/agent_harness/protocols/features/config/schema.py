@@ -352,7 +352,7 @@ MCP_SERVERS: dict[str, dict[str, object]] = {
 
 
 def _with_known_servers(given: object) -> object:
-    """Merge the two predefined, disabled servers into the file's (UAH-212..216), unless it sets a server's program."""
+    """Return the file's MCP servers together with the two predefined, disabled servers (UAH-212..216)."""
     if not isinstance(given, Mapping):
         return given
     merged: dict[str, object] = {name: dict(server) for name, server in MCP_SERVERS.items()}
@@ -403,7 +403,7 @@ class Session(Section):
     @model_validator(mode="before")
     @classmethod
     def _warning_before_limit(cls, given: object) -> object:
-        """Set the warning time to 5/6 of a session limit of at most 50 minutes, unless the file sets it."""
+        """Set the warning time, if the file does not, to 5/6 of a session limit of at most 50 minutes."""
         if not isinstance(given, Mapping) or given.get("timeout_warning_minutes") is not None:
             return given
         limit = given.get("timeout_minutes")
@@ -559,7 +559,7 @@ class SandboxSection(Section):
     )
 
     def settings(self, *, services: bool = False) -> SandboxSettings:
-        """Return the sandbox settings. ``network: auto`` is open if the project runs ``services`` for its checks."""
+        """Return the sandbox settings. ``network: auto`` means open if the project runs ``services``, else loopback."""
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
         return SandboxSettings(
             mode=self.mode,

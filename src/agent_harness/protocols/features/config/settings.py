@@ -58,7 +58,7 @@ class Config:
         return copy.deepcopy(dict(self._raw))
 
     def origin(self, key: str) -> Source:
-        """Return the source of ``section.key``, or the strongest source in a section; else raise ``KeyError``."""
+        """Return the source of ``section.key``, or a section's strongest source. Raise ``KeyError`` if unknown."""
         if key in self._rows:
             return self._rows[key][1]
         found = [source for name, (_, source) in self._rows.items() if name.startswith(f"{key}.")]
@@ -87,7 +87,7 @@ class Config:
         return [command for command in found if command]
 
     def test_command(self, test_file: str) -> str:
-        """Return the command for one feature's tests, or for all if ``test_file`` is empty (UAH-190). Raise
+        """Return the command for one feature's tests, or for all tests if ``test_file`` is empty (UAH-190). Raise
         ``ConfigurationError`` if the command is not set and cannot be derived (C22)."""
         if not test_file:
             return str(self.testing.full)
@@ -233,7 +233,7 @@ def _words(error: "ErrorDetails") -> str:
 
 
 def error(layers: Layers, problems: list[tuple[Key, str]]) -> ConfigurationError:
-    """Return an error with the file, key and line of the first problem: a key and its defect."""
+    """Return an error with the file, key and line of the first problem. A problem is a key and its defect."""
     key, why = problems[0]
     document = layers.document
     outside = layers.where.get(key)

@@ -1,6 +1,6 @@
-"""Effects of a person's answers: ``ANSWERS``, replaced by ``ANSWERS_OF_KIND`` for one kind of question. A destructive
-answer is never selected automatically. Source: features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27,
-C53."""
+"""Functions that carry out a person's answers. ``ANSWERS_OF_KIND`` takes precedence over ``ANSWERS`` for one kind of
+question. A destructive answer is never selected automatically. Source: features.md section T, UAH-058, UAH-392..402,
+UAH-533, C11, C12, C27, C53."""
 
 import os
 import shlex
@@ -33,8 +33,8 @@ def resume(
     feature_id: int | None = None,
     shown: AskedQuestion | None = None,
 ) -> JsonObject:
-    """End a pause and apply the answer to the first question (or that about ``feature_id``); start no session (C40).
-    Raise ``UsageError`` for an unknown or missing answer, ``Superseded`` if the question is not the ``shown`` one."""
+    """End a pause and answer the first question, or the question about ``feature_id``; start no session (C40). Raise
+    ``UsageError`` for an unknown or missing answer, ``Superseded`` if the question differs from ``shown``."""
     waiting = questions.waiting(project.store.state(), project.store.features())
     asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)
     if shown is not None and (asked is None or asked_question(asked) != shown):
@@ -168,7 +168,7 @@ KEYS = {"Session": "per_session_usd", "Feature": "per_feature_usd", "Project": "
 
 
 def raise_budget(project: Project, limit: str, budget_usd: float | None) -> JsonObject:
-    """Raise the budget ``limit`` to ``budget_usd``, or else double it, and commit the settings."""
+    """Raise a budget to ``budget_usd``, or to twice its value, and commit the settings. ``limit`` names the budget."""
     key = KEYS.get(limit, "per_session_usd")
     now = float(getattr(project.config.costs, key))
     wanted = budget_usd if budget_usd is not None else 2 * now
@@ -208,7 +208,7 @@ def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _confirm_rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Print that the rollback was already carried out; the answer only confirms it (C03, E3)."""
+    """Print that the rollback was already carried out. The answer changes nothing (C03, E3)."""
     project.say(f"Session {asked.session} has already been rolled back. Nothing is left to do.")
     _say_rescue(project, asked)
     return {"rescue_ref": asked.rescue_ref}
@@ -283,7 +283,7 @@ def _accept_kept(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _reject_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Count a failure and tell the next session why. The work stays in a rescue ref."""
+    """Count a failure of the feature, and record the reason for the next session. A rescue ref keeps the work."""
     state, name = project.store.state(), str(asked.feature_id)
     told = f"A person rejected the work of Session {asked.session}: {asked.message}"
     line = [("HARNESS", [f"A person rejected the work on Feature #{asked.feature_id}, which was rolled back."])]

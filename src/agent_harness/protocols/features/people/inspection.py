@@ -112,14 +112,15 @@ def _lines(found: JsonObject) -> list[str]:
 
 
 def verify(project: Project, feature_id: int) -> JsonObject:
-    """Run one feature's tests on a clean copy of the work tree. The feature's status does not change (UAH-051)."""
+    """Run one feature's tests on a clean copy of the work tree and return the report. Change no status (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
     return Judge(project).report(selection.existing_feature(preflight.valid_features(project), feature_id))
 
 
 def verify_all(project: Project) -> JsonObject:
-    """Run the whole suite on the work tree. No status changes; a feature that a person marked is not counted."""
+    """Run the whole suite on the work tree and return the results. Change no feature's status. A feature that a person
+    marked never counts as ``wrongly_marked``."""
     project.require_initialised()
     clear_leftovers(project.root)
     document = preflight.valid_features(project)
@@ -175,7 +176,7 @@ def _row(feature: Feature, passing: frozenset[str], failing: frozenset[str]) -> 
 
 
 def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool]) -> JsonObject:
-    """Ask the person whether a feature works, and commit only a yes (UAH-062, UAH-063)."""
+    """Ask the person whether a feature works. After a yes, mark the feature as passing (UAH-062, UAH-063)."""
     feature = overrides.feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} already passes", hint="harness status")
@@ -199,7 +200,7 @@ def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool])
 
 
 def preview(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Return a description of what the next session would work on. Nothing on disk is changed (UAH-048, UAH-049)."""
+    """Return a description of the next session. Nothing on disk is changed (UAH-048, UAH-049)."""
     project.require_initialised()
     migrations.refuse_newer(project)
     state = project.store.state()
@@ -241,7 +242,7 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def _estimate(project: Project, document: FeatureList) -> JsonObject:
-    """Return the estimated cost of the open features, from that of proven ones, and the remaining budget."""
+    """Return the remaining budget and the estimated cost of the open features, based on proven features."""
     spent = project.store.costs()
     rows = {row.get("feature_id"): row for row in spent.by_feature}
     proven_costs: list[float | None] = []
@@ -375,7 +376,7 @@ def maintain(project: Project) -> JsonObject:
 
 
 def stop(project: Project) -> JsonObject:
-    """End maintenance mode. ``stopped`` in the result is true if the mode was on."""
+    """End maintenance mode. The result's ``stopped`` is true if maintenance mode was on."""
     path = project.layout.maintenance
     there = os.path.lexists(path)
     if there:

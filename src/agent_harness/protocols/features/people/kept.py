@@ -51,7 +51,7 @@ def listed(git: Git) -> JsonObject:
 
 
 def show(git: Git, ref: str) -> JsonObject:
-    """Return the ``base`` commit of removed work, the ``files`` that differ from it, and its ``commits``."""
+    """Return removed work with its ``base`` commit, its ``commits``, and the ``files`` that the work changed."""
     found = find(git, ref)
     base = _base(git, found)
     below = git.commit_of(f"{base}^1") if found.subject.startswith("Rescued ") else base
@@ -65,8 +65,8 @@ def show(git: Git, ref: str) -> JsonObject:
 
 
 def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tuple[str, ...] = ()) -> JsonObject:
-    """Restore removed work into the new folder ``to``, or else into the work tree. If an affected file changed there
-    since the rollback, raise ``UnsafeTree`` and change nothing. HEAD, branches and the index stay."""
+    """Restore removed work into the new folder ``to``, or else into the work tree. If an affected file of the work tree
+    has changed, raise ``UnsafeTree`` and change nothing. HEAD, branches and the index stay unchanged."""
     found = find(git, ref)
     if to is not None:
         folder = os.path.join(cwd, os.path.expanduser(to))
@@ -81,7 +81,7 @@ def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tup
 
 
 def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) -> JsonObject:
-    """Delete old refs, except refs that a question needs. Return those ``pruned`` and the number ``kept``."""
+    """Delete old rescue refs, except refs that a question needs. Return the deleted refs and the number kept."""
     limit = clock.timestamp(clock.now() - timedelta(days=older_than_days))
     known = entries(git)
     old = [each for each in known if each.at <= limit and each.ref not in waiting]
@@ -91,7 +91,7 @@ def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) ->
 
 
 def find(git: Git, ref: str) -> KeptWork:
-    """Return the removed work under a ref, full or short (``rolled-back/3``). Raise ``UsageError`` if there is none."""
+    """Return the removed work under a full or short ref (``rolled-back/3``). Raise ``UsageError`` for unknown refs."""
     found = next((each for each in entries(git) if ref in (each.ref, _short(each.ref))), None)
     if found is None:
         raise UsageError(f"No rescue ref named {ref}", hint="harness rescue list")

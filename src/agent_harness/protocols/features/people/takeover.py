@@ -22,7 +22,7 @@ Ask = Callable[[str], bool]
 
 
 def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Hand the project over: no session starts until `harness hand-back`. A second call changes nothing."""
+    """Hand the project over to the user: no session starts until `harness hand-back`. Repeated calls change nothing."""
     state = project.store.state()
     document = project.store.features()
     passing, total = document.counts()
@@ -42,7 +42,7 @@ def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def takeback(project: Project, ask: Ask) -> JsonObject:
-    """Verify the person's work, and ask for every open feature that now passes whether it counts."""
+    """Verify the person's work. For each open feature that now passes, ask whether the feature counts as passing."""
     state = project.store.state()
     handed = state.handoff
     if not isinstance(handed, dict):
@@ -90,7 +90,7 @@ def _commits(project: Project, since: object) -> list[str]:
 
 
 def _is_green(feature: Feature, suite: Suite) -> bool:
-    """Return True if the feature is open, has tests, and all passed in this suite run."""
+    """Return True if the feature is open, has tests, and all its tests passed in this suite run."""
     own, failing = (
         {n for n in nodes if proven.belongs(n, feature.test_file)} for nodes in (suite.passing, suite.failing)
     )
@@ -129,7 +129,7 @@ def _broken(project: Project, suite: Suite) -> list[str]:
 
 
 def abort(project: Project) -> JsonObject:
-    """End the running session, recover its work, and move the state away. The person has confirmed it."""
+    """End the running session, recover its work, and move the state away. The user has already confirmed."""
     project.require_initialised()
     project.store.finalize_in()
     project.store.write_pause({"reason": "aborted by a person", "at": clock.timestamp()})
@@ -144,7 +144,7 @@ def abort(project: Project) -> JsonObject:
 
 
 def clear_state(project: Project) -> JsonObject:
-    """Move the session state to ``.harness/aborted-TIME/``, while holding the lock."""
+    """Move the session state to ``.harness/aborted-TIME/``. The caller holds the lock."""
     at = project.layout
     stamp = clock.now().strftime("%Y%m%dT%H%M%S")
     folder = free_name(os.path.join(at.state_dir, f"aborted-{stamp}"))
@@ -179,7 +179,7 @@ def can_begin_anew(project: Project) -> bool:
 
 
 def is_clone(project: Project) -> bool:
-    """Return True if there was never any state in this folder, so that a run may create it without asking."""
+    """Return True if this folder never had any state, so that a run may create the state without asking."""
     at = project.layout
     if os.path.islink(at.state_dir) or (os.path.lexists(at.state_dir) and not os.path.isdir(at.state_dir)):
         return False

@@ -1,10 +1,8 @@
-"""Undo of an accepted feature: one new commit reverts the feature's changes and reopens the feature.
-
-The commit is built from git objects, and the whole suite runs on the commit before the branch moves. History is never
-rewritten. An undo is refused, and nothing changes, if tests of another feature would break or later work changed the
-same lines. It is also refused if uncommitted files are in the way or if a feature is unfinished. An undo cannot be
-undone. Source: ``faces.md`` F-STORY-2.
-"""
+"""Undo of an accepted feature: one new commit reverts the feature's changes and reopens the feature. The commit is
+built from git objects, and the whole suite runs on the commit before the branch moves. History is never rewritten. An
+undo is refused, and nothing changes, if tests of another feature would break. Later work on the same lines, uncommitted
+files in the way or an unfinished feature also prevent an undo. An undo cannot be undone. Source: ``faces.md``
+F-STORY-2."""
 
 import json
 from dataclasses import dataclass
@@ -35,7 +33,6 @@ class UndoPlan:
     commit: str  # the new commit, on no branch yet
 
     def as_record(self) -> JsonObject:
-        """Return the members of the JSON result that describe the plan."""
         return {
             "feature_id": self.feature.id,
             "session": self.verdict.session,
@@ -46,7 +43,6 @@ class UndoPlan:
         }
 
     def as_reversal(self) -> Reversal:
-        """Return the plan as a stored reversal, which is carried out after verification."""
         return Reversal(
             item=str(self.feature.id),
             what=self.feature.name,
@@ -60,10 +56,8 @@ class UndoPlan:
 
 
 def named(project: Project, what: str) -> int:
-    """Return the feature id that ``3``, ``#3`` or ``S8`` (a session on the feature) refers to.
-
-    Raise ``Refused`` for the commit of an undo, and ``UsageError`` for anything else.
-    """
+    """Return the feature id that ``3``, ``#3`` or ``S8`` (a session on the feature) refers to. Raise ``Refused`` for
+    the commit of an undo, and ``UsageError`` for anything else."""
     word, path = what.strip().removeprefix("#"), project.store.ledger(make=False)
     is_number = word.isascii() and word.isdecimal()
     if is_number and project.store.features().by_id(int(word)):
@@ -77,7 +71,7 @@ def named(project: Project, what: str) -> int:
 
 
 def asked(project: Project, what: str) -> str:
-    """Return the name of the feature that ``what`` refers to. Raise ``UsageError`` if there is none."""
+    """Return the name of the accepted feature that ``what`` names. Otherwise raise ``UsageError`` or ``Refused``."""
     feature = overrides.feature_of(project, named(project, what))
     if reversal.decided(project.store.reversal()) is None:  # else a killed one is completed first
         _accepted(project, feature)
@@ -101,10 +95,8 @@ def ended(project: Project, found: Reversal) -> JsonObject | None:
 
 
 def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
-    """Undo a feature. With ``dry_run``, only print the changes.
-
-    Raise ``Refused``, ``UnsafeTree`` or ``VerificationFailed`` if that is not possible; nothing is changed then.
-    """
+    """Undo a feature with one new commit; with ``dry_run``, only print the changes. If that is not possible, change
+    nothing and raise ``Refused``, ``UnsafeTree`` or ``VerificationFailed``."""
     plan = _planned(project, named(project, what))
     project.say(
         f"{plan.feature.name}: session {plan.verdict.session} was accepted at {str(plan.verdict.commit)[:10]}"
@@ -169,10 +161,8 @@ def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
 
 
 def _contents(project: Project, feature: Feature, told: str, *, head: str) -> dict[str, bytes]:
-    """Return the new content of features.json, in which the feature is open, and of the progress log.
-
-    A progress log that someone has edited stays unchanged.
-    """
+    """Return the new content of features.json, in which the feature is open, and of the progress log. A progress log
+    that someone has edited stays unchanged."""
     document = project.store.features()
     listed = [
         {name: value for name, value in each.items() if name != "marked"} | {"passes": False}
@@ -193,10 +183,8 @@ def _contents(project: Project, feature: Feature, told: str, *, head: str) -> di
 
 
 def _judge(project: Project, plan: UndoPlan) -> None:
-    """Run the test suite on the undo's commit.
-
-    Raise ``VerificationFailed`` if a passing test would break, unless the test is removed with the feature.
-    """
+    """Run the test suite on the undo's commit. Raise ``VerificationFailed`` if a baseline test fails that the undo does
+    not remove."""
     project.say(f"Running the whole suite without {plan.feature.name}...")
     facts = Judge(project).suite(plan.commit)
     baseline = project.store.baseline()

@@ -42,7 +42,7 @@ MESSAGE = "Plan more features"
 
 
 def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject:
-    """Let an agent plan more features, and return those committed. An invalid plan raises ``VerificationFailed``."""
+    """Let an agent plan more features; commit and return them. An invalid plan raises ``VerificationFailed``."""
     text = initializer.specification(spec)
     allowed = run.choose_agents(project, agents)
     told: JsonObject = {"project": str(project.root), "item": "harness plan-features"}
@@ -190,7 +190,7 @@ def add(
     visual_steps: Sequence[str] = (),
     may_change: Sequence[str] = (),
 ) -> JsonObject:
-    """Add one feature and, for a missing ``.py`` test file, a failing stub. An invalid list raises ``UsageError``."""
+    """Commit one new feature, with a failing test stub if needed. Raise ``UsageError`` if the feature is invalid."""
     text = " ".join(description.split())
     if not text:
         raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
@@ -231,7 +231,7 @@ def add(
 
 
 def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject:
-    """Add all features of another list in one commit. Features added earlier, known by ``source``, stay unchanged."""
+    """Add the features of an imported list in one commit. A feature whose ``source`` is already known is skipped."""
     overrides.refuse_unsafe(project)
     document = project.store.features()
     came = by_source(document)
@@ -298,8 +298,8 @@ def _size(steps: Sequence[str]) -> str:
 
 
 class NewTestFiles:
-    """Names for new test files, in the folder with most of the other features' tests. Without any, the test names that
-    the suite reported show whether tests are in Python."""
+    """Names for new test files, in the folder that has most test files of features. If no feature has a test file, the
+    baseline's test names show whether the tests are in Python."""
 
     def __init__(self, document: FeatureList, baseline: Baseline | None = None) -> None:
         known = [f.test_path for f in document.features if f.test_file]
@@ -312,7 +312,7 @@ class NewTestFiles:
         self._folder = folder[0][0] if folder else "tests"
 
     def new(self, text: str) -> str:
-        """Return an unused name for a description. Raise ``UsageError`` if the tests are not in Python."""
+        """Return an unused test file path for a description. Raise ``UsageError`` if the tests are not in Python."""
         if not self._python:
             raise UsageError(
                 "This project does not use pytest, so the feature needs a test file name",

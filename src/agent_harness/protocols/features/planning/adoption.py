@@ -1,5 +1,5 @@
-"""Adoption of existing code (`harness init --adopt`), without an agent. The passing tests at HEAD are protected from
-then on. Existing files are never overwritten. Source: features.md C23, C48."""
+"""Adoption of existing code (`harness init --adopt`), without an agent. From then on, sessions may not break the tests
+that pass at HEAD. Existing files are never overwritten. Source: features.md C23, C48."""
 
 import os
 import stat
@@ -34,8 +34,8 @@ RUNNERS = (
 
 
 def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
-    """Turn the repository in ``root`` into a feature project; if that is unsafe, raise an error and change nothing. If
-    no test passes, raise ``Refused``, unless ``allow_failing``; the same command resumes the adoption."""
+    """Turn the repository in ``root`` into a feature project. If that is unsafe, raise an error and change nothing. If
+    no test passes, raise ``Refused``, unless ``allow_failing`` is set. A repeated call resumes the adoption."""
     layout = initializer.layout_of(root)
     git = Git(root)
     is_anew = roots.is_anew(os.fspath(root))
@@ -165,7 +165,7 @@ def _no_features(name: str) -> str:
 
 
 def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> Suite:
-    """Return the results at HEAD. Raise ``Refused`` if no test runs, or none passes without ``allow_failing``."""
+    """Return the suite's results at HEAD. Raise ``Refused`` if no test runs, or no test passes, unless allowed."""
     facts = takeover.suite_at_head(project)
     left = f" Nothing was committed; {written[0]} is new." if written else " Nothing was committed."
     if facts.problem or not facts.total:
@@ -180,7 +180,7 @@ def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> 
 
 
 def _record(project: Project, facts: Suite) -> JsonObject:
-    """Write the state of the adopted project, which is the last step."""
+    """Write the state of the adopted project, as the last step. Return the passing and failing tests."""
     failing = proven.not_open(project.store.features(), facts.failing)
     takeover.fresh_state(project, facts, known_failures=failing)
     project.store.event("adopted", session=0, passing=len(facts.passing), known_failures=len(failing))
@@ -191,7 +191,7 @@ def _record(project: Project, facts: Suite) -> JsonObject:
 
 
 def traces(layout: FeatureLayout) -> JsonObject:
-    """See ``api.traces``. Raise ``Busy`` while a harness runs, ``Refused`` before the recovery of a session."""
+    """Return the files of the harness. Raise ``Busy`` during a run, ``Refused`` after an interrupted session."""
     state, name = FeatureStore(layout), layout.relative(layout.lock)
     if (holder := lock.holder(layout.root, name)) is not None:
         raise Busy(f"A harness is running here: {holder}", hint="harness pause  # then the same command")

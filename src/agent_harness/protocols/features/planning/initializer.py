@@ -1,5 +1,5 @@
-"""Session 0: an agent turns a specification into features, test stubs, scripts and one commit, in one fix round at
-most. Risky commands in init.sh and reset.sh are reported. Source: features.md section L, UAH-146, C33, C48."""
+"""Session 0: an agent turns a specification into features, test stubs, scripts and one commit, with at most one fix
+round. Risky commands in init.sh and reset.sh are reported. Source: features.md section L, UAH-146, C33, C48."""
 
 import os
 import stat
@@ -78,7 +78,7 @@ def forget_earlier(root: Path, say: Say) -> None:
 
 
 def specification(spec: Path) -> str:
-    """Return the text of a file; ``UsageError`` if it is unreadable, too large, empty or not UTF-8."""
+    """Return the text of a file. Raise ``UsageError`` if the file is unreadable, too large, empty or not UTF-8."""
     try:
         raw = spec.read_bytes()
     except OSError as error:
@@ -171,7 +171,7 @@ def ignored_lines(layout: FeatureLayout) -> list[str]:
 
 
 def ignore(root: Path, lines: list[str]) -> None:
-    """Add missing lines to .gitignore. Raise ``Refused`` if it is a symbolic link."""
+    """Add missing lines to .gitignore. Raise ``Refused`` if .gitignore is a symbolic link."""
     path = root / ".gitignore"
     if path.is_symlink():
         raise Refused(".gitignore is a symbolic link, which the harness does not follow", hint="ls -l .gitignore")
@@ -182,7 +182,7 @@ def ignore(root: Path, lines: list[str]) -> None:
 
 
 def _plan(project: Project, agent: Agent, specification: str, stop: interruption.Stop) -> None:
-    """Run the initializer turn. If features.json is invalid afterwards, run one fix round."""
+    """Let the agent plan features.json, with one fix round. Raise ``VerificationFailed`` if the file stays invalid."""
     config = project.config
     prompt = prompts.render(
         "initializer",
@@ -262,7 +262,7 @@ def _settle_linter(project: Project) -> None:
 
 
 def _commit(project: Project) -> str:
-    """Commit the set-up files. If nothing is uncommitted, return HEAD, the agent's own commit."""
+    """Commit the set-up files and return the commit. If nothing is uncommitted, return HEAD."""
     before = project.git.head()
     commit = project.candidate("0", COMMIT_MESSAGE)
     if commit != before:
@@ -322,7 +322,7 @@ COMPOSERS = ("docker", "docker-compose", "podman", "podman-compose")
 
 
 def findings(text: str, root: Path) -> list[str]:
-    """Return one line for each command in a script that may harm what it did not create, or if it cannot be parsed."""
+    """Return one line per command that may harm what the script did not create, or one line if parsing fails."""
     script = read(text)
     if script.fault:
         return [f"it cannot be read: {script.fault}"]

@@ -1,6 +1,6 @@
-"""Prompts for agents, from files with ``{{name}}`` placeholders. A long summary drops key files first, then decisions,
-then lists of partial work. Source: features.md section K, UAH-244..251, UAH-319, UAH-403, C49, C57; UAH-434..451 for
-the verification types."""
+"""Prompts for agents, from files with ``{{name}}`` placeholders. A long orientation summary drops key files first, then
+decisions, then lists of partial work. Source: features.md section K, UAH-244..251, UAH-319, UAH-403, C49, C57;
+UAH-434..451 for the verification types."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ NAMES = ("initializer", "repair", "coding", "continuation", "cleanup", "extend",
 
 
 def render(name: str, values: Mapping[str, str]) -> str:
-    """Return the prompt ``name`` with its placeholders filled in. Raise ``KeyError`` for an unknown one."""
+    """Return the prompt ``name`` with its placeholders filled in. Raise ``KeyError`` for an unknown placeholder."""
     text = files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8")
     parts = text.split("{{")
     filled = [parts[0]]
@@ -29,7 +29,7 @@ def render(name: str, values: Mapping[str, str]) -> str:
 
 
 def note_for_agent(feature: Feature, screenshots: str) -> str:
-    """Return the note about free files, visual checks and manual verification, or "" (UAH-447)."""
+    """Return the prompt's text on free files, visual checks and manual verification; may be empty (UAH-447)."""
     return _free_files(feature) + _look(feature, screenshots) + _person(feature)
 
 
@@ -256,7 +256,7 @@ _ROWS_OF_DECISIONS = 200  # the last of the log; an agent may decide without end
 
 
 def _decided(project: Project) -> list[tuple[int, str]]:
-    """Return the decisions of the last sessions. Rolled-back decisions are marked."""
+    """Return the most recent decisions as (session, text) pairs. Rolled-back decisions are marked."""
     rows = project.store.recent("decisions.jsonl", _ROWS_OF_DECISIONS)
     told = [(records.number(row.get("session")), str(row["text"])) for row in rows if row.get("text")]
     gone = {row.get("session_id") for row in project.store.recent("sessions.jsonl", 50) if row.get("rejected")}
@@ -280,7 +280,7 @@ def _health(project: Project, state: SessionState) -> str:
 
 
 def _key_files(project: Project) -> tuple[tuple[str, int | None], ...]:
-    """Return the source files changed most recently, newest first."""
+    """Return the most recently changed source files, each with the session of the change, newest first."""
     known = records.json_object(project.store.file_sizes().get("files")) or {}
     rows = [
         (path, row.get("session_changed") or row.get("session_added"))

@@ -1,6 +1,6 @@
-"""Access to GitHub issues through PyGithub, with retries and one-line errors. Source: features.md UAH-383..386, C28.
-The library comes with the extra ``github``, the address from ``GITHUB_API_URL``, the token from ``GH_TOKEN`` or
-``GITHUB_TOKEN``."""
+"""Access to GitHub issues through PyGithub, with retries and one-line errors. The extra ``github`` installs the
+library. ``GITHUB_API_URL`` has the address, ``GH_TOKEN`` or ``GITHUB_TOKEN`` the token. Source: features.md
+UAH-383..386, C28."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +52,8 @@ class GitHubTracker:
     ``HarnessError`` if it fails."""
 
     def __init__(self, repository: str, *, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
-        """Make no call to GitHub. Raise ``ToolMissing`` without the library, ``HarnessError`` without a token."""
+        """Open the tracker without a call. Raise ``ToolMissing`` without the library, ``HarnessError`` without a
+        token."""
         self._name = repository
         self._say = say
         self._waited = 0.0
@@ -87,7 +88,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def rows(self, labels: Sequence[str], *, closed: bool) -> list[JsonObject]:
-        """Return the issues that have all labels, oldest first, without pull requests, to be imported."""
+        """Return the issues with all ``labels`` as JSON rows, oldest first, without pull requests."""
 
         def ask() -> list[JsonObject]:
             state = "all" if closed else "open"
@@ -109,7 +110,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def issue(self, number: int) -> Issue | None:
-        """Return one issue, or ``None`` if it was deleted or moved to another repository."""
+        """Return one issue, or ``None`` if the issue was deleted or moved to another repository."""
 
         def ask() -> Issue | None:
             try:
@@ -123,7 +124,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def create(self, title: str, body: str) -> Issue:
-        """Create an open issue. If an earlier try got no response but created it, return that issue."""
+        """Create and return an open issue. If an earlier try without a response created it, return that issue."""
         tries = 0
 
         def ask() -> Issue:
@@ -149,7 +150,7 @@ class GitHubTracker:
     # -- retries -----------------------------------------------------------------------------------------------------
 
     def _tried(self, ask: Callable[[], T]) -> T:
-        """Call ``ask`` with retries. Raise ``HarnessError`` if a retry cannot help."""
+        """Call ``ask`` with retries and return its result. Raise ``HarnessError`` if a retry cannot help."""
         import requests
         import stamina
         from stamina.instrumentation import set_on_retry_hooks

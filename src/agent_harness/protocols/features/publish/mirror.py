@@ -89,12 +89,12 @@ def marker(project: str, feature_id: int) -> str:
 
 
 def title(feature: Feature) -> str:
-    """The title has no number sign, which would link to another issue."""
+    """Return the title of a feature's issue, without a number sign, which would link to another issue."""
     return _cut(f"Feature {feature.id}: {_plain(feature.description)}", _TITLE)
 
 
 def body(project: str, feature: Feature) -> str:
-    """Return the description, tests and dependencies, with the marker as the last line."""
+    """Return the text of a feature's issue: description, tests, dependencies and, as the last line, the marker."""
     listed = [f"- {_plain(step)}" for step in feature.steps]
     needs = ", ".join(f"Feature {i}" for i in feature.depends_on)
     parts = [
@@ -109,7 +109,7 @@ def body(project: str, feature: Feature) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return one line with secrets masked, and mentions, issue links and markers made ineffective."""
+    """Return the text on one line, with secrets masked and mentions, issue links and markers made ineffective."""
     one_line = " ".join(redact(text).split())
     return one_line.replace("@", "@\u200b").replace("#", "#\u200b").replace("<!--", "<\u200b!--")
 
@@ -122,7 +122,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 class Mirror:
-    """Update of one project's issues. Progress is saved to disk after each step."""
+    """Updater of one project's issues. Progress is saved to disk after each step."""
 
     def __init__(self, project: Project, tracker: GitHubTracker, repository: str) -> None:
         self._project = project
@@ -136,7 +136,7 @@ class Mirror:
         self.report = MirrorReport()
 
     def bring_up_to_date(self) -> MirrorReport:
-        """Update the issues of all features once. No call is made for a feature whose issue is up to date."""
+        """Update the issues of all features once and return the report. Issues that are up to date cause no call."""
         document = self._project.store.features()
         name = document.project or self._project.config.project.name
         listed = {issue.number: issue for issue in self._tracker.issues()}
@@ -163,7 +163,7 @@ class Mirror:
         self._act(name, feature, found)
 
     def _find(self, feature_id: int, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
-        """Return the recorded issue if it exists, else the first one with the feature's marker."""
+        """Return the feature's recorded issue if it exists, else the first issue with the feature's marker."""
         number = self._known.get(str(feature_id), {}).get("number")
         if isinstance(number, int):
             recorded = listed.get(number) or self._tracker.issue(number)
@@ -217,7 +217,7 @@ class Mirror:
 
 
 def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
-    """Return the recorded issues if their record is about this repository, else none."""
+    """Return the recorded issues by feature id; empty if the record is about another repository."""
     rows = found.get("issues")
     if found.get("repository") != repository or not isinstance(rows, dict):
         return {}
@@ -228,7 +228,7 @@ def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
 
 
 def after_session(project: Project, session: int) -> str | None:
-    """Update the issues if the settings ask for it. An error of the tracker is returned as one line, not raised."""
+    """Update the issues if the settings say so. Return None, or an error of the tracker as one line."""
     settings = project.config.github
     if settings.repo is None or settings.sync_mode == "none" or not settings.sync_on_session_end:
         return None
@@ -250,8 +250,8 @@ def after_session(project: Project, session: int) -> str | None:
 
 
 def close(project: Project, result: Result) -> Result:
-    """Return the result after an update (C38). With ``on_sync_failure: fail``, a failure gives exit code 5. After
-    Ctrl-C, the next session makes the update."""
+    """Update the issues and return the session's result (C38). With ``on_sync_failure: fail``, a failed update sets
+    exit code 5. After Ctrl-C, the next session makes the update."""
     if result.reason == "user_pause":
         return result
     problem = after_session(project, result.session)
@@ -271,7 +271,7 @@ def _tell(project: Project, session: int, report: MirrorReport) -> None:
 
 
 def _failed(project: Project, session: int, error: HarnessError, report: MirrorReport) -> str:
-    """Report that the issues could not be updated. With ``on_sync_failure: fail``, also pause the project (C38)."""
+    """Report a failed update and return the problem as one line. With ``on_sync_failure: fail``, also pause (C38)."""
     problem = " ".join(redact(error.message).split())[:300]
     strict = project.config.github.on_sync_failure == "fail"
     project.store.event(

@@ -33,7 +33,7 @@ from agent_harness.protocols.features.verdict.judge import Judge
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """Tip of the branch after a push. ``paused`` is the reason why a person must act, or None."""
+    """Tip of the branch after a push. ``paused`` is the reason why a person must act; None if nobody must."""
 
     commit: str | None
     paused: str | None = None
@@ -56,8 +56,8 @@ def after_push(
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Published:
-    """Retry the push if the remote rejected it. ``judge`` is called only for a retry. ``undisturbed`` creates a context
-    in which no signal interrupts the move of files and branch."""
+    """Retry a rejected push and return the tip of the branch. ``judge`` is called only for a retry. ``undisturbed``
+    creates a context in which no signal interrupts the move of files and branch."""
     if not finalized.push_rejected:
         if finalized.push_problem:
             project.say(f"Push failed: {finalized.push_problem}")
@@ -102,7 +102,7 @@ class _Again:
         self.commit = str(finalization.commit)
 
     def push(self) -> str:
-        """Pull if needed, push, and return the pushed commit, or raise ``_GivenUp``."""
+        """Pull if needed, push, and return the pushed commit. Raise ``_GivenUp`` if the push fails."""
         upstream = self._project.git.upstream(self._branch)
         if upstream is None:
             raise _GivenUp("the branch no longer has an upstream")
@@ -145,7 +145,7 @@ class _Again:
             raise _GivenUp(found[0])
 
     def _prove(self, tip: str) -> tuple[frozenset[str], int]:
-        """Return the combined commit's passing tests and the number of all. A broken baseline is ``_GivenUp``."""
+        """Return the commit's passing tests and number of tests. Raise ``_GivenUp`` if a baseline test fails."""
         facts = self._judge.suite(tip)
         known = self._baseline.passing
         lost = known - facts.passing
@@ -193,8 +193,8 @@ Config = Mapping[str, list[str]]
 
 
 def no_push_variables(config: Config) -> dict[str, str]:
-    """Return variables that keep the agent's git from pushing to the remotes. Fetching still works. An address that one
-    setting uses for fetching and another for pushing is not redirected."""
+    """Return environment variables that keep the agent's git from pushing to the remotes. Fetching still works. An
+    address that one setting uses for fetching and another for pushing is not redirected."""
     fetched = _addresses(config, "url")
     pushed = _addresses(config, "pushurl")
     rules = [(f"url.{NOWHERE}.pushInsteadOf", address) for address in sorted(fetched)]
