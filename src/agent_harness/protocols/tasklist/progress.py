@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KINDS = ("INIT", "Starting", "Completed", "ERROR", "CHECKPOINT", "ROLLBACK", "RECOVERY", "STATS", "LOCK", "WARN")
 MAX_TEXT = 500
+BOUNCED = "given back: bounced"  # the text of a log line about work that was not merged
 UNCOUNTED = ("CONFIG", "ENV_SETUP")
 """Error categories that do not count as the outcome of an attempt."""
 

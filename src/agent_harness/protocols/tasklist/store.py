@@ -11,7 +11,6 @@ import os
 
 from agent_harness.errors import ConfigurationError, Refused, StateDamaged
 from agent_harness.kernel import clock, files
-from agent_harness.kernel.shared_content import SharedContent
 from agent_harness.protocols.tasklist import records
 
 TYPE_CHECKING = False
@@ -118,6 +117,8 @@ class TaskStore:
     def __init__(
         self, layout: TaskListLayout, *, lock_timeout_seconds: float = 5.0, now: datetime | None = None
     ) -> None:
+        from agent_harness.kernel.shared_content import SharedContent  # hooks need none
+
         self.layout = layout
         self.lock_timeout_seconds = lock_timeout_seconds
         self._now = now
