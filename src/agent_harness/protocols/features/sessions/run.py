@@ -324,7 +324,7 @@ def _skipped(document: FeatureList) -> list[JsonObject]:
 def _nothing_left(
     project: Project, choice: selection.Choice, results: Sequence[Result], recovered: JsonObject | None
 ) -> JsonObject:
-    """Return the run's answer if all are proven or skipped; else raise ``PersonNeeded`` or ``NothingEligible``."""
+    """Return the run's answer if all features are proven or skipped; else ``PersonNeeded`` or ``NothingEligible``."""
     document = project.store.features()
     passing, total = document.counts()
     if not choice.all_proven:
