@@ -67,7 +67,7 @@ _LOCK_SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictStep:
-    """A value is None if it is unknown or does not apply."""
+    """One step of a verdict. A value is None if it is unknown or does not apply."""
 
     step: str  # guard, proof, suite, cross-check, red, lint, criterion
     result: str  # passed, warned, failed
@@ -81,7 +81,7 @@ class VerdictStep:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> VerdictStep:
-        """A value of the wrong type counts as missing."""
+        """Return the step in a stored record. A value of the wrong type counts as missing."""
         return cls(
             step=_text(record.get("step")) or "",
             result=_text(record.get("result")) or "",
@@ -97,7 +97,7 @@ class VerdictStep:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimVerdict:
-    """One line of the verdict record. An unknown value is None."""
+    """One line of the verdict file. An unknown value is None."""
 
     item: str  # the id of the feature, task or long task; "cleanup" for a session without an item
     verdict: str  # ACCEPTED or REJECTED
@@ -141,7 +141,7 @@ class ClaimVerdict:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ClaimVerdict:
-        """A value of the wrong type counts as missing; unknown keys are kept in ``rest``."""
+        """Return the verdict in a record. Values of the wrong type count as missing; ``rest`` keeps unknown keys."""
         known: JsonObject = {name: parse(record[name]) for name, parse in _PARSERS.items() if name in record}
         known |= {name: known.get(name) or "" for name in ("item", "verdict", "id", "at")}
         known |= {name: known.get(name) or 0 for name in ("n", "regressions_total")}
@@ -149,7 +149,7 @@ class ClaimVerdict:
         return cls(**known, rest=rest)
 
     def as_record(self) -> JsonObject:
-        """Return the verdict as a JSON object, without keys that do not apply."""
+        """Return the verdict as a JSON object for the verdict file, without optional keys that are not set."""
         named = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("rest", "prev")}
         members: JsonObject = {"v": 1, "n": self.n, "at": self.at, **named}
         members["steps"] = [dict(vars(step)) for step in self.steps]
@@ -225,7 +225,7 @@ def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
 
 
 def _of_claim(path: str, verdict: ClaimVerdict) -> ClaimVerdict | None:
-    """Return the line for this claim and verdict that an earlier process wrote before it was killed, or None."""
+    """Return the line that an earlier process wrote for this claim and verdict; None if there is no such line."""
     near = islice(journal.backwards(path), _LOOKED_BACK) if verdict.id else ()
     found = (_verdict_in(line) for line in near if verdict.id in line)
     return next((each for each in found if each and (each.id, each.verdict) == (verdict.id, verdict.verdict)), None)
@@ -250,7 +250,7 @@ def _is_locked(descriptor: int) -> bool:
 
 
 def newest_first(path: str) -> Iterator[ClaimVerdict]:
-    """Read lazily. A missing file yields nothing."""
+    """Yield the verdicts in the file, newest first. The file is read as needed; a missing file yields nothing."""
     return (found for _, found in _backwards(path))
 
 
@@ -260,7 +260,7 @@ def after(path: str, number: int) -> list[ClaimVerdict]:
 
 
 def outputs_of(verdicts: Iterable[ClaimVerdict], root: AnyPath) -> dict[str, str]:
-    """Return outputs by their path relative to ``root``. An unreadable output is an empty string."""
+    """Return the stored outputs of the verdicts' steps, by path relative to ``root``. An unreadable output is ""."""
     found: dict[str, str] = {}
     for log in (step.log for verdict in verdicts for step in verdict.steps if step.log):
         try:
@@ -275,7 +275,7 @@ def last_about(path: str, item: str) -> ClaimVerdict | None:
 
 
 def was_accepted(path: str, item: str) -> bool:
-    """Return True if work on an item was ever accepted by a verification, and not only by the user."""
+    """Return True if a verification ever accepted work on the item. The user's own decisions do not count."""
     return any(found.item == item and found.accepted and not found.by_person for found in newest_first(path))
 
 
@@ -314,7 +314,7 @@ class ChainReport:
 
     @property
     def sentence(self) -> str:
-        """One sentence for the user."""
+        """One sentence for the user: the number of verdicts, or where the file was altered."""
         if self.whole:
             return f"{self.lines} verdicts, none altered"
         return f"the record of verdicts was altered: {self.problem}"
@@ -419,7 +419,7 @@ def keep_output(
 
 
 def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:
-    """Delete outputs older than ``days``, and partial files of killed writers. A symbolic link is left alone."""
+    """Delete outputs older than ``days`` and partial files of killed writers; return their number. Links are kept."""
     removed = 0
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
     for name in names:

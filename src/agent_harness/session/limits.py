@@ -36,7 +36,7 @@ class SessionLimits:
 
 
 def watch(limits: SessionLimits) -> Watch:
-    """Return the five monitors that enforce the limits. All turns of a session share the returned object."""
+    """Return the five monitors that enforce the limits. All turns of a session share these monitors."""
     warning = 0.8 * limits.timeout_seconds if limits.warning_seconds is None else limits.warning_seconds
     return Watch(
         (

@@ -34,7 +34,7 @@ class FollowedLog:
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """A row matches only if it matches every field that is set."""
+    """Conditions for log rows. A row matches only if it meets every condition that is set."""
 
     words: tuple[str, ...] = ()  # each somewhere in the row, in any letter case
     session: int | None = None
@@ -85,7 +85,7 @@ def moment(text: str, at: datetime) -> datetime:
 
 
 def wanted_of(text: str, *, since: str | None = None, until: str | None = None, **fields: Any) -> Filter:
-    """Raise ``UsageError`` for an invalid time."""
+    """Return the filter for search words, times and other fields. Raise ``UsageError`` for an invalid time."""
     at = clock.now()
     return Filter(
         words=tuple(text.split()),
@@ -96,7 +96,7 @@ def wanted_of(text: str, *, since: str | None = None, until: str | None = None, 
 
 
 def newest(streams: Iterable[Iterator[JsonObject]], limit: int) -> JsonObject:
-    """Return the newest ``limit`` rows, oldest first. Each stream yields newest first. ``more``: older rows exist."""
+    """Return the newest ``limit`` rows of all streams, oldest first; ``more`` is True if older rows exist."""
     newest_first = merge(*streams, key=lambda row: str(row.get("ts") or ""), reverse=True)
     found = list(islice(newest_first, limit + 1))
     return {"rows": found[:limit][::-1], "more": len(found) > limit}
@@ -108,7 +108,7 @@ def _rank(row: Mapping[str, Any]) -> int:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield every value as text, at any depth. Not recursive, because an agent could write very deep nesting."""
+    """Yield every value as text, at any depth. There is no recursion, because agents can write very deep nesting."""
     waiting = [value]
     while waiting:
         each = waiting.pop()

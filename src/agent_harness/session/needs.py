@@ -45,7 +45,7 @@ _TOLD_OTHERWISE = frozenset({"held", "parked", "question"})
 
 
 class Need(namedtuple("Need", ("message", "command"))):
-    """One action that the user has to take."""
+    """One action that the user has to take, with the command for it."""
 
     __slots__ = ()
 
@@ -133,7 +133,7 @@ def looks_of(end: JsonObject) -> JsonObject:
 
 
 def read_end(home: str | None) -> JsonObject:
-    """Return the stored result of the last run; empty if the user need not act on it."""
+    """Return the stored result of the last run; an empty record if the user has nothing to do about it."""
     try:
         return files.read_json_if_any(os.path.join(home, LAST_RUN)) if home else {}
     except (OSError, HarnessError):
@@ -162,7 +162,7 @@ def _block_at(folder: str) -> JsonObject:
 
 
 def _may_be_blocked(folder: str) -> bool:
-    """Return False if a quick check of a few git files finds no problem. It saves the import of the git code."""
+    """Return False if a quick look at a few git files finds no problem. The git code then need not be imported."""
     top = folder
     while not os.path.lexists(os.path.join(top, ".git")) and top != os.path.dirname(top):
         top = os.path.dirname(top)

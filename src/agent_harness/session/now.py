@@ -51,7 +51,7 @@ class NowRecord:
         left_usd: Mapping[str, float] | None = None,
         can: Sequence[str] = (),
     ) -> None:
-        """``left_usd`` holds the budgets left in US dollars. ``can`` lists the commands that reach the session."""
+        """Set the fixed values: ``left_usd``, the remaining budgets; ``can``, commands that reach the session."""
         self._path = path
         self._fixed: JsonObject = {"item": item, "title": title, "session": session, "agent": agent, "can": [*can]}
         self._turn: JsonObject = {"run": None, "turn": 0}
@@ -65,12 +65,12 @@ class NowRecord:
         self._waits = False
 
     def phase(self, name: str, *, until: datetime | None = None) -> None:
-        """Phases: ``preflight``, ``agent``, ``judging``, ``settling`` and ``waiting``."""
+        """Record a phase: ``preflight``, ``agent``, ``judging``, ``settling`` or ``waiting`` (``until`` a time)."""
         ends = _timestamp(until) if until else None
         self._at_once({"phase": name, "step": None, "since": _timestamp(), "until": ends})
 
     def step(self, name: str) -> None:
-        """Steps: ``guard``, ``proof``, ``suite``, ``red``, ``lint`` and ``criterion``."""
+        """Record the step of the verification: ``guard``, ``proof``, ``suite``, ``red``, ``lint`` or ``criterion``."""
         self._at_once({"step": name})
 
     def turn(self, run: str | None) -> None:
@@ -79,11 +79,11 @@ class NowRecord:
         self.phase("agent")
 
     def wait(self, seconds: float) -> None:
-        """Show that the session waits for a provider."""
+        """Show that the session waits for a provider for this many seconds."""
         self.phase("waiting", until=clock.now() + clock.timedelta(seconds=clock.scaled(seconds)))
 
     def said(self, text: str) -> None:
-        """Add text or activity of the agent, with secrets masked. Only the last few lines are kept."""
+        """Add text or tool calls of the agent, with secrets masked. Only the last lines are kept."""
         from agent_harness.kernel.redact import redact
         from agent_harness.kernel.terminal import one_line
 
@@ -94,13 +94,13 @@ class NowRecord:
         self._write()
 
     def used(self, tokens: Mapping[str, int], cost_usd: float | None, *, model: str | None = None) -> None:
-        """Set the use of tokens and money so far. A cost of None means that the cost is unknown."""
+        """Set the tokens and the cost so far. ``cost_usd`` is None if the cost is unknown."""
         self._used = {"model": model, "tokens": {**tokens}, "cost_usd": cost_usd, "cost_unknown": cost_usd is None}
         self._write()
 
     @property
     def folder(self) -> str | None:
-        """Folder that no agent can access; None if nothing is written."""
+        """Folder of the activity file, which no agent can access; None if nothing is written."""
         return os.path.dirname(self._path) if self._path else None
 
     def also_can(self, verb: str) -> None:
@@ -112,7 +112,7 @@ class NowRecord:
                 os.unlink(self._path)
 
     def tick(self) -> None:
-        """Write an update that was delayed because it came too soon after the last one. Call this regularly."""
+        """Write an update that was delayed because the last one was too recent. To be called regularly."""
         if self._waits:
             self._write()
 
@@ -134,7 +134,7 @@ class NowRecord:
             run_snapshot.put(self._path, self._record())
 
     def _begin(self, folder: str) -> None:
-        """Create the folder, and delete the activity files of dead processes."""
+        """Create the folder, and delete the activity files of processes that have died."""
         from agent_harness.kernel import owner
 
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -229,7 +229,7 @@ def running(folder: str | None) -> list[Now]:
 
 
 def told(folder: str | None) -> list[JsonObject]:
-    """Return the stored records for a JSON answer, each also with ``alive`` and the time ``seen``."""
+    """Return the stored activity records for a JSON answer. Each also has ``alive`` and ``seen``, its file's time."""
     return [{**record, "alive": found.alive} for found, record in _known(folder)]
 
 
@@ -251,7 +251,7 @@ def _known(folder: str | None) -> list[tuple[Now, JsonObject]]:
 
 
 def _records(folder: str | None) -> Iterator[tuple[str, JsonObject]]:
-    """Yield path and content. ``seen`` in the content is the time at which the file was written."""
+    """Yield path and content of each activity file. ``seen`` in the content is the time of the last write."""
     try:
         names = sorted(os.listdir(folder or os.devnull))
     except OSError:

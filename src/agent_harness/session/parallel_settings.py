@@ -108,7 +108,7 @@ def read(
 
 
 def _problem(name: str, value: object) -> str | None:
-    """Return why the value is invalid for the setting; None if it is valid."""
+    """Return why the value is invalid for the setting; None if the value is valid."""
     usual, least = default(name), TABLE[name].metadata["least"]
     if isinstance(usual, bool):
         return None if isinstance(value, bool) else "must be true or false"
@@ -127,7 +127,7 @@ def _problem(name: str, value: object) -> str | None:
 
 
 def _from_text(usual: object, text: str) -> object:
-    """Parse an environment variable. A list is written as JSON, or separated by commas."""
+    """Return the value of an environment variable, of the same type as ``usual``. A list is JSON or comma-separated."""
     if isinstance(usual, bool):
         return _SWITCHES.get(text.strip().lower(), text)
     if isinstance(usual, int):

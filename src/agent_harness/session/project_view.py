@@ -101,7 +101,7 @@ class Item:
 
     @property
     def is_left(self) -> bool:
-        """True if a run still has to work on the item."""
+        """True if the item is open, in work, or failed and will be tried again."""
         return self.again or self.state in (OPEN, WORKING)
 
 
@@ -157,7 +157,7 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
-    """US dollars. Sessions whose cost is unknown are counted separately."""
+    """Amounts in US dollars. Sessions whose cost is unknown are counted separately."""
 
     spent_usd: float = 0.0
     sessions: int = 0
@@ -167,7 +167,7 @@ class Money:
 
     @property
     def known_usd(self) -> float | None:
-        """None if no cost is known."""
+        """Amount spent; None if no session's cost is known."""
         return None if self.unknown and not self.spent_usd and self.unknown >= self.sessions else self.spent_usd
 
     def __str__(self) -> str:
@@ -188,7 +188,7 @@ class Money:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """File that could not be read, so that the view lacks its records."""
+    """File that could not be read. The view lacks the records in this file."""
 
     file: str
     why: str
@@ -196,7 +196,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """Current activity of one session; for a dead session, its last known activity."""
+    """Current activity of one session. For a dead session, this is its last known activity."""
 
     item: str | None = None  # for people: "Feature #3", "task-001"
     title: str = ""
@@ -221,7 +221,7 @@ class Now:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Now:
-        """A value of the wrong type counts as missing."""
+        """Return the activity in a stored record. A value of the wrong type counts as missing."""
         who = owner.Owner.from_record(record.get("owner"))
         tokens, budget = record.get("tokens"), record.get("budget")
         known: JsonObject = {name: parse(record.get(name)) for name, parse in _NOW.items()}
@@ -239,7 +239,7 @@ class Now:
         return None if self.session_left is None else self.session_left + (self.cost_usd or 0.0)
 
     def line(self, at: datetime | None = None) -> str:
-        """Unknown values are omitted. For a dead session, the line gives the time at which it was last seen."""
+        """Return the activity as one line, without unknown values. A dead session's line says when it was last seen."""
         at = at or clock.now()
         name = f"{self.item or 'session'} ({self.agent})"
         if not self.alive:
@@ -251,12 +251,12 @@ class Now:
         return f"{name}: {', '.join(parts)}"
 
     def pace(self, at: datetime | None = None) -> str:
-        """Cost per minute; empty if the cost is unknown, and in the first minute."""
+        """Return the cost per minute as text; "" if the cost is unknown or the session began less than a minute ago."""
         minutes = ((at or clock.now()) - self.began).total_seconds() / 60 if self.began else 0.0
         return f"${self.cost_usd / minutes:.2f}/min" if self.cost_usd and minutes >= 1 else ""
 
     def doing(self, at: datetime | None = None) -> str:
-        """Phase and its duration, or the time at which a wait ends."""
+        """Return the phase and its duration as text, or the time at which a wait ends."""
         if self.phase == "waiting" and self.until:
             return f"waiting until {self.until.astimezone():%H:%M}"
         since = clock_text(((at or clock.now()) - self.since).total_seconds()) if self.since else ""
@@ -276,7 +276,7 @@ class Now:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatePart:
-    """Content of a project's state files. If one of the files changes, the whole content is read again."""
+    """Content of a project's state files. If one of these files changes, all of them are read again."""
 
     name: str = ""
     items: tuple[Item, ...] = ()
@@ -320,7 +320,7 @@ class ProjectView:
 
     @property
     def counted(self) -> str:
-        """Such as ``4/7 proven, 2 checked``. A zero number of checked items is omitted."""
+        """Numbers of proven and checked items, such as ``4/7 proven, 2 checked``. Zero checked is not mentioned."""
         return f"{self.proven}/{len(self.items)} proven{f', {self.checked} checked' if self.checked else ''}"
 
     @property
@@ -329,7 +329,7 @@ class ProjectView:
 
     @property
     def next(self) -> str:
-        """Command that the user should type next; while an agent works, a command that only reads."""
+        """Command that the user should type next. While an agent works, this is a command that only reads."""
         at_work = self.several or any(each.alive for each in self.now)
         return AT_WORK if at_work and not self.state.comes_first else self.state.next
 
@@ -338,7 +338,7 @@ class ProjectView:
         return [each for each in self.state.questions if each.item in (item.id, None) and (each.stops or each.item)]
 
     def next_of(self, item: Item) -> str:
-        """Return the next command for an item. A command that the whole project needs comes first."""
+        """Return the next command for an item. A command that the whole project needs takes precedence."""
         if item.state in DONE:
             return item.next
         if asked := self.asked_of(item):
@@ -361,7 +361,7 @@ class ProjectView:
 
     @property
     def doing(self) -> str:
-        """One or two words. A pending question comes first, then a running session, then an ended one."""
+        """Project's activity in a few words: a question first, then a running session, then a dead session."""
         if any(each.stops for each in self.state.questions):
             return "needs you"
         if self.several:
@@ -426,7 +426,7 @@ class Source(Protocol):
 
 
 class Read(Protocol):
-    """If the file cannot be read, record a gap and return ``otherwise``."""
+    """Function that reads one file. If the file cannot be read, it records a gap and returns ``otherwise``."""
 
     def __call__(self, file: str, read: Callable[[], T], otherwise: T) -> T: ...
 
@@ -436,7 +436,7 @@ UNREADABLE = (HarnessError, OSError, ValueError, TypeError, AttributeError, KeyE
 
 
 class ProjectReader:
-    """After the first ``load``, each ``load`` reads only new records."""
+    """Reader of one project. After the first ``load``, each ``load`` reads only new records."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -447,7 +447,7 @@ class ProjectReader:
         self._view = ProjectView(kind=source.kind, path=source.path, state=StatePart())
 
     def load(self) -> ProjectView:
-        """If nothing has changed, return the same object as before."""
+        """Return the current view of the project. If nothing has changed, this is the same object as before."""
         home, before = self._source.home(), self._view
         now, several = tuple(self._source.now()), self._source.several()
         found = ProjectView(
@@ -465,11 +465,11 @@ class ProjectReader:
 
     @property
     def home(self) -> str | None:
-        """None if the folder does not exist yet."""
+        """Project's state folder, which is outside the project; None if the folder does not exist yet."""
         return self._source.home()
 
     def recordings(self) -> list[str]:
-        """Files that resolve to a path outside the project are left out."""
+        """Return the paths of the session recordings. Files that resolve to a path outside the project are left out."""
         import glob
 
         found = (path for pattern in self._source.recordings() for path in sorted(glob.glob(pattern)))
@@ -477,12 +477,12 @@ class ProjectReader:
         return [path for path in found if os.path.realpath(path).startswith(os.path.join(root, ""))]
 
     def chain(self) -> ChainReport | None:
-        """Verify the hash chain of the verdicts; None if there are no verdicts."""
+        """Return the result of verifying the hash chain of the verdicts; None if there is no state folder."""
         home = self._source.home()
         return check(os.path.join(home, FILE)) if home else None
 
     def _state(self, alive: tuple[bool, ...]) -> StatePart:
-        """Read again only if a file was replaced, or if a session started or ended."""
+        """Return the project's state. It is read again only if a state file was replaced or ``alive`` has changed."""
         stamps = [alive, *(files.stamp_of(path) for path in self._source.state_files())]
         if stamps == self._stamps:
             return self._view.state
@@ -499,7 +499,7 @@ class ProjectReader:
 
 
 class _Histories(Generic[T]):
-    """Combined records of several history files, oldest first. If one was replaced, all are read again."""
+    """Combined records of several history files, oldest first. If one file was replaced, all files are read again."""
 
     def __init__(self, fold: Callable[[Iterable[JsonObject], tuple[T, ...]], tuple[T, ...]]) -> None:
         self._fold = fold
@@ -550,14 +550,14 @@ def _is_same(one: ProjectView, other: ProjectView) -> bool:
 
 
 def clock_text(seconds: float) -> str:
-    """Such as ``0:42`` or ``1:02:22``."""
+    """Return a duration as text, such as ``0:42`` or ``1:02:22``."""
     spent = max(0, int(seconds))
     hours, minutes = spent // 3600, spent // 60 % 60
     return f"{hours}:{minutes:02}:{spent % 60:02}" if hours else f"{minutes}:{spent % 60:02}"
 
 
 def span(seconds: float) -> str:
-    """Such as ``8 s``, ``12 min`` or ``3 h 05``."""
+    """Return a rounded duration as text, such as ``8 s``, ``12 min`` or ``3 h 05``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -577,12 +577,12 @@ def text(value: object) -> str | None:
 
 
 def models(value: object) -> str | None:
-    """Return one model name. A list of names is joined by commas."""
+    """Return the model name, or the names in a list joined by commas; None for any other value."""
     return ", ".join(texts(value)) or text(value)
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return the strings of a list; an empty tuple if the value is not a list."""
+    """Return the strings in a list; an empty tuple if the value is not a list."""
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
@@ -591,7 +591,7 @@ def whole(value: object) -> int | None:
 
 
 def amount(value: object) -> float | None:
-    """Return the value if it is a plausible amount of money or time, else None."""
+    """Return the value if it is a plausible amount of money or time; otherwise None."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12
     return float(value) if known else None  # type: ignore[arg-type]  # a number by now
 

@@ -54,7 +54,7 @@ _OWN_AFFAIR = re.compile(r"\bpermission denied\b", re.IGNORECASE)  # says "not a
 
 @dataclass(frozen=True, kw_only=True)
 class RetryRule:
-    """If ``waits`` is None, the waits grow and the number of retries is not limited."""
+    """Rule for one kind of provider failure. If ``waits`` is None, waits grow and retries are unlimited."""
 
     waits: tuple[float, ...] | None
     ends: str  # the reason of the session's ending
@@ -88,12 +88,12 @@ class ProviderFailure:
 
     @property
     def sentence(self) -> str:
-        """Message with advice, shown if the turn is not retried."""
+        """Message of the provider, followed by advice for the user. Shown if the turn is not retried."""
         return f"{self.message.rstrip('.')}. {TABLE[self.kind].advice}"
 
 
 def provider_failure(outcome: Outcome) -> ProviderFailure | None:
-    """Return None if the turn ended for another reason."""
+    """Return the provider's failure that ended the turn; None if the turn ended for another reason."""
     if outcome.reason in ("rate_limited", "finished") and not outcome.ok and (said := _wants_money(outcome)):
         return ProviderFailure(kind="money", message=said)
     if outcome.reason == "rate_limited":
@@ -110,7 +110,7 @@ def provider_failure(outcome: Outcome) -> ProviderFailure | None:
 
 
 def _wants_money(outcome: Outcome) -> str | None:
-    """Return the line of the turn's output that says that the account has no money left, or None."""
+    """Return the line of output that says that the account has no money left; None if no line says so."""
     now = clock.now()
     lines = [outcome.message, *reversed(outcome.text_tail.rstrip().split("\n")[-_LAST_LINES:])]
     found = (line.strip()[:_LONGEST_LINE] for line in lines if failures.wants_money(line[:_LONGEST_LINE], now))
@@ -163,7 +163,7 @@ def wait_before(failure: ProviderFailure, tries: int, left_seconds: float, *, sp
 
 @dataclass
 class ProviderRetry:
-    """Repeat a turn as long as the provider fails and a retry can help."""
+    """Repeater of turns that failed because of the provider."""
 
     journal: Journal
     stop: Stop
@@ -204,7 +204,7 @@ class ProviderRetry:
         return self.timeout_seconds - spent
 
     def _count(self, failure: ProviderFailure, outcome: Outcome) -> int:
-        """Count consecutive failures of this kind. The count restarts if the provider completed part of the turn."""
+        """Return the number of consecutive failures of this kind; 1 if the provider served part of the turn."""
         was_served = outcome.usage.reported and TABLE[failure.kind].waits != (0.0,)
         self._tries[failure.kind] = 1 if was_served else self._tries.get(failure.kind, 0) + 1
         return self._tries[failure.kind]

@@ -69,7 +69,6 @@ class RunSnapshot:
             _write(self._path, {"v": 1, **view()})
 
     def close(self) -> None:
-        """Delete the snapshot file."""
         if self._path is not None:
             with suppress(OSError):
                 os.unlink(self._path)
@@ -89,7 +88,7 @@ def _write(path: str, record: JsonObject) -> None:
 
 
 def put(path: str, record: JsonObject) -> None:
-    """Replace a file by this record in one step, without waiting for the disk."""
+    """Replace the file by one with this record. A reader never sees a partial file; a power failure may lose it."""
     import json  # late: readers of other records need only a parser
 
     part = f"{path}.part"
@@ -248,7 +247,7 @@ def _dollars(found: object) -> float | None:
 
 
 def _since(at: object, age: int) -> str:
-    """Return, as text, the time that had passed since a given moment when the snapshot was written."""
+    """Return, as text, how long before the snapshot was written the given moment was."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)

@@ -33,7 +33,7 @@ NAMED = 5
 
 
 class RunSummary:
-    """Create it before the run starts."""
+    """Summary of a run. The object must be created before the run starts."""
 
     def __init__(self, reader: ProjectReader) -> None:
         self._reader = reader

@@ -81,7 +81,7 @@ class Turns:
         self._submodules: dict[str, tuple[str | None, str]] = {}  # before it too
 
     def next_round(self, *, asked: bool) -> None:
-        """Count the next turn. ``asked``: the agent must demonstrate its claim in it. Otherwise it is a fix round."""
+        """Count the next turn: a demonstration of the claim if ``asked`` is True, otherwise a fix round."""
         if asked:
             self.so_far = replace(self.so_far, asked=True)
         else:
@@ -148,7 +148,7 @@ class Turns:
 
     @contextmanager
     def _put_back_after(self, git: Git, own_files: repair.GitFiles | None, settings: Settings | None) -> Iterator[None]:
-        """When the context ends, in whatever way, repair git's files and restore the earlier git settings."""
+        """When the context ends, repair git's own files and restore the earlier git settings, even after an error."""
         try:
             yield
         finally:
@@ -156,23 +156,23 @@ class Turns:
                 self._say("git_put_back", f"The agent changed git's own files: {told}")
 
     def only_here(self) -> str:
-        """Return a note for the agent of rejected work about its work in other work trees and repositories, or ""."""
+        """Return a note that work in other work trees and repositories does not count; "" without such work."""
         return turn_end.only_here(self._elsewhere, turn_end.elsewhere(self._git)) if self._git else ""
 
     def empty_there(self, findings: object) -> str:
-        """Return a note that submodules are empty in a checkout, if a check failed only in that checkout, or ""."""
+        """Return a note that submodules are empty in a checkout, if a check failed only there; otherwise ""."""
         codes = [each.get("code") for each in findings] if isinstance(findings, list) else []
         if not self._submodules or PASSES_ONLY_IN_PLACE not in codes:
             return ""
         return f"the submodule {', '.join([*self._submodules][:3])} is empty in a checkout"
 
     def say_what_stays(self) -> None:
-        """Tell the user what remains in submodules after a rollback."""
+        """Tell the user that a rollback leaves changes inside submodules, if there are any."""
         inside = turn_end.changed_inside(self._submodules, turn_end.submodules(self._git)) if self._git else []
         self._say("stays_inside", turn_end.stays_inside(inside))
 
     def say_left_out(self) -> None:
-        """Tell the user which parts of accepted work are not in the commit."""
+        """Tell the user which work in submodules and other repositories is not in the accepted commit."""
         if self._git is None:
             return
         places = turn_end.new_elsewhere(self._elsewhere, turn_end.elsewhere(self._git))
@@ -227,7 +227,7 @@ class Turns:
             request.on_event(event)
 
     def _stop_requested(self) -> str | None:
-        """Return why the agent must stop. A user's request is reported once here; a signal is reported elsewhere."""
+        """Return why the agent must stop, or None. A request of the user is reported here, a signal elsewhere."""
         self.now.tick()
         asked = (self.stop_requested or self.stop.requested)()
         if asked and not (self._told_to_stop or self.stop.signalled):

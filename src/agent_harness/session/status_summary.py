@@ -41,7 +41,7 @@ AT_WORK = "harness log --follow"
 
 
 def claims(ledger: str) -> JsonObject:
-    """Return the numbers of verified and rejected claims, without the user's own decisions."""
+    """Return the numbers of verified and of rejected claims. The user's own decisions do not count."""
     judged = rejected = 0
     for line in _rows(ledger):
         if b'"verdict":"' in line and b'"claim":[]' not in line and b'"by":"person"' not in line:
@@ -51,7 +51,7 @@ def claims(ledger: str) -> JsonObject:
 
 
 def checked(ledger: str) -> dict[str, str]:
-    """Return the items whose last accepted claim is checked but not proven, each with the reason."""
+    """Return the basis of each item whose last accepted claim is checked but not proven, by item."""
     from agent_harness.kernel.json import jsontext
 
     found: dict[str, str] = {}
@@ -94,7 +94,7 @@ def kept_text(found: Mapping[str, int]) -> str:
 
 
 def kept_rows(sessions: str) -> Iterator[JsonObject]:
-    """Yield the rows of a session history whose work is kept in a rescue ref. No other line is parsed."""
+    """Yield the rows of a session history that name a rescue ref. Other lines are not parsed."""
     from agent_harness.kernel.json import jsontext
 
     for line in _rows(sessions):
@@ -179,7 +179,7 @@ def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def not_exported(found: Mapping[str, Any]) -> str:
-    """Return how many sessions no telemetry collector received, and the command that exports them."""
+    """Return a text with the number of sessions that no collector received, and the command that exports them."""
     from agent_harness.kernel import clock
 
     count = found["sessions"]
@@ -190,7 +190,7 @@ def not_exported(found: Mapping[str, Any]) -> str:
 
 
 def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None, checked: int = 0) -> str:
-    """Return at most ``MOST_CHARACTERS`` characters. A long project name is shortened, but numbers are not."""
+    """Return the one-line status, at most ``MOST_CHARACTERS`` long. A long name is cut, but not a number."""
     rest = f" {proven}/{total}{f' ({checked} checked)' if checked else ''} {doing}" + (f" {cost}" if cost else "")
     room = max(MOST_CHARACTERS - len(rest), 1)
     short = name if len(name) <= room else f"{name[: room - 1]}~"
@@ -201,14 +201,14 @@ ALL = "harness status --all"
 
 
 def first_of(lines: Sequence[str], most: int | None, *, everything: bool = False) -> list[str]:
-    """Return the first ``most`` lines and the command that shows all. A short list is returned whole."""
+    """Return the first ``most`` lines and a line with the command that shows all. A short list is returned whole."""
     if everything or most is None or len(lines) <= most + 1:
         return [*lines]
     return [*lines[:most], f"... and {len(lines) - most} more: {ALL}"]
 
 
 def names(found: Sequence[str], most: int, *, everything: bool = False) -> str:
-    """Return the ids in one line. Of a long list, only the first ``most`` ids and the number of the others."""
+    """Return the ids as one line. A long list is cut after ``most`` ids, followed by the number of the others."""
     if everything or len(found) <= most + 1:
         return ", ".join(found)
     return f"{', '.join(found[:most])} and {len(found) - most} more"

@@ -110,7 +110,7 @@ def stands_on(base: str | None, commit: str | None, descends: Callable[[str, str
 
 
 class Way(NamedTuple):
-    """Plan that returns HEAD to the original branch, with the commits that would become unreachable."""
+    """Plan that returns HEAD to the original branch. ``kept`` are the commits that would become unreachable."""
 
     branch: str
     at: str
@@ -177,10 +177,10 @@ def on_beginning(
 
 
 def _newest_kept(git: Git, base: str, tip: str) -> str | None:
-    """Return the newest commit in the history of ``base`` that ``tip`` still has: unchanged, recreated, or with equal
-    files.
+    """Return the newest commit in the history of ``base`` that ``tip`` still has, or None.
 
-    An amended or rebased commit is recognized by its author and the author's time.
+    A commit also counts if it was recreated, or if a commit of ``tip`` has equal files. The author and the author's
+    time identify an amended or rebased commit.
     """
     found = git.text("merge-base", base, tip, check=False) or None
     now = _line(git, found, tip)
@@ -215,7 +215,7 @@ def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfL
 
 
 def _hidden(git: Git, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[bytes]:
-    """Return files that must be restored but are blocked by something that no commit would contain."""
+    """Return the files that must be restored although their path is taken by something that no commit contains."""
     back = {path: after for path, (before, after) in changes.items() if before == ABSENT}
     there = [path for path in back if os.path.lexists(git.file(path))]
     return [path for path in there if not _is_file_as(git, path, back[path])]
@@ -230,7 +230,7 @@ def _is_file_as(git: Git, path: bytes, wanted: TreeEntry) -> bool:
 def apart(
     git: Git, base: str, *, start: str | None = None, leave: Callable[[bytes], bool] = lambda path: False
 ) -> Block | None:
-    """Return why the turn's work cannot be placed on the commit at which the turn began, or None."""
+    """Return why the turn's work cannot be placed on ``base``, the commit at which it began; None if it can."""
     tip = git.head()
     if tip is not None and git.ancestor(base, tip):
         return None
@@ -317,7 +317,7 @@ OPERATION = "operation_unfinished"
 
 
 def unfinished(git: Git) -> Block | None:
-    """Return the unfinished git operation or unresolved conflicts, or None."""
+    """Return the unfinished git operation or the unresolved conflict as a block; None if there is neither."""
     if not git.is_repository:
         return None
     if waiting := operation_under_way(git.repository):
@@ -332,7 +332,7 @@ def unfinished(git: Git) -> Block | None:
 
 
 def left_unfinished(git: Git) -> str | None:
-    """Return a sentence about the operation or conflict that the turn left unfinished, or None."""
+    """Return a sentence about an operation or conflict that the turn left unfinished; None if there is neither."""
     waiting = git.operation_under_way() if git.is_repository else None
     if waiting:
         return f"The agent left {waiting} unfinished."
@@ -362,7 +362,7 @@ def set_operation_aside(git: Git, folder: str) -> None:
 
 
 def block(git: Git) -> Block | None:
-    """Return the git problem that would end a run before its first turn, or None."""
+    """Return the git problem that would end a run before its first turn; None if there is no problem."""
     if not git.is_repository:
         return None
     return _damaged(git) or unfinished(git) or _misled(git) or _refused(git)
@@ -374,7 +374,7 @@ def _damaged(git: Git) -> Block | None:
 
 
 def _misled(git: Git) -> Block | None:
-    """Return the problem if a git setting declares the repository bare or names another work tree."""
+    """Return the problem if a git setting declares the repository bare or names another work tree; otherwise None."""
     found = git.settings()
     config = shlex.quote(os.fspath(git.shared_dir() / "config"))
     if found.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
@@ -390,7 +390,7 @@ def _misled(git: Git) -> Block | None:
 
 
 def _refused(git: Git) -> Block | None:
-    """Return the problem if git refuses the repository because it does not know an extension setting."""
+    """Return the problem if git refuses the repository because of an unknown extension setting; otherwise None."""
     config = git.shared_dir() / "config"
     if "extensions" not in text_of(config).lower() or git.is_open_to_all():
         return None
@@ -483,7 +483,7 @@ def _work_trees(git: Git, top: str) -> Iterable[Elsewhere]:
 
 
 def _commit_at(entry: str) -> str:
-    """Return the checked-out commit, read from the repository's files. If it is not found, the content of HEAD."""
+    """Return the checked-out commit of a repository, read from its files; the text of HEAD if it cannot be found."""
     folder = entry
     if os.path.isfile(entry):
         folder = os.path.join(os.path.dirname(entry), text_of(entry).removeprefix("gitdir:").strip())
@@ -497,13 +497,13 @@ def new_elsewhere(before: Iterable[Elsewhere], now: Iterable[Elsewhere]) -> tupl
 
 
 def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
-    """Return a note for the agent of rejected work about new work in other work trees or repositories, or ""."""
+    """Return a note for the agent about new work in other work trees or repositories; "" if there is none."""
     new = new_elsewhere(before, now)
     return f"there is work in {'; '.join(each.told for each in new[:3])}: only this folder counts" if new else ""
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
-    """Return a note about repositories and submodule changes that accepted work does not include, or ""."""
+    """Return a note about work that is not in the accepted commit: other repositories and submodules; or ""."""
     told = [each.told for each in places[:3]]
     told += [f"changes inside the submodule {path}, which are not committed there" for path in inside[:3]]
     return f"not in the commit: {'; '.join(told)}" if told else ""
@@ -513,7 +513,7 @@ def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
 
 
 def submodules(git: Git) -> dict[str, tuple[str | None, str]]:
-    """Return commit and tree of each submodule, by path. It is read with the harness's git settings."""
+    """Return the commit and the tree of the files of each submodule, by path."""
     if not git.is_repository or not os.path.lexists(git.top() / ".gitmodules"):
         return {}
     found: dict[str, tuple[str | None, str]] = {}
@@ -531,12 +531,12 @@ def submodules(git: Git) -> dict[str, tuple[str | None, str]]:
 def changed_inside(
     before: Mapping[str, tuple[str | None, str]], now: Mapping[str, tuple[str | None, str]]
 ) -> list[str]:
-    """Return the submodules whose commit or files have changed."""
+    """Return the paths of the submodules whose commit or files have changed."""
     return [path for path, found in now.items() if before.get(path) != found]
 
 
 def stays_inside(paths: Sequence[str]) -> str:
-    """Return a note that a rollback changes nothing inside these submodules, or ""."""
+    """Return a note that a rollback changes nothing inside these submodules; "" without submodules."""
     if not paths:
         return ""
     return f"what the turn did inside the submodule {', '.join(paths[:3])} stays: git -C {shlex.quote(paths[0])} status"
@@ -554,12 +554,12 @@ _OWN_AFFAIRS = re.compile(r"(branch|gc|maintenance|lfs|submodule|remote\..*\.fet
 
 
 def changed_settings(before: Settings, now: Settings, shared_dir: str) -> list[str]:
-    """Return one line for each changed git setting, with the command that restores it."""
+    """Return one line for each changed git setting: old value, new value and the command that restores it."""
     return [_told_setting(key, before.get(key, []), now.get(key, []), shared_dir) for key in changed_keys(before, now)]
 
 
 def changed_keys(before: Settings, now: Settings) -> list[tuple[str, str]]:
-    """Return the scope and key of each changed setting. Settings that everyday git commands write are left out."""
+    """Return scope and key of each changed setting, except those that everyday git commands write."""
     differs = (key for key in sorted({*before, *now}) if before.get(key, []) != now.get(key, []))
     return [key for key in differs if not _OWN_AFFAIRS.match(key[1])]
 
@@ -610,7 +610,7 @@ def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None
 
 
 def settings_of(git: Git) -> Settings | None:
-    """Return None outside git, or if git fails."""
+    """Return git's current settings; None outside a repository or if git fails."""
     try:
         return git.settings_now() if git.is_repository else None
     except HarnessError:
@@ -618,7 +618,7 @@ def settings_of(git: Git) -> Settings | None:
 
 
 def told_settings(git: Git, before: Settings | None) -> list[str]:
-    """Return one line for each git setting that has changed since ``before``."""
+    """Return one line for each git setting that has changed since ``before``; none if ``before`` is None."""
     now = settings_of(git) if before else None
     if not before or now is None:
         return []

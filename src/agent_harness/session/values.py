@@ -41,19 +41,19 @@ class ValueMember:
 
 
 def field(*, default_factory: Callable[[], Any]) -> Any:
-    """Return a default that is created separately for each instance."""
+    """Return a default that is made anew for each instance, by calling ``default_factory``."""
     return _MadeAnew(default_factory)
 
 
 def dataclass(*, frozen: bool, kw_only: bool, slots: bool = False) -> Callable[[type], type]:
-    """Raise ``ValueError`` for unsupported options."""
+    """Return a decorator that makes a class a value class. Raise ``ValueError`` if it is not frozen or not kw_only."""
     if not (frozen and kw_only):
         raise ValueError("values are frozen, and made by keyword")
     return _with_slots if slots else _completed
 
 
 def fields(value: Any) -> tuple[ValueMember, ...]:
-    """Return the members in order of definition."""
+    """Return the members of a value or value class, in order of definition."""
     return value.__members__
 
 
@@ -72,7 +72,7 @@ def _with_slots(cls: type) -> type:
 
 
 def _completed(cls: type, made: Any = None) -> Any:
-    """Add the value methods to ``made``, by default ``cls`` itself. The members are those of ``cls``."""
+    """Add the members of ``cls`` and the value methods to ``made``, or to ``cls`` itself. Return the class."""
     made = made or cls
     members = tuple(ValueMember(name, of, vars(cls).get(name, _REQUIRED)) for name, of in cls.__annotations__.items())
     names = [each.name for each in members]
@@ -103,7 +103,7 @@ def _completed(cls: type, made: Any = None) -> Any:
 
 
 def _init(made: type, members: tuple[ValueMember, ...]) -> Any:
-    """No source text is compiled, because compiling takes longer."""
+    """Return the ``__init__`` of a value class. It is not compiled from source text, because this takes longer."""
     defaults = {each.name: each.default for each in members if each.default is not _REQUIRED}
     factories = {name: each.factory for name, each in defaults.items() if isinstance(each, _MadeAnew)}
     setters = [(each.name, vars(made)[each.name].__set__) for each in members] if "__slots__" in vars(made) else ()
@@ -140,7 +140,7 @@ def _again(cls: type, members: dict[str, Any]) -> Any:
 
 
 class _Twin:
-    """Provide ``__dataclass_fields__`` for the ``dataclasses`` functions, created on demand."""
+    """Descriptor for ``__dataclass_fields__``, which the functions of ``dataclasses`` read. Created on first use."""
 
     def __get__(self, _instance: object, owner: type) -> Any:
         import dataclasses

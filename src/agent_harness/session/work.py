@@ -33,7 +33,7 @@ Kind = Literal["feature", "cleanup", "plan", "review", "task", "slice"]
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """The settings of a protocol may replace ``fix_rounds``."""
+    """Differences between kinds of work. The settings of a protocol may replace ``fix_rounds``."""
 
     kind: Kind
     fix_rounds: int  # further turns in which the agent may repair rejected work
@@ -61,12 +61,12 @@ class Judgement(Protocol):
 
     @property
     def final(self) -> bool:
-        """False if the agent can still fix the rejected work in a fix round."""
+        """True if the rejection is final. Otherwise the agent may fix the work in a fix round."""
         ...
 
     @property
     def asks(self) -> bool:
-        """True if only a demonstration is missing. The agent is asked for it once, in addition to the fix rounds."""
+        """True if only a demonstration is missing. The agent is asked once to show it, besides the fix rounds."""
         ...
 
 
@@ -108,18 +108,18 @@ class TurnSoFar:
 
     @property
     def model(self) -> str | list[str] | None:
-        """A list if the session used several models."""
+        """Model that the session used, or a list if it used several; None if unknown."""
         return list(self.models) if len(self.models) > 1 else next(iter(self.models), None)
 
     @property
     def round(self) -> int:
-        """0 for the first turn of the session."""
+        """Number of the turn's round, 0 for the first turn of the session."""
         return self.fix_rounds + self.asked
 
 
 @dataclass(frozen=True, kw_only=True)
 class TurnRequest:
-    """Request of a protocol for one turn."""
+    """Request for one turn of the agent, with functions that are called during the turn."""
 
     brief: Brief
     on_started: Callable[[Mapping[str, object]], None] = lambda _process: (
@@ -136,40 +136,40 @@ class Work(Protocol[Ended_co, JudgementT]):
 
     @property
     def name(self) -> str:
-        """Name in messages, such as "Feature #3" or "task-001"."""
+        """Name of the work in messages, such as "Feature #3" or "task-001"."""
         ...
 
     @property
     def policy(self) -> Policy:
-        """The number of fix rounds comes from the settings."""
+        """Policy of this kind of work, with the number of fix rounds from the settings."""
         ...
 
     def brief(self, ruling: JudgementT | None) -> str:
-        """Return the prompt: of the first turn if ``ruling`` is None, else of the fix round after it."""
+        """Return the prompt of the next turn: the first turn if ``ruling`` is None, otherwise a fix round."""
         ...
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest: ...
 
     def claimed(self) -> bool:
-        """Return True if the agent claimed that the work is done, although its turn was cut off or failed."""
+        """Return True if the agent claimed in this turn that the work is done, even if the turn failed."""
         ...
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> JudgementT | None:
-        """Verify the work after a turn; None if the agent did not claim that the work is done."""
+        """Return the verdict on the work after a turn; None if the agent did not claim that the work is done."""
         ...
 
     def closed(self) -> Ended_co | None:
-        """Return the session's result if its item was closed or its checkpoint vanished during the turn."""
+        """Return the session's result if its item was closed or its checkpoint vanished; otherwise None."""
         ...
 
     def accepted(self, ruling: JudgementT) -> Ended_co:
-        """Complete the session, and return its result."""
+        """Complete the session with accepted work, and return the session's result."""
         ...
 
     def rejected(self, ruling: JudgementT, ending: Ending | None) -> Ended_co:
-        """Complete the session of rejected work for which no fix round is left."""
+        """Complete the session with rejected work, for which no fix round is left. Return the session's result."""
         ...
 
     def unfinished(self, ending: Ending) -> Ended_co:
-        """Complete the session. The policy decides whether the work is handed off, rolled back or left in place."""
+        """Complete the session with unfinished work; return its result. The policy decides about the work."""
         ...

@@ -7,7 +7,7 @@ import os
 
 
 def begin_telling(kind: str, folder: str) -> str | None:
-    """Start a run's background watchers. Return a warning if the extra for the collector is missing. Never raise."""
+    """Start a run's watchers; never raise. Return a warning if the collector's package is missing, else None."""
     from agent_harness.views import notify
 
     notify.start(kind, folder)

@@ -69,7 +69,7 @@ def _proven_outside(view: ProjectView) -> int:
 
 
 def wasted_sessions(view: ProjectView) -> list[PastSession]:
-    """Return the sessions that claimed an item but had no claim accepted."""
+    """Return the sessions whose work was claimed or judged and rejected, and that have no accepted claim."""
     found = histories(view, *(each.item for each in view.sessions))
     return [lost for claims, sessions in found.values() for lost in wasted(sessions, claims)]
 
@@ -115,7 +115,7 @@ def _rows(
 
 
 def _rest(money: Money, counted: Money) -> list[JsonObject]:
-    """Return a row for costs that belong to no recorded session: planning, and sessions without a record."""
+    """Return a row for costs that belong to no recorded session, such as planning; none without such costs."""
     usd, sessions = round(money.spent_usd - counted.spent_usd, 4), money.sessions - counted.sessions
     unknown = max(money.unknown - counted.unknown, 0)
     if usd < CENT and sessions < 1:
@@ -131,7 +131,7 @@ COLUMNS_MORE = ("input_tokens", "output_tokens", "seconds")
 
 
 def csv_lines(found: JsonObject) -> str:
-    """An unknown value is an empty field."""
+    """Return the costs as CSV text, one line for each row. An unknown value is an empty field."""
     import csv
     import io
 
@@ -147,7 +147,7 @@ def csv_lines(found: JsonObject) -> str:
 
 
 def _assumed(models: str | None) -> Iterator[str]:
-    """Yield the models whose cost is estimated from the harness's own price list."""
+    """Yield the models whose cost is only estimated, from the harness's own price list."""
     from agent_harness.agents import usage
 
     yield from (each for each in map(str.strip, (models or "").split(",")) if each and usage.is_assumed(each))

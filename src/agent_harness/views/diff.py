@@ -70,7 +70,7 @@ def chosen(view: ProjectView, named: str | None) -> WorkDiff:
 
 
 def _of_item(view: ProjectView, item: Item) -> WorkDiff:
-    """Return the complete diff of a proven item, otherwise of its last session with changes."""
+    """Return the complete diff of a proven item. For other items, return the diff of the last session with changes."""
     claims, mine = why.histories(view, item.id)[item.id]
     line = next((each for each in reversed(claims) if each.accepted), None)
     folder = item.folder or view.path
@@ -123,7 +123,7 @@ def _of_session(view: ProjectView, session: PastSession) -> WorkDiff:
 
 
 def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
-    """Return status letter and path of every file in the diff, or only of test files.
+    """Return status letter and path of each changed file, or of each changed test file.
 
     Raise ``NothingEligible`` if a commit no longer exists.
     """
@@ -141,8 +141,8 @@ def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
 def show(found: WorkDiff, *, form: Sequence[str], tests: Sequence[str] = ()) -> int:
     """Show the output of git diff in the user's pager, and return git's exit status.
 
-    Programs from the repository's git configuration are not run. ``form`` are git options. With ``tests``, only these
-    paths are shown.
+    Programs from the repository's git configuration are not run. ``form`` are options of git diff. ``tests`` are the
+    only paths to show, if given.
     """
     import subprocess
 
@@ -153,7 +153,7 @@ def show(found: WorkDiff, *, form: Sequence[str], tests: Sequence[str] = ()) -> 
 
 
 def _pager() -> str:
-    """Return the user's pager, never one from the repository's git configuration: an agent may have changed it."""
+    """Return the command of the user's pager. The repository's git configuration is not read: agents can change it."""
     import subprocess
 
     if named := os.environ.get("GIT_PAGER"):

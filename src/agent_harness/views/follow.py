@@ -31,7 +31,7 @@ MOST_BYTES = 1 << 20
 
 
 class FollowedLines:
-    """Reader of new rows in several logs, as ``{"at", "log", "text"}``, optionally about one item."""
+    """Reader of new rows in several logs, or of the rows about one item. A row is ``{"at", "log", "text"}``."""
 
     def __init__(self, logs: Sequence[FollowedLog], items: Sequence[Item] = (), item: Item | None = None) -> None:
         self._logs = logs
@@ -41,7 +41,7 @@ class FollowedLines:
         self._open: dict[str, _Growing] = {}
 
     def last(self) -> list[JsonObject]:
-        """Return the last ``FIRST`` rows, oldest first; ``news`` returns later rows."""
+        """Return the last ``FIRST`` rows, oldest first. Later rows are returned by ``news``."""
         found = [row for log in self._logs for path in log.paths() for row in self._rows(log, self._tail(path))]
         return sorted(found, key=lambda row: str(clock.parse(row["at"]) or ""))[-FIRST:]
 
@@ -65,7 +65,7 @@ class FollowedLines:
                 yield {"at": told[0], "log": log.name, "text": redact(told[1])}
 
     def _is_wanted(self, log: str, text: str) -> bool:
-        """Return True if a line mentions the item, or follows such a line and mentions no item."""
+        """Return True if the line is about the item: it names the item, or follows such a line and names no item."""
         if self._item is None:
             return True
         named = [each.id for each in self._items if _names(text, each)]
@@ -85,7 +85,7 @@ def _names(text: str, item: Item) -> bool:
 
 
 class _Growing:
-    """Log file that grows and is rotated; it is reopened at each call."""
+    """Reader of the new lines in one log file, which grows and is rotated. Each call opens the file again."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -140,7 +140,7 @@ def _name_of(file: BinaryIO) -> tuple[int, int]:
 
 
 def coming(lines: FollowedLines) -> Iterator[JsonObject]:
-    """Yield rows as they are added, without end."""
+    """Yield each new row when it is added. The iterator never ends."""
     while True:
         yield from lines.news()
         time.sleep(LOOK_SECONDS)

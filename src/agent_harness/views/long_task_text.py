@@ -27,7 +27,7 @@ _NEXT = {
 
 
 def lines(command: str, answer: JsonObject, place: str) -> list[str]:
-    """Return a command's result as lines, most of them with a label."""
+    """Return a command's result as lines of text. Most lines begin with a label."""
     rows = [*_SAYS.get(command, _plain)(answer)]
     following = _following(command, answer)
     shown = [f"{f'{name}:':<11} {one_line(str(text))}" if name else one_line(str(text)) for name, text in rows]
@@ -41,7 +41,7 @@ _COPIED = {"tick": "workerPrompt", "openclaw-recipe": "command"}
 
 
 def _following(command: str, answer: JsonObject) -> str:
-    """Return the command to type next, in which ``{place}`` stands for the task; empty if already printed."""
+    """Return the command to type next, with ``{place}`` for the task's folder; "" if the result already names it."""
     decision = answer.get("decision")
     if command in ("run", "resume") and not answer.get("dryRun") and answer.get("worker"):
         return ""
@@ -66,7 +66,7 @@ def _after_rescue(answer: JsonObject) -> str:
 
 
 def _some(answer: JsonObject, *names: tuple[str, str]) -> Iterator[Row]:
-    """Yield a labelled row for each of these members that has a value."""
+    """Yield a row for each named member that has a value. ``names`` are pairs of label and member."""
     yield from ((label, answer[name]) for label, name in names if answer.get(name) not in (None, "", [], {}))
 
 

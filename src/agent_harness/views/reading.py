@@ -1,4 +1,4 @@
-"""Access to the records of a project of any kind, in the form that all kinds share."""
+"""Access to the records of a project. The functions are the same for every kind of project."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ else:
 
 
 def _protocol(kind: str, folder: str) -> tuple[Any, Any]:
-    """Return the api module of a kind of project, and what its functions take: a layout, or the folder."""
+    """Return the api module for a kind of project, and the first argument of its functions: a layout or the folder."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 
@@ -44,13 +44,13 @@ def followed_of(kind: str, folder: str) -> list[FollowedLog]:
 
 
 def log_rows_of(kind: str, folder: str) -> Iterator[JsonObject]:
-    """Yield the rows of a task list or a long task, newest first."""
+    """Yield the log rows of a task list or a long task, newest first."""
     found: Iterator[JsonObject] = _protocol(kind, folder)[0].log_rows(folder)
     return found
 
 
 def parallel_of(kind: str, folder: str) -> str | None:
-    """Return the path of the snapshot file; ``None`` for a kind of project without parallel runs."""
+    """Return the path of a parallel run's snapshot file; None for a long task, which has no parallel runs."""
     if kind == "longtask":
         return None
     api, place = _protocol(kind, folder)

@@ -42,12 +42,12 @@ class LeftMessage:
 
     @property
     def sentence(self) -> str:
-        """Tell the user who gets the message and when."""
+        """Sentence for the user: who gets the message, and when."""
         return f"{self.who} gets the message {self.when}."
 
 
 def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]:
-    """Return the agents of a parallel run on this machine that messages can reach."""
+    """Return the agents of a parallel run that runs on this machine; an empty list for other runs."""
     if not found or not found.get("alive") or found.get("engine") != "local":
         return []
     sign = "#" if kind == "features" else ""
@@ -127,7 +127,7 @@ def _listed(slots: Sequence[SlotAtWork]) -> str:
 
 
 def user() -> str:
-    """Return "a person" if the user has no name."""
+    """Return the user's login name; "a person" if the user has none."""
     from getpass import getuser
 
     try:

@@ -46,11 +46,11 @@ _UNENDED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?")
 
 
 class Hangup(Exception):
-    """Loss of the terminal, or a signal that ends the program."""
+    """Raised if the terminal is lost, or if a signal ends the program."""
 
 
 class AlternateScreen:
-    """The alternate screen of this process's terminal, active inside ``shown``."""
+    """Alternate screen of this process's terminal. It is visible in the context ``shown``."""
 
     def __init__(self) -> None:
         self._last: list[str] = []
@@ -59,7 +59,7 @@ class AlternateScreen:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Until the end of the block, read keys without Enter. Raise ``Hangup`` if a signal ends the program."""
+        """Show the screen and read keys without Enter in the context. Raise ``Hangup`` if a signal ends the program."""
         before = termios.tcgetattr(sys.stdin)
         old = {each: signal.signal(each, _hang_up) for each in (signal.SIGTERM, signal.SIGHUP)}
         try:
@@ -72,7 +72,7 @@ class AlternateScreen:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Restore the normal terminal for a plain question until the end of the block."""
+        """Show the normal terminal during the context, for example to ask a question."""
         before = termios.tcgetattr(sys.stdin)
         plain = termios.tcgetattr(sys.stdin)
         plain[3] |= termios.ICANON | termios.ECHO | termios.ISIG
@@ -91,11 +91,11 @@ class AlternateScreen:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines."""
+        """Number of columns and of lines of the terminal."""
         return shutil.get_terminal_size()
 
     def paint(self, lines: Sequence[str]) -> None:
-        """Write nothing if the lines have not changed."""
+        """Show these lines. Only characters that have changed are written to the terminal."""
         size = self.size
         changes: list[str] = []
         if size != self._size:
@@ -114,7 +114,7 @@ class AlternateScreen:
             _write(_BEGIN + "".join(changes) + _END)
 
     def key(self, seconds: float) -> str | None:
-        """Return a key's name or character; ``None`` without a key, or for an unknown escape sequence."""
+        """Return the name or character of the next key; None if no key comes in time or its sequence is unknown."""
         if not self._pressed:
             if not select.select([sys.stdin], [], [], seconds)[0]:
                 return None
@@ -127,7 +127,7 @@ class AlternateScreen:
         return _KEYS.get(pressed, None if sequence else pressed)
 
     def _more_comes(self) -> bool:
-        """Return True if more of an escape sequence arrives in time; after Escape alone, the wait is shorter."""
+        """Return True if more of an escape sequence arrives in time. After a single Escape, the wait is short."""
         seconds = _ESCAPE_SECONDS if self._pressed == "\x1b" else _REST_SECONDS
         return bool(select.select([sys.stdin], [], [], seconds)[0])
 
@@ -139,7 +139,7 @@ class AlternateScreen:
 
 
 def _changed(old: str, new: str) -> tuple[int, str]:
-    """Return the first column in which two lines differ, and the text that updates the old line from there."""
+    """Return the first column in which two lines differ, and the text that changes the old line from there on."""
     if not (old.isascii() and new.isascii()):
         return 0, f"{new}\x1b[K"
     same = _same(old, new)
@@ -150,7 +150,7 @@ def _changed(old: str, new: str) -> tuple[int, str]:
 
 
 def _same(one: str, other: str) -> int:
-    """Return the length of the common prefix."""
+    """Return the length of the common beginning of two texts."""
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
@@ -216,7 +216,7 @@ class LinesBelow:
 
 
 def is_in_front(stream: object) -> bool:
-    """Return True if this process is in the terminal's foreground, or the stream is not a terminal."""
+    """Return True if this process is in the foreground of the terminal, or if the stream is not a terminal."""
     try:
         return os.tcgetpgrp(stream.fileno()) == os.getpgrp()  # type: ignore[attr-defined]
     except (OSError, ValueError, AttributeError):
@@ -225,7 +225,7 @@ def is_in_front(stream: object) -> bool:
 
 @contextmanager
 def without_echo() -> Iterator[None]:
-    """Turn off the echo of typed keys until the end of the block: it would appear in the status lines."""
+    """Do not echo typed keys during the context, because they would appear in the status lines."""
     before = None
     with suppress(OSError, ValueError, AttributeError, termios.error):
         if is_in_front(sys.stdin):

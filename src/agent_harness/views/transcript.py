@@ -22,10 +22,10 @@ MOVES = {"up": 1, "k": 1, "down": -1, "j": -1, "pageup": PAGE, "pagedown": -PAGE
 
 
 class TranscriptEnd:
-    """Last 64 KiB of one transcript, read again only after the file has changed."""
+    """Reader of the last 64 KiB of one transcript. The file is read again only if it has changed."""
 
     def __init__(self, path: str | None, otherwise: str = "") -> None:
-        """``otherwise`` is shown if there is no transcript."""
+        """Set the path of the transcript. ``otherwise`` is the text to show if there is no transcript."""
         self.path = path
         self._stamp: object = None
         self._lines: list[str] = [otherwise]
@@ -52,10 +52,10 @@ class TranscriptEnd:
 
 
 class ScrolledText:
-    """Text wrapped to its pane. It starts at its end, where new lines appear until the user scrolls back."""
+    """Text wrapped to the width of its pane. The end is shown, with new lines, until the user scrolls back."""
 
     def __init__(self, title: str, grows: Callable[[], Sequence[str]], *, from_end: bool = True) -> None:
-        """``grows`` returns all current lines."""
+        """Set the title and ``grows``, a function that returns all current lines."""
         self.title = title
         self.of: str | None = None  # the item whose text it is, if any
         self._grows = grows
@@ -72,7 +72,7 @@ class ScrolledText:
                 self._told, self._columns = told, 0
 
     def window(self, room: int, columns: int) -> tuple[int, Sequence[str]]:
-        """Return the number of rows above, and up to ``room`` visible rows."""
+        """Return the number of rows above the visible rows, and the visible rows, at most ``room``."""
         if columns != self._columns:
             self.rows = [row for line in self._told or () for row in _rows(shown(line), columns)]
             self._columns = columns
@@ -83,14 +83,14 @@ class ScrolledText:
         return begin, self.rows[begin:end]
 
     def move(self, key: str) -> bool:
-        """Return False if the key does not scroll."""
+        """Scroll by a key, and return True. Return False if the key does not scroll."""
         if key not in (*MOVES, "g", "G", "f"):
             return False
         self.back = {"g": len(self.rows), "G": 0, "f": 0}.get(key, max(0, self.back + MOVES.get(key, 0)))
         return True
 
     def find(self, word: str) -> None:
-        """Scroll up to the nearest row with the word; if there is none above, to the last such row."""
+        """Scroll up to the nearest row with the word. If no row above has the word, scroll to the last row with it."""
         places = [n for n, row in enumerate(self.rows) if word.lower() in row.lower()]
         last = len(self.rows) - self.back - 1
         before = [n for n in places if n < last] or places
@@ -99,7 +99,7 @@ class ScrolledText:
 
 
 def _rows(line: str, columns: int) -> Iterator[str]:
-    """Wrap a printable line at words; a word that is too long is broken anywhere."""
+    """Yield the rows of a line wrapped at words. A word that is too long is broken anywhere."""
     for row in wrapped(line, columns):
         left = row
         while width(left) > columns > 1:

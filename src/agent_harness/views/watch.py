@@ -90,7 +90,7 @@ class WatchView:
 
 
 class WatchReader:
-    """Reader that loads one project repeatedly."""
+    """Reader of one project for the live view. Each ``load`` reads only new records and log lines."""
 
     def __init__(self, kind: Kind, folder: str) -> None:
         self.kind, self.folder = kind, folder
@@ -127,7 +127,7 @@ PANES = ("items", "agent", "harness")
 def lines(
     seen: WatchView, columns: int, rows: int, chosen: str | None = None, text: ScrolledText | None = None
 ) -> list[str]:
-    """Shorten each line to fit. ``text`` is the text of the focused pane, unless the items have the focus."""
+    """Return the view's lines, cut to the width. ``text`` is that of the focused pane, if this is not the items."""
     head = _head(seen, columns)
     if columns < LEAST[0] or rows < LEAST[1]:
         return [fitted(each, columns) for each in head][:rows]
@@ -155,7 +155,7 @@ SMALL = 4
 
 
 def _looked_into(seen: WatchView, columns: int, rows: int, chosen: str | None, text: ScrolledText) -> list[str]:
-    """Return the lines of all panes; the focused pane gets the space that the others leave."""
+    """Return the lines of all panes. The focused pane gets the rows that the others do not need."""
     items, is_agent = _items(seen, columns, SMALL, chosen), text.title == "agent"
     log = ["-- harness --", *(_log_line(row) for row in [*seen.rows][1 - SMALL :])]
     other = log if is_agent else _at_work(seen, columns, SMALL)
@@ -196,7 +196,7 @@ def _head(seen: WatchView, columns: int) -> list[str]:
 
 
 def _paid(money: Money, running: Now | None, columns: int) -> str:
-    """Cost so far and usage of the running session; parts that do not fit are omitted."""
+    """Return the cost so far and the usage of the running session. Parts that do not fit are omitted."""
     limit = f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else ""
     parts = [f"{money}{limit}"] if money.sessions else []
     if running and running.tokens is not None:
@@ -205,14 +205,14 @@ def _paid(money: Money, running: Now | None, columns: int) -> str:
 
 
 def _paid_by_several(view: ProjectView, now: str, columns: int) -> str:
-    """Cost of a parallel run, and the project's own budget if there is one."""
+    """Return the project's cost with its budget, if there is one, and the cost of the parallel run."""
     limit = view.money.limit_usd
     whole = f"{view.money} of ${limit:.2f}" if limit is not None and view.money.sessions else ""
     return _as_fits([*filter(None, (whole, now))] or ["nothing spent yet"], columns, "  ")
 
 
 def _as_fits(parts: Sequence[str], columns: int, between: str) -> str:
-    """Join the parts; if the text is too wide, drop the last parts."""
+    """Return the parts joined by ``between``. If the text is too wide, the last parts are omitted."""
     found = [*map(shown, parts)]
     while width(between.join(found)) > columns and len(found) > 1:
         found.pop()
@@ -245,7 +245,7 @@ def _items(seen: WatchView, columns: int, rows: int, chosen: str | None) -> list
 
 
 def current(view: ProjectView) -> str | None:
-    """Return the item of an agent; otherwise the first item that needs the user or is open."""
+    """Return the id of the item that an agent works on; otherwise of the first item that needs the user or is open."""
     by_state = {OPEN if each.again else each.state: each.id for each in reversed(view.items)}
     named = next((each.item for each in view.now if each.alive and each.item), None)
     at_work = next((each.id for each in view.items if named in (each.name, each.id)), None)
@@ -253,7 +253,7 @@ def current(view: ProjectView) -> str | None:
 
 
 def _at_work(seen: WatchView, columns: int, rows: int) -> list[str]:
-    """Return as many slots of a parallel run, or output lines of the agents, as fit."""
+    """Return lines about the running agents: slots of a parallel run or agents' output, as many as fit."""
     if seen.slots:
         found = ["-- agents --", *(f"  {each.strip()}" for each in seen.slots)]
         left = len(found) - rows + 1
@@ -344,7 +344,7 @@ def _slots(seen: WatchView) -> str:
 
 
 def _of_several(parallel: JsonObject | None) -> str:
-    """Amount that a parallel run has spent so far; empty if unknown."""
+    """Return the amount that a parallel run has spent so far, as text; "" if unknown."""
     budget = (parallel or {}).get("budget")
     spent, limit = (amount(budget.get(name)) if isinstance(budget, dict) else None for name in ("spent", "limit"))
     if spent is None:
@@ -357,7 +357,7 @@ NEARLY = 1.2
 
 
 def time_left(view: ProjectView) -> str | None:
-    """``None`` with fewer than three proven items. F-WATCH-2."""
+    """Return an estimate of the remaining time; None with fewer than three proven items or none left. F-WATCH-2."""
     proven = {each.id for each in view.items if each.state in DONE}
     still = sum(each.is_left for each in view.items)
     taken: dict[str, float] = {}
@@ -379,7 +379,7 @@ ORDER = ("needs you", "running", "waiting", "stopped", "idle", "done", "unreadab
 
 
 class AllProjects:
-    """Readers of all known projects of this user that still exist."""
+    """Readers of the user's projects that still exist, one for each project."""
 
     def __init__(self) -> None:
         self._views: dict[str, WatchReader] = {}
@@ -414,7 +414,7 @@ def class_of(seen: WatchView | str) -> str:
 
 
 def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, chosen: str | None = None) -> list[str]:
-    """Return one line a project; if space is short, all columns but state, proven and cost may be dropped."""
+    """Return a heading and one line for each project. On a narrow screen, less important columns are dropped."""
     rows = [_row(path, seen, path == chosen) for path, _, seen in found]
     told = [each for each in rows if each.error is None]
     doing = max([len("STATE"), *(width(each.doing) for each in told)])
@@ -438,7 +438,7 @@ def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, 
 
 
 def _paid_by_now(view: ProjectView) -> str:
-    """Cost so far, including running sessions; empty if no usage is known."""
+    """Return the cost so far as text, including running sessions; "" if there is no session."""
     running = [each for each in view.now if each.alive and each.tokens is not None]
     money = view.money
     spent = money.spent_usd + sum(each.cost_usd or 0.0 for each in running)
@@ -450,7 +450,7 @@ MOST_ITEM = 12
 
 
 def _item_of(view: ProjectView) -> str:
-    """Return the item of the first question, otherwise of a running session, otherwise of a dead session."""
+    """Return the short name of the item in question, at work or last active; "-" if there is none."""
     asked = next((each.item for each in view.state.questions if each.item), None)
     running = sorted((each for each in view.now if each.item), key=lambda each: not each.alive)
     name = asked or next((each.item for each in running), None)
@@ -460,7 +460,7 @@ def _item_of(view: ProjectView) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """Row of the overview; every text is printable on a terminal."""
+    """Row of the overview of all projects. All texts can be printed on a terminal."""
 
     sign: str
     name: str

@@ -203,7 +203,7 @@ def explain(
 
 
 def histories(view: ProjectView, *items: str | None) -> dict[str | None, History]:
-    """Return claims and sessions of each item, from one pass over the records."""
+    """Return the claims and sessions of each of the items. The records are read once."""
     found: dict[str | None, History] = {each: ([], []) for each in items}
     for claim in view.claims:
         if claim.item in found:
@@ -215,14 +215,14 @@ def histories(view: ProjectView, *items: str | None) -> dict[str | None, History
 
 
 def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
-    """Return the last accepted claim, if the item is done."""
+    """Return the last accepted claim on a done item; None if the item is not done or has no such claim."""
     if item.state not in project_view.DONE:
         return None
     return next((each for each in reversed(claims) if each.accepted), None)
 
 
 def commits_moved(folder: str, claims: Iterable[ClaimVerdict]) -> dict[str, str]:
-    """Map old to new commit ids of accepted claims whose commits were rebased."""
+    """Return the new commit ids of accepted claims whose commits were rebased, by old id."""
     landed = (each for each in claims if each.accepted and each.commit != each.candidate)  # merged: another id
     commits = [each.commit for each in landed if each.commit]
     top = _top(folder) if commits else None
@@ -347,7 +347,7 @@ def checks(
     moved: Mapping[str, str],
     changed: Changes | None = None,
 ) -> Iterator[JsonObject]:
-    """Yield shell commands for one shell, in order, each with the expected result ``pass`` or ``fail``."""
+    """Yield commands that check the item, to be run in one shell. The expected results are ``pass`` and ``fail``."""
     root = view.path
     commands = [each for each in line.steps if each.command and each.step in ("proof", "criterion")] if line else []
     if view.kind == "longtask" or not line or not line.commit:
@@ -386,7 +386,7 @@ def checks(
 
 
 def _one_command(command: str) -> str:
-    """Return a command on one line, quoted so that it can be combined with others."""
+    """Return a shell command as one line that can be combined with other commands."""
     if "\n" in command:
         escaped = command.strip().replace("\\", "\\\\").replace("\n", "\\n")
         return f'sh -c "$(printf %b {quoted(escaped)})"'
@@ -399,7 +399,7 @@ def _entered(folder: str, root: str) -> str:
 
 
 def _top(folder: str) -> str | None:
-    """Return the git work tree that contains a folder, or ``None``."""
+    """Return the top of the git work tree that contains the folder; None if there is none."""
     here = os.path.realpath(folder)
     while not os.path.lexists(os.path.join(here, ".git")):
         here, before = os.path.dirname(here), here
@@ -424,7 +424,7 @@ def _linked(top: str) -> list[str]:
 
 
 def _imports(top: str, inside: str) -> str:
-    """Return a ``PYTHONPATH`` that finds the checkout before an editable install of ``top``, or an empty text."""
+    """Return an assignment of ``PYTHONPATH`` for a checkout, or "". It precedes an editable install of ``top``."""
     roots = [os.path.normpath(os.path.relpath(each, inside)) for each in _editable(top, os.environ.get("PATH", ""))]
     if not roots:
         return ""
@@ -452,7 +452,7 @@ def _editable(top: str, search_path: str) -> tuple[str, ...]:
 
 
 def _test_side(top: str, before: str, line: ClaimVerdict, item: Item, known: Changes | None) -> list[str]:
-    """Return an item's tests and their support files, which stay when the code is set back."""
+    """Return the item's tests and the changed test files. They stay when the code is set back to ``before``."""
     from agent_harness.kernel.git import Git
 
     changed: Sequence[str] = ()
@@ -474,7 +474,7 @@ def is_test_side(path: str) -> bool:
 
 
 def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> JsonObject:
-    """Unknown costs are counted separately."""
+    """Return an item's cost, time and sessions, in all and for rejected work. Unknown costs are counted apart."""
     money, lost = Money.of(sessions), Money.of(wasted(sessions, claims))
     known = [each.seconds for each in sessions if each.seconds is not None]
     return {
@@ -488,7 +488,7 @@ def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> Jso
 
 
 def usd(amount: float) -> str:
-    """A positive amount below half a cent is not shown as zero."""
+    """Return an amount as text. A positive amount below half a cent is "less than $0.01"."""
     return "less than $0.01" if 0 < amount < 0.005 else f"${amount:.2f}"
 
 
@@ -496,7 +496,7 @@ DONE = ("verified", "completed")
 
 
 def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> list[PastSession]:
-    """Return the sessions that claimed an item but had no claim accepted."""
+    """Return the sessions with rejected work and no accepted claim, from the history of one item."""
     believed: dict[int, list[ClaimVerdict]] = {}
     for claim, its in with_sessions((each for each in claims if not each.by_person), sessions):
         believed.setdefault(id(its), []).append(claim)
@@ -513,7 +513,7 @@ def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> l
 
 
 def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]:
-    """Return step and output of each step of a verdict; raise ``UsageError`` if no output was kept."""
+    """Return name and output of each step of a verdict. Raise ``UsageError`` if there is no such verdict or output."""
     from agent_harness.kernel import files
 
     mine = histories(view, item.id)[item.id][0]
@@ -536,7 +536,7 @@ def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]
 
 
 def not_landed(home: str | None, item: str) -> list[JsonObject]:
-    """Return why proven work on an item was not merged in the last parallel run, oldest first."""
+    """Return each refusal to merge proven work on an item in the last parallel run, oldest first."""
     from agent_harness.kernel import journal
     from agent_harness.kernel.redact import redact
 
@@ -552,7 +552,7 @@ def not_landed(home: str | None, item: str) -> list[JsonObject]:
 
 
 def _landing_lines(found: JsonObject) -> list[str]:
-    """Tell each reason, and the last output of the check."""
+    """Return lines with the reason of each refused merge, and the last output of the failed check."""
     rows: list[str] = []
     for each in found.get("not_landed") or ():
         at = clock.parse(each["at"])
@@ -567,7 +567,7 @@ def _landing_lines(found: JsonObject) -> list[str]:
 
 
 def lines(found: JsonObject, *, full: bool = False) -> list[str]:
-    """Return at most ``MOST_LINES`` lines unless ``full`` is set."""
+    """Return the answer of ``explain`` as lines of text, at most ``MOST_LINES`` unless ``full`` is set."""
     head = [_headline(found), *_check_lines(found)]
     story = _story_lines(found)
     tail = [*_landing_lines(found), *_wait_lines(found), *_cost_lines(found), _row("next", str(found["next"]))]
@@ -644,7 +644,7 @@ def _story_lines(found: JsonObject) -> list[str]:
 
 
 def _diff_word(found: JsonObject, claim: JsonObject) -> str:
-    """Return the argument of `harness diff`: the session's number, or an attempt's rescue ref."""
+    """Return the argument of `harness diff` for a claim: a session number or, for a task, the rescue ref."""
     ref = str(claim["rolled_back"]).removeprefix("refs/harness/")
     return quoted(ref) if found["kind"] == "tasklist" else str(claim["session"])
 

@@ -23,7 +23,7 @@ VARIABLE = "HARNESS_NOTIFY"
 
 
 def start(kind: str, folder: str) -> None:
-    """Start the process that notifies while this process lives, if there is a target. Never raise."""
+    """Start the process that sends notifications during this run. Do nothing without a target. Never raise."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.of_user("notify", make=False)
@@ -33,7 +33,7 @@ def start(kind: str, folder: str) -> None:
 
 
 def start_beside(module: str, kind: str, folder: str, *more: str) -> None:
-    """Start a watcher of a project, which gets the identity of this process. Never raise."""
+    """Start a project's watcher process, which observes this process. No exception is raised."""
     import subprocess
     import sys
     from contextlib import suppress

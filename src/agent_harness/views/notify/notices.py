@@ -34,7 +34,7 @@ BUDGET_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Notices with equal ``key`` are treated as the same notice."""
+    """One notice. Two notices with the same ``key`` are treated as one."""
 
     event: str  # one of EVENTS
     key: str
@@ -48,7 +48,7 @@ class Notice:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> Notice | None:
-        """Return ``None`` for an invalid record."""
+        """Return the notice in a stored record; None if the record is invalid."""
         texts = {name: record.get(name) for name in ("event", "key", "title", "text")}
         if not all(isinstance(each, str) for each in texts.values()):
             return None
@@ -75,7 +75,7 @@ class NotifySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyMemory:
-    """The notices that were seen and sent for one project."""
+    """Notices that were seen and sent for one project, so that none is sent twice."""
 
     lasting: frozenset[str] = frozenset()  # keys of the notices that lasted at the last look
     claims: int | None = None  # how many verdicts were seen; ``None`` before the first look
@@ -88,7 +88,7 @@ class NotifyMemory:
 
 
 def lasting(view: ProjectView, at: datetime) -> list[Notice]:
-    """Return the notices whose cause exists now."""
+    """Return the notices whose cause exists at the moment, such as an open question."""
     found = [
         Notice(
             event="question",
@@ -122,7 +122,7 @@ def dead(view: ProjectView) -> list[Notice]:
 
 
 def ended(view: ProjectView, run: str) -> list[Notice]:
-    """Return no notice if all items are done or a question waits: these cases have their own."""
+    """Return a "stopped" notice for a run that has ended; none if all items are done or a question waits."""
     if view.items and all(each.state in (*DONE, "skipped") for each in view.items):
         return []
     if any(each.stops for each in view.state.questions) or any(each.state == NEEDS_YOU for each in view.items):
@@ -139,7 +139,7 @@ def _stopped(view: ProjectView, run: str) -> Notice:
 def noticed(
     memory: NotifyMemory, view: ProjectView, besides: Iterable[Notice], settings: NotifySettings, at: datetime
 ) -> NotifyMemory:
-    """Return the memory after a check of the project, with new notices pending."""
+    """Return the memory after a check of the project. Its ``pending`` has the new notices."""
     now = [*lasting(view, at), *besides]
     new = [each for each in now if each.key not in memory.lasting]
     seen = len(view.claims) if memory.claims is None else memory.claims
@@ -165,7 +165,7 @@ def noticed(
 def message(
     memory: NotifyMemory, settings: NotifySettings, at: datetime, *, last: bool = False
 ) -> tuple[NotifyMemory, Sequence[Notice]]:
-    """Return the notices to send now. Unless ``last``, notices wait a minute so that they can be combined."""
+    """Return the new memory and the notices to send now. Unless ``last``, notices wait a minute for others."""
     due = [each for each in memory.pending if not settings.rests(at) or each[1].event in settings.urgent]
     waited = max((_age(since, at) for since, _ in due), default=0.0)
     if not due or (waited < clock.scaled(TOGETHER_SECONDS) and not last):
@@ -189,7 +189,7 @@ def message(
 
 
 def body(project: str, notices: Sequence[Notice], view: ProjectView, at: datetime) -> JsonObject:
-    """Return one message for several notices, without code, agent output or paths."""
+    """Return the message to send for these notices. It contains no code, agent output or paths."""
     first = notices[0]
     lines = [
         f"{each.title}: {each.text}" if each.text and len(notices) > 1 else each.text or each.title for each in notices
@@ -242,7 +242,7 @@ def _digested(
 
 
 def _name(notice: Notice) -> str:
-    """Return the key under which a notice is sent once: event and item for frequent events."""
+    """Return the name under which a notice is sent once: event and item if ``REPEATED`` has the event, else its key."""
     return f"{notice.event}:{notice.item}" if notice.event in REPEATED else notice.key
 
 

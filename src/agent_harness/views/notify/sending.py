@@ -29,7 +29,7 @@ _HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)")
 
 
 def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
-    """Read the user's settings and the targets of the environment; invalid members count as missing."""
+    """Return the user's notification settings and the environment's targets. Invalid members count as missing."""
     record = _record()
     to, on, urgent = (_texts(record.get(name)) for name in ("to", "on", "urgent"))
     besides = tuple(environ.get(VARIABLE, "").split())
@@ -44,7 +44,7 @@ def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
 
 
 def hours_of(text: object) -> tuple[int, int] | None:
-    """Return begin and end of a range such as ``22:00-07:00`` in minutes of the day, or ``None``."""
+    """Return begin and end of hours such as ``22:00-07:00``, in minutes of the day; None for other text."""
     found = _HOURS.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return None
@@ -52,7 +52,7 @@ def hours_of(text: object) -> tuple[int, int] | None:
 
 
 def add(target: str) -> None:
-    """Raise ``UsageError`` if the target is invalid."""
+    """Add a notification target to the user's settings. Raise ``UsageError`` if the target is invalid."""
     kind, _, rest = target.partition(":")
     is_wrong = {"webhook": not rest.startswith(("http://", "https://", "${")), "command": not rest.strip()}
     if ":" not in target or is_wrong.get(kind):
@@ -64,7 +64,7 @@ def add(target: str) -> None:
 
 
 def remove(target: str) -> None:
-    """Raise ``UsageError`` if the target is not configured."""
+    """Remove a target from the user's settings. Raise ``UsageError`` if the target is not configured."""
     known = _texts(_record().get("to"))
     if target not in known:
         raise UsageError(f"{shown(target)} is not a notification target", hint="harness notify")
@@ -73,7 +73,7 @@ def remove(target: str) -> None:
 
 
 def settle(target: str) -> None:
-    """Forget the failed deliveries to a target that works again or was removed."""
+    """Record that a target works again or was removed, so that its earlier failures are no longer reported."""
 
     def act(record: JsonObject) -> None:
         known = record.get("settled")
@@ -84,7 +84,7 @@ def settle(target: str) -> None:
 
 
 def change(**members: object) -> None:
-    """Set members of the settings; the value ``None`` removes a member."""
+    """Set members of the user's notification settings. A member with the value None is removed."""
 
     def act(record: JsonObject) -> None:
         for name, value in members.items():
@@ -97,7 +97,7 @@ def change(**members: object) -> None:
 
 
 def shown(target: str) -> str:
-    """Return a target without secrets: only the scheme and host of an address."""
+    """Return a target as text without secrets. Of an address, only scheme and host are shown."""
     kind, _, rest = target.partition(":")
     if kind == "command":
         return redact(target)
@@ -113,7 +113,7 @@ def shown(target: str) -> str:
 
 
 def send(target: str, message: JsonObject, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the reason if delivery failed within ``SEND_SECONDS``. Errors of the target are not raised."""
+    """Send a message to a target. Return None, or why it was not delivered. Errors of the target are not raised."""
     missing = [name for name in _NAME.findall(target) if name not in environ]
     if missing:
         return f"${{{missing[0]}}} is not set"
@@ -149,7 +149,7 @@ def _post(address: str, message: JsonObject) -> str | None:
 
 
 def _run(command: str, message: JsonObject, environ: Mapping[str, str]) -> str | None:
-    """Run the user's command with the message as JSON on stdin; title and text are the last two arguments."""
+    """Run the user's command, with the message as JSON on stdin. Return None, or why the command failed."""
     import shlex
 
     words = [*shlex.split(command), str(message["title"]), str(message["text"])]

@@ -34,7 +34,7 @@ KEPT_FAILURES = 20
 
 
 class ProjectWatch:
-    """Notifications of one project, with a record of the undelivered messages beside the settings."""
+    """Notifications of one project. A record beside the settings keeps those that are not delivered."""
 
     def __init__(self, kind: str, folder: str, *, reader: ProjectReader) -> None:
         self._reader = reader
@@ -43,14 +43,14 @@ class ProjectWatch:
         self._path = notify.record_path(home, kind, folder) if home else None
 
     def lock(self) -> LockFile | None:
-        """Only one watcher of the project can hold the lock; ``None`` without a state folder."""
+        """Return the lock that only one watcher of the project can hold; None without a state folder."""
         return LockFile(f"{self._path}.lock") if self._path else None
 
     def view(self) -> ProjectView:
         return self._reader.load()
 
     def look(self, besides: Sequence[Notice] = (), *, last: bool = False) -> bool:
-        """Send the messages that are due; return True if messages are left for later."""
+        """Check the project and send the messages that are due. Return True if messages are left for later."""
         if self._path is None:
             return False
         settings, at = sending.read(), clock.now()
@@ -116,7 +116,7 @@ class ProjectWatch:
 
 
 class _Failures:
-    """Failed deliveries: all as text, and those after which the target accepted no message."""
+    """Failed deliveries: all as text, and separately those to targets that accepted no message since then."""
 
     def __init__(self, record: JsonObject) -> None:
         self._said = [str(each) for each in record.get("failed") or []]
@@ -166,7 +166,7 @@ def _memory(record: JsonObject) -> NotifyMemory:
 
 
 def watch(project: ProjectWatch, run: owner.Owner, *, seconds: float) -> None:
-    """Check the project until the run has ended, then until no message is left, for at most a day."""
+    """Check the project until the run has ended, then until no message is left. Stop after a day at the latest."""
     while owner.state(run) == "alive":
         project.look()
         time.sleep(seconds)

@@ -45,7 +45,7 @@ def start(kind: str, folder: str) -> str | None:
 
 
 def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
-    """Record the spans that no collector accepted; ``None`` removes the record. Disk errors are ignored."""
+    """Store the record of a failed export of spans. With None, delete the stored record. Disk errors are ignored."""
     from contextlib import suppress
 
     from agent_harness.errors import HarnessError
@@ -60,7 +60,7 @@ def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
 
 
 def untaken(kind: str, folder: str) -> JsonObject | None:
-    """Return the record of a run's failed export until an export works: ``{"since", "sessions", "to", "why"}``.
+    """Return the record ``{"since", "sessions", "to", "why"}`` of spans that no collector accepted; None without any.
 
     ``since`` is the start of the first session. If ``sessions`` is 0, only the project's span is missing. No exception
     is raised.

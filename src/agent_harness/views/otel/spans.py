@@ -62,12 +62,12 @@ def spans(
 
 
 def of_session(view: ProjectView, session: PastSession, recordings: Sequence[str]) -> list[Any]:
-    """Return the spans of one session without the project's; empty if the session has not started."""
+    """Return the spans of one session, without the project's span; an empty list if the session has not started."""
     return [*_Trace(view, [session], recordings).below(session)] if session.started else []
 
 
 def of_project(view: ProjectView) -> list[Any]:
-    """Return only the project's span, which covers all sessions; empty without sessions."""
+    """Return the project's span, which covers all sessions, in a list; an empty list if no session has started."""
     begun = [each for each in view.sessions if each.started]
     return [_Trace(view, begun, []).root()] if begun else []
 
@@ -204,7 +204,7 @@ class _Trace:
 
 
 def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSession | None:
-    """Return the session of a claim; of several with that number, the last that started before it."""
+    """Return the session that made the claim, or None: of several, the last that started before the claim."""
     at = _nanoseconds(claim.at)
     found = [each for each in sessions if each.number == claim.session and each.item in (claim.item, None)]
     begun = [each for each in found if _nanoseconds(each.started) <= at]
@@ -212,13 +212,13 @@ def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSes
 
 
 def _nanoseconds(at: str | None) -> int:
-    """Return nanoseconds since 1970; 0 if unknown, limited to the largest value of a span."""
+    """Return the time in nanoseconds since 1970, at most the largest value of a span; 0 if the time is unknown."""
     moment = clock.parse(at)
     return min(max(0, round(moment.timestamp() * _NANO)), _MOST_NANO) if moment else 0
 
 
 def send(made: Sequence[Any], url: str | None = None) -> None:
-    """Send by OTLP over HTTP. Raise ``Refused`` if the spans are not accepted within 10 seconds."""
+    """Send spans by OTLP over HTTP. Raise ``Refused`` if the collector does not accept them within 10 seconds."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
@@ -237,12 +237,12 @@ def send(made: Sequence[Any], url: str | None = None) -> None:
 
 
 def _signs_in() -> bool:
-    """Return True if the environment configures a credential provider, which creates the exporter's session."""
+    """Return True if the environment configures a credential provider. The exporter then creates its own session."""
     return any(name.startswith("OTEL_PYTHON_EXPORTER_OTLP_") and "CREDENTIAL_PROVIDER" in name for name in os.environ)
 
 
 def _heard_session() -> Any:
-    """Return an HTTP session for the exporter that records the reason of the last failure in ``heard``."""
+    """Return an HTTP session for the exporter. Its ``heard`` is the reason of the last failure, or ""."""
     import requests
 
     class HeardSession(requests.Session):
@@ -282,7 +282,7 @@ def _failure(error: Exception) -> str:
 
 
 def text(made: Sequence[Any]) -> str:
-    """Return one line of OTLP JSON, the file format that collectors read."""
+    """Return the spans as one line of OTLP JSON, the file format that collectors read."""
     from google.protobuf.json_format import MessageToDict
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
@@ -290,7 +290,7 @@ def text(made: Sequence[Any]) -> str:
 
 
 def _with_hex(value: Any) -> Any:
-    """Ids are hexadecimal in OTLP JSON; protobuf's JSON has base64."""
+    """Return the value with ids in hexadecimal, as OTLP JSON has them. Protobuf's JSON has ids in base64."""
     if isinstance(value, Mapping):
         return {
             key: base64.b64decode(each).hex() if key in ("traceId", "spanId", "parentSpanId") else _with_hex(each)

@@ -1,6 +1,6 @@
-"""Tool calls of an agent with their times, from the session's recording, without arguments and results.
+"""Tool calls of an agent with their times, read from the session's recording without arguments and results.
 
-A recording is in the project, where agents can write, so an invalid recording counts as empty.
+A recording is in the project, where agents can write. An invalid recording therefore counts as empty.
 """
 
 import json
@@ -24,7 +24,7 @@ _NAME_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedTool:
-    """One tool call of an agent, with wall-clock times."""
+    """One tool call of an agent, with the times of its start and end."""
 
     name: str
     id: str | None
@@ -34,13 +34,13 @@ class UsedTool:
 
 
 class KeptRecordings:
-    """Recordings of a project's sessions; initially, only the first line of each is read."""
+    """Recordings of a project's sessions. At first, only the first line of each recording is read."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._known = [found for path in paths if (found := _begun(path))]
 
     def of_session(self, session: PastSession) -> list[UsedTool]:
-        """Return a session's calls in order. Its recording, the nearest in time, is used once."""
+        """Return the session's tool calls in order, from the recording nearest in time. Each is used once."""
         began, ended = clock.parse(session.started), clock.parse(session.ended)
         if began is None:
             return []
@@ -72,7 +72,7 @@ def _begun(path: str) -> _Recording | None:
 
 
 def _calls(lines: Iterator[JsonObject], begin: float, last: float) -> Iterator[UsedTool]:
-    """Yield calls. One without a result ends with its turn, and none ends after ``last``."""
+    """Yield the tool calls, none of which ends after ``last``. A call without a result ends with its turn."""
     waiting: dict[str, tuple[str, str | None, float]] = {}
     now, count = begin, 0
     for line in lines:
@@ -107,7 +107,7 @@ def _id(event: JsonObject) -> str | None:
 
 
 def _lines(path: str, most: int) -> Iterator[JsonObject]:
-    """Read the first ``most`` bytes; invalid lines and symbolic links are skipped."""
+    """Yield the JSON objects in the first ``most`` bytes. Invalid lines and symbolic links are skipped."""
     with suppress(OSError, HarnessError):
         descriptor = files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(descriptor, "rb") as file:

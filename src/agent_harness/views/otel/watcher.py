@@ -30,10 +30,10 @@ _Key = tuple[int | None, str | None, str | None]
 
 
 class SessionSender:
-    """Sender of the spans of sessions that ended after the run began."""
+    """Sender of the spans of all sessions that end after the run began."""
 
     def __init__(self, reader: ProjectReader, began: str) -> None:
-        """Sessions that ended before ``began``, the run's start time, are not sent."""
+        """Set the reader and the time ``began``, when the run started. Sessions that ended before are not sent."""
         self._reader = reader
         since = clock.parse(began) or clock.now()
         ended = ((each, clock.parse(each.ended)) for each in reader.load().sessions)
@@ -43,7 +43,7 @@ class SessionSender:
         self._problem = ""
 
     def look(self, *, last: bool = False) -> bool:
-        """Return True if all were accepted. With ``last``, every session counts as ended."""
+        """Send the spans of ended sessions (of all, if ``last``). Return True if all were accepted."""
         view = self._reader.load()
         new = [each for each in view.sessions if _key(each) not in self._known and (each.ended or last)]
         recordings = self._reader.recordings() if new else []
@@ -62,7 +62,7 @@ class SessionSender:
         return True
 
     def untaken(self) -> JsonObject:
-        """Return the unsent sessions in the form of ``otel.keep_untaken``."""
+        """Return the record of the sessions that were not sent, for ``otel.keep_untaken``."""
         first = min((each.started for each in self._left if each.started), default=None)
         return {
             "since": first or clock.timestamp(),
@@ -73,7 +73,7 @@ class SessionSender:
 
 
 def _collector() -> str:
-    """Return the collector's address, as OpenTelemetry derives it from the environment."""
+    """Return the collector's address for spans, as OpenTelemetry derives it from the environment."""
     every, spans_alone = (os.environ.get(name, "") for name in otel.VARIABLES)
     return spans_alone or f"{every.rstrip('/')}/v1/traces"
 
@@ -83,7 +83,7 @@ def _key(session: PastSession) -> _Key:
 
 
 def watch(sender: SessionSender, run: owner.Owner, *, seconds: float) -> bool:
-    """Send spans until the run has ended, then retry at most ``TRIES_AT_END`` times."""
+    """Send spans until the run has ended, then try at most ``TRIES_AT_END`` times. Return True if all were accepted."""
     while owner.state(run) == "alive":
         with suppress(HarnessError, OSError):
             sender.look()

@@ -1,4 +1,4 @@
-"""Charts as SVG, each with the same figures in a table, so that the chart is not required.
+"""Charts as SVG, each with a table of the same figures for readers who cannot see the chart.
 
 Colours also differ by pattern. ``faces.md`` 5, F-REP-4.
 """
@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 640, 160
 
 
 def figures(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Element:
-    """The first cell of each row is the row's header."""
+    """Return a table that can be scrolled. The first cell of each row is the row's header."""
     return E(
         "div",
         E(
@@ -35,12 +35,12 @@ def figures(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 
 def folded(summary: str, *children: Element | str | None) -> Element:
-    """Return a collapsed element that the reader can open."""
+    """Return a collapsed element with this summary, which the reader can open."""
     return E("details", E("summary", summary), *children)
 
 
 def steps(title: str, points: Sequence[tuple[str, float]], unit: str = "$") -> Element:
-    """Return a step chart and its table; each point is a time and the sum up to that time."""
+    """Return a step chart and its table. Each point is a time and the sum up to that time."""
     most = max((value for _, value in points), default=0.0) or 1.0
     across = WIDTH / max(len(points), 1)
     path, before = [f"M0 {HEIGHT}"], HEIGHT
@@ -69,7 +69,7 @@ def steps(title: str, points: Sequence[tuple[str, float]], unit: str = "$") -> E
 
 
 def rows_of_bars(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float, str]]]]) -> Element:
-    """Return one row per name; each bar has a length, a tooltip and a CSS class."""
+    """Return a bar chart with one row for each name. A bar is a tooltip, a length and a CSS class."""
     most = max((sum(each[1] for each in bars) for _, bars in rows), default=0.0) or 1.0
     line = 22
     drawn: list[Element] = []

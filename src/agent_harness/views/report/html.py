@@ -19,7 +19,7 @@ Child = "Element | str | None"
 
 
 class Element:
-    """An attribute with the value ``None`` or ``False`` is omitted; ``True`` writes only its name."""
+    """HTML element. An attribute with the value None or False is omitted; for True, only its name is written."""
 
     __slots__ = ("attributes", "children", "tag")
 
@@ -28,12 +28,12 @@ class Element:
 
 
 def E(tag: str, *children: Element | str | None, **attributes: object) -> Element:
-    """In attribute names, a final underscore is dropped and others become hyphens."""
+    """Return an HTML element. In attribute names, a final underscore is dropped; others become hyphens."""
     return Element(tag, children, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()})
 
 
 def clean(text: str) -> str:
-    """Return unprintable characters as Python escapes; line breaks and tabs are kept."""
+    """Return the text with Python escapes for unprintable characters, except line breaks and tabs."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in text)

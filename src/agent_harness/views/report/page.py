@@ -42,7 +42,7 @@ def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
 
 
 def markdown(found: JsonObject, *, costs: bool = True) -> str:
-    """Return the report for a pull request: questions, unproven items, proven items, claims by agent."""
+    """Return the report as Markdown for a pull request: questions, items by state, and claims by agent."""
     lines = [f"## {_title(found)}", "", _said(found), ""]
     if costs:
         lines += [f"{' · '.join(_facts(found, costs=True))}", ""]
@@ -75,12 +75,12 @@ def markdown(found: JsonObject, *, costs: bool = True) -> str:
 
 
 def _first(rows: Sequence[str], most: int, form: str) -> list[str]:
-    """Return the first ``most`` rows, and a row with the number of omitted rows."""
+    """Return the first ``most`` rows. If there are more, a last row gives the number of the others."""
     return [*rows[:most], *([form.format(f"and {len(rows) - most} more")] if len(rows) > most else [])]
 
 
 def _md(text: object) -> str:
-    """Escape untrusted text for a table cell, so that it cannot create cells, links, images or HTML."""
+    """Return untrusted text for a table cell, escaped so that it creates no cells, links, images or HTML."""
     signs = {
         "|": "\\|",
         "<": "&lt;",
@@ -154,7 +154,7 @@ def _state(each: JsonObject) -> str:
 
 
 def sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element]:
-    """Yield the sections below the summary; most empty sections are omitted."""
+    """Yield the page's sections below the summary. Most sections without content are omitted."""
     if found["waits"]:
         yield _section(1, "Needs you", *(_question(each) for each in found["waits"]))
     if found["open"] or found["by_word"]:

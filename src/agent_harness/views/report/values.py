@@ -41,7 +41,7 @@ def read(
     since: datetime | None = None,
     most: int = MOST_SESSIONS,
 ) -> JsonObject:
-    """With more than ``most`` sessions, the charts show daily sums."""
+    """Return the values of the report. With more than ``most`` sessions, its charts show one sum per day."""
     claims = [each for each in view.claims if _within(each.at, since)]
     sessions = [each for each in view.sessions if _within(each.started or each.ended, since)]
     judged = [each for each in claims if not each.by_person and each.claim]
@@ -128,7 +128,7 @@ def _open_items(view: ProjectView) -> list[JsonObject]:
 
 
 def _by_word(done: JsonObject) -> bool:
-    """Return True if an item is done because a person marked it."""
+    """Return True if the item counts as done because a person marked it."""
     return bool(done["proven"]) and done["proven"]["by"] == "person"
 
 
@@ -165,7 +165,7 @@ def _done(
 
 
 def _changed(view: ProjectView) -> dict[tuple[str, str], list[str]]:
-    """Return the changed paths of each proof, keyed by the commits before and after, from one git process."""
+    """Return the changed paths of each proof, by the commits before and after it. One git process reads them."""
     pairs = {
         (before, each.commit)
         for each in view.claims
@@ -209,12 +209,12 @@ def _column(claim: ClaimVerdict) -> str:
 
 
 def _contradicted(claims: Iterable[ClaimVerdict]) -> set[tuple[int | None, bool]]:
-    """Return number and verdict of each claim whose verdict a person reversed later."""
+    """Return number and verdict of each claim whose verdict a person later reversed."""
     return {(each.of, not each.accepted) for each in claims if each.by_person}
 
 
 def wilson(part: int, whole: int) -> tuple[float, float] | None:
-    """Return the 95 % confidence interval in percent; ``None`` for fewer than five claims."""
+    """Return the 95 % confidence interval of a share, in percent; None if ``whole`` is less than five."""
     if whole < 5:
         return None
     z, share = 1.96, part / whole

@@ -38,19 +38,19 @@ SECURITY_HEADERS = {
 
 
 class OneTimeCodes:
-    """Login codes in the server's folder; each is valid for one minute."""
+    """Login codes in the server's folder. Each code is valid for one minute and one use."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def make(self) -> str:
-        """Return a new code and store only its digest."""
+        """Return a new login code. Only a file named by its digest is stored."""
         code = secrets.token_urlsafe(32)
         os.close(os.open(self._path(code), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         return code
 
     def use(self, code: str) -> bool:
-        """Delete the code; return True if it was valid."""
+        """Delete a code. Return True if the code was valid."""
         path = self._path(code)
         try:
             made = os.lstat(path).st_mtime
@@ -74,7 +74,7 @@ class BrowserSessions:
         self._tokens: dict[str, str] = {}
 
     def new(self) -> str:
-        """Return a new cookie's value; beyond ``MOST_SESSIONS``, the oldest session is dropped."""
+        """Return the cookie of a new session. With more than ``MOST_SESSIONS``, the oldest session is dropped."""
         while len(self._tokens) >= MOST_SESSIONS:
             del self._tokens[next(iter(self._tokens))]
         cookie = secrets.token_urlsafe(32)
@@ -82,7 +82,7 @@ class BrowserSessions:
         return cookie
 
     def token(self, cookie: str) -> str | None:
-        """Return the token that this session's forms must contain; ``None`` for an unknown cookie."""
+        """Return the token that forms of the cookie's session must contain; None for an unknown cookie."""
         given = cookie.encode("utf-8", "replace")
         return next((token for known, token in self._tokens.items() if compare_digest(known.encode(), given)), None)
 
@@ -96,15 +96,15 @@ class AccessRules:
 
     @property
     def cookie(self) -> str:
-        """The cookie's name contains the port, so that two servers on one machine do not share cookies."""
+        """Name of the session cookie. It contains the port, so that two servers on a machine do not share cookies."""
         return f"harness-{self.port}"
 
     def hosts(self) -> tuple[str, ...]:
-        """Allowed values of the ``Host`` header."""
+        """Return the allowed values of the ``Host`` header."""
         return (*(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]")), *self.allowed_hosts)
 
     def origins(self) -> tuple[str, ...]:
-        """Allowed values of the ``Origin`` header."""
+        """Return the allowed values of the ``Origin`` header."""
         ours = [f"http://{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]")]
         return (*ours, *(f"{scheme}://{name}" for name in self.allowed_hosts for scheme in ("https", "http")))
 

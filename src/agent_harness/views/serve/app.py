@@ -42,7 +42,7 @@ SCRIPT = (Path(__file__).parent / "live.js").read_text("utf-8")
 
 
 def application(window: Window, rules: AccessRules, codes: OneTimeCodes) -> ASGIApp:
-    """``rules`` check each request before it is handled."""
+    """Return the web application. ``rules`` check each request before it is handled."""
     sessions = BrowserSessions()
     routes = _Routes(window, rules, sessions)
     app = Starlette(
@@ -75,7 +75,7 @@ async def _not_found(_request: Request, error: Exception) -> Response:
 
 
 class _AccessCheck:
-    """Apply the access rules, exchange a code for a cookie, and add security headers."""
+    """Wrapper that applies the access rules, exchanges a code for a cookie, and adds security headers."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules, sessions: BrowserSessions, codes: OneTimeCodes) -> None:
         self._app, self._rules, self._sessions, self._codes = app, rules, sessions, codes
@@ -95,7 +95,7 @@ class _AccessCheck:
             await send({"type": "websocket.close", "code": 1008})
 
     def _answer(self, scope: Scope) -> Response | None:
-        """Respond to a refused request or a login code; ``None`` if the request is allowed."""
+        """Return the response to a refused request or a login code; None if the application may answer."""
         headers: dict[str, str] = {}
         for name, value in ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]):
             headers[name] = f"{headers[name]}, {value}" if name in headers else value  # repeated: matches nothing
@@ -197,7 +197,7 @@ class _Routes:
         return HTMLResponse(text, status)
 
     def _report(self, key: str, view: ProjectView) -> JsonObject:
-        """Read the report again only if the project's records have changed."""
+        """Return the values of a project's report, computed again only if the project's records have changed."""
         made_of = (view.state, view.sessions, view.claims, view.gaps, view.next)
         before, found = self._reports.get(key, ((), {}))
         if len(before) != len(made_of) or any(a is not b and a != b for a, b in zip(before, made_of, strict=True)):
@@ -208,7 +208,7 @@ class _Routes:
     # -- actions
 
     async def act(self, request: Request) -> Response:
-        """Carry out a form's action; return the updated page, with the reason of a refusal."""
+        """Carry out the action of a form. Return a redirect to the page, or the page with the reason of a refusal."""
         form = {name: found[0] for name, found in _fields(await request.body()).items()}
         key, verb = request.path_params["key"], request.path_params["verb"]
         if refused := self._refusal(request, form):
@@ -240,7 +240,7 @@ class _Routes:
         return RedirectResponse(f"/p/{key}" if key else "/", 303)
 
     def _refusal(self, request: Request, form: Mapping[str, str]) -> Response | None:
-        """Respond to a form that is not allowed, otherwise ``None``."""
+        """Return the response to a form that is not allowed; None if the form is allowed."""
         if not secrets.compare_digest(form.get("token", "").encode(), str(request.scope["token"]).encode()):
             return HTMLResponse(pages.refused(403, "This form belongs to another session. Reload the page."), 403)
         if self._window.read_only:
@@ -248,7 +248,7 @@ class _Routes:
         return None
 
     async def _refused(self, request: Request, key: str, error: HarnessError) -> Response:
-        """Return the page of a project, or of all projects, with an error message."""
+        """Return the page of a project, or of all projects if ``key`` is "", with the error's message."""
         status = 409 if isinstance(error, Busy) else 400 if error.exit_code == 2 else 422
         frame = await self._frame(request, f"{error.message.strip()}{f' (next: {error.hint})' if error.hint else ''}")
         return await self._project(key, frame, status=status) if key else await self._overview(frame, status)
@@ -257,7 +257,7 @@ class _Routes:
 
     @asynccontextmanager
     async def watching(self, _app: Starlette) -> AsyncIterator[None]:
-        """Check for changes as long as the server runs."""
+        """Check for changes in the background during the context, which is the server's lifetime."""
         task = asyncio.create_task(self._watch())
         yield
         task.cancel()
@@ -280,7 +280,7 @@ class _Routes:
             self._changed.notify_all()
 
     async def events(self, request: Request) -> Response:
-        """Send "changed" whenever the pages in the browser are out of date."""
+        """Return a stream that sends "changed" whenever the browser's page is out of date."""
         if self._streams >= MOST_STREAMS:
             return Response("Too many pages are open.", 503, {"retry-after": "10"}, media_type="text/plain")
         seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
@@ -304,7 +304,7 @@ class _Routes:
 
 
 class _Stream(StreamingResponse):
-    """Call ``ended`` when the stream ends, for any reason."""
+    """Event stream that calls ``ended`` when it ends, for whatever reason."""
 
     def __init__(self, content: AsyncIterator[str], ended: Callable[[], None]) -> None:
         super().__init__(content, media_type="text/event-stream")

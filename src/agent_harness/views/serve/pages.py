@@ -57,14 +57,14 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceInLists:
-    """Page number in each list of a project, and the search word, as given in the address."""
+    """Page number in each list of a project, and the search word. Both are part of the page's address."""
 
     pages: Mapping[str, int] = field(default_factory=dict)  # of those that are not at their first one
     find: str = ""
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> PlaceInLists:
-        """An invalid page number counts as 1."""
+        """Return the place that a query string selects. An invalid page number counts as 1."""
         told = {name: query.get(name, "") for name in PER_PAGE}
         pages = {
             name: int(text) for name, text in told.items() if text.isascii() and text.isdecimal() and len(text) < 7
@@ -74,14 +74,14 @@ class PlaceInLists:
     def address(
         self, here: str, *, find: str | None = None, hold: bool = False, pages: Mapping[str, int] | None = None
     ) -> str:
-        """Return the address with these numbers and word, after the given changes."""
+        """Return the address of the page ``here`` with this place, after the given changes."""
         told: dict[str, object] = {name: page for name, page in {**self.pages, **(pages or {})}.items() if page != 1}
         word = self.find if find is None else find
         told |= {**({"find": word} if word else {}), **({"hold": 1} if hold else {})}
         return f"{here}?{urlencode(told)}" if told else here
 
     def part(self, rows: Sequence[JsonObject], name: str) -> tuple[int, int, list[JsonObject]]:
-        """Return the current page number, the number of pages, and the rows of the page."""
+        """Return the current page number, the number of pages, and the rows on the page."""
         most = PER_PAGE[name]
         last = max(1, -(-len(rows) // most))
         number = max(1, min(self.pages.get(name, 1), last))
@@ -136,7 +136,7 @@ def refused(status: int, sentence: str) -> str:
 
 
 def all_projects(projects: Sequence[ServedProject], frame: Frame, *, at: datetime) -> str:
-    """Return one line and the actions per project; projects that need the user come first."""
+    """Return the page of all projects, each with its state and actions. Projects that need the user come first."""
     rooms: dict[str, list[ServedProject]] = {name: [] for name in ORDER}
     for each in projects:
         rooms[class_of(each.seen)].append(each)
@@ -181,7 +181,7 @@ def _first_question(projects: Sequence[ServedProject]) -> str:
 
 
 def _announced(project: ServedProject) -> str:
-    """Return the text that a screen reader reads when a project changes; it contains no clock."""
+    """Return the text that a screen reader announces if it changes. The text contains no time of day."""
     seen = project.seen
     if isinstance(seen, str):
         return f"{project.name}: {redact(seen)}"
@@ -253,7 +253,7 @@ def one_project(
 
 
 def _lists(found: JsonObject, word: str) -> dict[str, list[JsonObject]]:
-    """Return the report's paged lists; items are limited to those that contain the word."""
+    """Return the paged lists of the report. Only items that contain the word are included."""
 
     def fits(each: JsonObject) -> bool:
         told = (each["id"], each["name"], each["title"], each.get("state", ""))
@@ -282,7 +282,7 @@ _LISTS = {
 def _way_through(
     found: JsonObject, lists: Mapping[str, list[JsonObject]], here: str, place: PlaceInLists
 ) -> Iterator[Element]:
-    """Yield search form and links to other pages; nothing if all rows fit on one page."""
+    """Yield the search form and the links to other pages. Yield nothing if all rows fit on one page."""
     if not place.find and all(len(lists[name]) <= most for name, most in PER_PAGE.items()):
         return
     field = E("input", type="search", name="find", value=place.find, maxlength=str(MOST_FIND), id="find")
@@ -397,7 +397,7 @@ def _meaning(meant: str) -> str | None:
 
 
 def _limits(frame: Frame, key: str) -> Iterator[Element]:
-    """Yield an element for each account under a rate limit, whatever the project."""
+    """Yield an element for each rate limit in force. The limits apply to all projects."""
     for each in frame.limits:
         mark = mark_of_limit(each)
         until = f"{each.until.astimezone():%H:%M:%S %Z}"
@@ -450,7 +450,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
 
 
 def _to_whom(seen: WatchView) -> Element | None:
-    """Return the choice of the agent that gets a message; ``None`` with fewer than two agents."""
+    """Return a selection of the agent that gets a message; None if fewer than two agents are running."""
     slots = saying.slots_in(seen.parallel, seen.view.kind)
     if len(slots) < 2:
         return None

@@ -68,7 +68,7 @@ def serve(
 
 
 def links(port: int | None) -> list[str]:
-    """Return a new login link for each running server of this user, or only for the one at ``port``."""
+    """Return a login link for each running server, or for the one at ``port``. ``NotAProject``: there is none."""
     home = trusted_state.of_user(_FOLDER, make=False)
     names = sorted(os.listdir(home)) if home else []
     wanted = [name for name in names if name.isdecimal() and port in (None, int(name))]
@@ -96,7 +96,7 @@ def _listens(folder: str) -> bool:
 
 @contextmanager
 def _folder(port: int) -> Iterator[str]:
-    """Create the server's folder, with a record of its process; remove it at the end of the block."""
+    """Create the server's folder with a record of its process, and yield the folder. Then delete the folder."""
     home = trusted_state.of_user(_FOLDER)
     if home is None:
         raise Refused("Cannot write the folder for login codes", hint="harness doctor")
@@ -114,7 +114,7 @@ def _folder(port: int) -> Iterator[str]:
 
 
 def _listening(first: int) -> tuple[list[socket.socket], int]:
-    """Return sockets on IPv4 and, if available, IPv6 loopback, and their common port."""
+    """Return listening sockets and their port, the first free one. The sockets are IPv4 and, if possible, IPv6."""
     if not 0 <= first < 1 << 16:
         raise UsageError(f"{first} is not a port", hint="harness serve --port 8770")
     for port in [first] * 20 if first == 0 else range(first, min(first + _TRIES, 1 << 16)):
@@ -141,7 +141,7 @@ def _at(port: int) -> tuple[list[socket.socket], int]:
 
 
 def _socket(family: socket.AddressFamily, host: str, port: int) -> socket.socket | None:
-    """Return ``None`` if the machine does not support the address family."""
+    """Return a listening socket; None if the address cannot be used. Raise ``_PortTaken`` if the port is in use."""
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:

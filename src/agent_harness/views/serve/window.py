@@ -49,7 +49,7 @@ KEPT_DEEDS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class ServedProject:
-    """Project as displayed on a page."""
+    """Project as a page displays it."""
 
     key: str  # in addresses
     path: str
@@ -65,7 +65,7 @@ class ServedProject:
 
 @dataclass(kw_only=True)
 class Deed:
-    """Action that the user started on the page, and its result."""
+    """Action that the user started on a page, with its output and result."""
 
     verb: str
     at: str = field(default_factory=clock.timestamp)
@@ -75,10 +75,10 @@ class Deed:
 
 
 class Window:
-    """Projects of ``harness serve``: those of the command line, or all known projects."""
+    """Projects that ``harness serve`` displays: those of the command line, or all known projects."""
 
     def __init__(self, named: Sequence[tuple[Kind, str]], *, read_only: bool = False) -> None:
-        """If ``named`` is empty, display all projects of this user."""
+        """Set the projects to display. If ``named`` is empty, these are all projects of the user."""
         self.read_only = read_only
         self._named = [Place("", path, kind, "") for kind, path in named]
         self._views = AllProjects()
@@ -87,7 +87,7 @@ class Window:
         self._limits = LimitClock()
 
     def look(self) -> list[ServedProject]:
-        """Return all projects, first those that need the user; missing projects are last."""
+        """Return all projects. Projects that need the user come first, projects that no longer exist last."""
         with self._looks:
             places = self._named or trusted_state.places()
             tasks = {each.path: _choices(each.path) for each in places if each.kind == "longtask" and each.path}
@@ -113,7 +113,7 @@ class Window:
         return self._limits.all()
 
     def lift(self, account: str, mark: str) -> None:
-        """End an account's rate limit, so that runs continue; raise ``Superseded`` if it has changed."""
+        """End an account's rate limit, so that runs continue. Raise ``Superseded`` if the limit has changed."""
         found = next((each for each in self.limits() if each.account == account and mark_of_limit(each) == mark), None)
         if found is None or not self._limits.forget(account, shown=found, by=BY):
             raise Superseded("This rate limit has changed or ended", hint="harness limits")
@@ -129,10 +129,10 @@ class Window:
         ]
 
     def act(self, project: ServedProject, verb: str, form: Mapping[str, str]) -> Deed:
-        """Carry out the action of a form; a long action continues in the background.
+        """Carry out the action of a form, and return the action.
 
-        Raise ``Superseded`` if the project's state has changed since the form was made, and ``Busy`` during another
-        action.
+        A long action continues in the background. Raise ``Superseded`` if the project's state has changed since the
+        form was made, and ``Busy`` during another action.
         """
         seen = project.seen
         if isinstance(seen, str):
@@ -182,17 +182,17 @@ def _key(path: str) -> str:
 
 
 def mark_of(asked: AskedQuestion) -> str:
-    """Return a digest that detects changed words or options of a question."""
+    """Return a digest of a question. It changes if the question's words or options change."""
     return hashlib.sha256(repr(asked).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def mark_of_limit(limit: RateLimit) -> str:
-    """Return a digest that detects a changed end time."""
+    """Return a digest of a rate limit. It changes if the limit's end or another value changes."""
     return hashlib.sha256(repr(limit.as_record()).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def revision_of(project: ServedProject, view: ProjectView) -> str:
-    """Return a digest of the state in which the user decided to pause or resume the project."""
+    """Return a digest of the state that the user saw when choosing an action, such as pause."""
     if project.kind == "longtask":
         return project.choices.revision if project.choices else ""
     state = view.state
@@ -200,7 +200,7 @@ def revision_of(project: ServedProject, view: ProjectView) -> str:
 
 
 def answerable(project: ServedProject, asked: AskedQuestion, view: ProjectView) -> bool:
-    """Return True if the command would answer it: only the first question about each item."""
+    """Return True if the answer command would answer this question: it is the first about its item."""
     if project.kind == "longtask":
         return bool(project.choices and project.choices.words)
     about = (each for each in view.state.questions if asked.item is None or each.item == asked.item)
@@ -238,7 +238,7 @@ def _answer(project: ServedProject, view: ProjectView, form: Mapping[str, str]) 
 
 
 def _decided(project: ServedProject, word: str, form: Mapping[str, str]) -> Callable[[Say], object]:
-    """Return an action that carries out the user's decision about a long task."""
+    """Return a function that carries out the user's decision about a long task."""
     from agent_harness.protocols.longtask.api import LongTask
 
     def act(say: Say) -> None:
@@ -287,7 +287,7 @@ def _resume(project: ServedProject, view: ProjectView, form: Mapping[str, str]) 
 
 
 def _say(project: ServedProject, _view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
-    """Return an action that stores a message for the running agent, or the one in the selected slot."""
+    """Return a function that stores a message for the running agent, or for the agent in the selected slot."""
     by, to = f"{saying.user()} (by: {BY})", form.get("to") or None
 
     def act(say: Say) -> None:
@@ -319,7 +319,7 @@ ACTIONS: dict[str, Action] = {
 
 
 def offered(project: ServedProject) -> tuple[str, ...]:
-    """Return the actions that are allowed now, except answers."""
+    """Return the actions that the project's state allows now. Answers are not included."""
     if isinstance(project.seen, str):
         return ()
     if project.kind == "longtask":

@@ -23,7 +23,7 @@ from agent_harness.session import turn_end
 
 
 def put_back_features(project: Project, under_way: OpenSession) -> None:
-    """Restore features.json. The agent's claims and edits are discarded."""
+    """Restore features.json to its content before the session. The agent's claims and edits are discarded."""
     own_place(project.layout.features, project.layout.root)
     expected = files.dumps(under_way.features.record)
     kept = project.git.show(under_way.checkpoint.snapshot.commit, project.features_name)
@@ -45,9 +45,9 @@ def branch_tip(project: Project, branch: str) -> str | None:
 
 
 def candidate(project: Project, under_way: OpenSession, message: str) -> str:
-    """Commit everything that the agent left to a private ref; the branch does not move. If the agent rewrote history or
-    committed the harness's files, its commits are kept under ``refs/harness/rewritten/N``, and the candidate is one
-    new commit on the original history."""
+    """Commit everything that the agent left to a private ref, and return the commit. The branch does not move. If the
+    agent rewrote history or committed the harness's files, its commits are kept under ``refs/harness/rewritten/N``. The
+    candidate is then one new commit on the original history."""
     rollback_point = under_way.checkpoint.snapshot
     tip = branch_tip(project, rollback_point.branch)
     commit = project.candidate(str(under_way.session), message, rollback_point)
@@ -73,20 +73,20 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
 
 
 def _holds_state(project: Project, base: str, tip: str) -> bool:
-    """Return True if any commit since the base contains the state, even if a later one removes it."""
+    """Return True if any commit after ``base`` up to ``tip`` contains state files, even if a later one removes them."""
     words = ("rev-list", "--max-count=1", "--full-history", tip, f"^{base}", "--", f"{project.state_name}/")
     return bool(project.git.run(*words, env={"GIT_LITERAL_PATHSPECS": "1"}).strip())
 
 
 def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Sequence[progress.Part]) -> None:
-    """Add an entry to the progress file, unless the agent has written one (UAH-368)."""
+    """Add an entry with these parts to the progress file, unless the session already has an entry (UAH-368)."""
     own_place(project.layout.progress, project.layout.root)
     if not progress.has_entry(project.layout.progress, under_way.session):
         progress.append(project.layout.progress, progress.entry(under_way.session, parts))
 
 
 def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that moves the branch, if it has not moved since, to the candidate, and pushes it."""
+    """Return the finalization that moves the branch, if it has not moved since, to the candidate, and pushes."""
     feature = under_way.feature
     rollback_point = under_way.checkpoint.snapshot
     completed = f"{feature.name} ({feature.description})"
@@ -164,7 +164,7 @@ def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> B
 def without_rollback_point(
     project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: Question
 ) -> Finalization:
-    """Return the finalization of a session whose checkpoint is lost: a person must answer ``asked`` (UAH-390)."""
+    """Return the finalization of a session whose checkpoint is lost. A person must answer ``asked`` (UAH-390)."""
     state = under_way.state_after(
         "failed",
         reason="error",
@@ -185,7 +185,7 @@ def without_rollback_point(
 
 def rolled_back(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
     """Return the finalization that rolls back all sessions on the feature into a rescue ref (C08). If a person has
-    committed since the first, only the last session is rolled back."""
+    committed since the first of them, it rolls back only the last session."""
     feature = under_way.feature
     state = under_way.state_after(
         "failed", failure=failure, summary={"completed": "nothing", "commits": [], "status": "failed, rolled back"}
@@ -210,7 +210,7 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
 
 
 def kept_for_person(project: Project, under_way: OpenSession, asked: Question, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back, keeps the candidate for ``asked``, and counts no failure yet."""
+    """Return the finalization that rolls back, and keeps the candidate for ``asked``. No failure is counted."""
     told = f"kept until a person answers ({asked.kind})"
     state = under_way.state_after(
         "failed",
@@ -231,7 +231,7 @@ def kept_for_person(project: Project, under_way: OpenSession, asked: Question, u
 
 
 def blocked_features(document: FeatureList, feature_ids: Sequence[int]) -> list[int]:
-    """Return the ids of open features that depend on the given ones, also indirectly."""
+    """Return the ids of open features that depend, directly or indirectly, on the given features."""
     work = {f.id: f.depends_on for f in document.features}
     waiting = {d for i in feature_ids for d in graph.dependents(work, i)}
     return [f.id for f in document.features if f.id in waiting and not f.passes]
@@ -272,8 +272,8 @@ TAMPERED = "harness_state_tampered"
 
 
 def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
-    """Restore changed files of the harness and return their names. Logs that lost rows are completed; they alone cause
-    no rejection, so their names are returned only with others."""
+    """Restore changed files of the harness and return their names. Logs that lost rows are completed. If only logs had
+    changed, return an empty list, because lost rows cause no rejection."""
     lost = project.store.put_back_histories()
     changed = [*_tampered_settings(project, under_way), *project.store.tampered()]
     if lost and not changed:
@@ -292,14 +292,14 @@ def tampering(changed: list[str]) -> str:
 
 
 def report_tampering(project: Project, under_way: OpenSession) -> None:
-    """Restore and report changed files of the harness, in a session without a verdict."""
+    """Restore changed files of the harness, and report them to the user. For sessions that end without a verdict."""
     if changed := put_back_state(project, under_way):
         project.say(f"{tampering(changed)}. They were restored.")
         under_way.event(project, TAMPERED, "critical", message=tampering(changed))
 
 
 def put_back_settings(project: Project, under_way: OpenSession) -> str | None:
-    """Restore the settings. Return the path of a copy, kept because a person may have edited the file, or None."""
+    """Restore the settings file. If it had changed, return the path of a copy of the changed file; otherwise None."""
     at = project.layout
     try:
         found = files.read_bytes(at.settings)

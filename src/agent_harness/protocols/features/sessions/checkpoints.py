@@ -29,7 +29,7 @@ from agent_harness.protocols.features.records import FeatureList
 
 @dataclass(frozen=True, kw_only=True)
 class SessionCheckpoint:
-    """Checkpoint of a session. ``rest`` has members that another version wrote."""
+    """Checkpoint of a session. ``rest`` keeps record members that this version does not know."""
 
     id: str = ""
     timestamp: str | None = None
@@ -44,7 +44,7 @@ class SessionCheckpoint:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "SessionCheckpoint":
-        """Raise ``StateDamaged`` if the record contains no snapshot."""
+        """Return the checkpoint in the record. Raise ``StateDamaged`` if the record contains no snapshot."""
         try:
             rest = {**record}
             taken = Snapshot.from_record(rest.pop("snapshot"))
@@ -59,7 +59,7 @@ class SessionCheckpoint:
         return {**known, "snapshot": self.snapshot.as_record(), **self.rest}
 
     def is_gone(self, project: Project) -> bool:
-        """Return True if the checkpoint's commit was deleted: no rollback is possible (UAH-390)."""
+        """Return True if git no longer has the checkpoint's commit. A rollback is then impossible (UAH-390)."""
         return project.git.commit_of(self.snapshot.commit) is None
 
 
@@ -123,7 +123,7 @@ REFS = "refs/harness/checkpoints/"
 
 
 def prune(project: Project) -> list[str]:
-    """Remove expired checkpoints and return their ids. One that cannot be removed stays."""
+    """Remove expired checkpoints and return their ids. A checkpoint that cannot be removed is left out."""
     found = _all(project)
     state, session = project.store.state(), project.store.open_session() or {}
     # rollback points of unfinished work, or of a running session
@@ -153,13 +153,13 @@ def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int
 
 
 def _expired(found: Mapping[str, JsonObject], kept: set[str], old: datetime) -> list[str]:
-    """Return the ids that are older than ``old``. One without a readable time never expires."""
+    """Return the ids older than ``old`` and not in ``kept``. Checkpoints without a readable time never expire."""
     taken = {name: clock.parse(record.get("timestamp")) for name, record in found.items() if name not in kept}
     return [name for name, moment in taken.items() if moment is not None and moment < old]
 
 
 def _all(project: Project) -> dict[str, JsonObject]:
-    """Return every checkpoint by id, read from its folder or else from its ref."""
+    """Return the record of every checkpoint by id, from the checkpoint's folder or else from its ref."""
     found: dict[str, JsonObject] = {}
     listed = project.git.text("for-each-ref", "--format=%(refname) %(creatordate:iso-strict)", REFS)
     for line in listed.splitlines():
@@ -177,7 +177,7 @@ def _all(project: Project) -> dict[str, JsonObject]:
 
 
 def _remove(project: Project, record: JsonObject) -> bool:
-    """Remove a checkpoint, its ref first: a folder without a ref is found later. False if the ref stays."""
+    """Remove a checkpoint's ref, then its folder. If the ref cannot be removed, keep both and return False."""
     snapshot = record.get("snapshot")
     ref = str(snapshot.get("ref")) if isinstance(snapshot, Mapping) else ""
     try:

@@ -21,7 +21,8 @@ RUN_LOCK = "run.lock"
 
 @contextmanager
 def locked(project: Project) -> Iterator[None]:
-    """Hold the lock, or raise ``Busy``. A second lock, outside, still works if an agent removes the visible one."""
+    """Hold the project's lock during the context. Raise ``Busy`` if another process holds it. A second lock file
+    outside the project still works if an agent removes the first."""
     name = project.layout.relative(project.layout.lock)
     lock = Lock(project.root, file=name, compatible=False, timeout_seconds=LOCK_SECONDS)
     kept = trusted_state.make(project.layout.git_dir, project.layout.root)[0]
@@ -45,7 +46,7 @@ def _take_beside(held: ExitStack, lock: LockFile) -> None:
 
 @contextmanager
 def finalized(project: Project) -> Iterator[None]:
-    """Hold the lock. Old state is migrated, and every interrupted session is recovered first."""
+    """Hold the project's lock during the context. First migrate old state, and recover an interrupted session."""
     project.require_initialised()
     with locked(project):
         if note := project.store.finalize_in():
@@ -63,7 +64,8 @@ LOOK_SECONDS = 0.2
 
 
 def pause(project: Project, reason: str | None) -> JsonObject:
-    """Pause the project, and wait for the running session. ``Busy`` after ten minutes; the request stays in force."""
+    """Pause the project, wait until the running session has ended, and return the pause. Raise ``Busy`` after ten
+    minutes; the pause request stays in force."""
     project.require_initialised()
     project.store.finalize_in()
     paused = {"reason": reason or "paused by a person", "at": clock.timestamp(), **project.store.by}
@@ -111,7 +113,7 @@ def refuse_resting(project: Project) -> None:
 
 
 def end(project: Project) -> bool:
-    """End the pause; the caller holds the lock. Return True if there was one."""
+    """End the pause. Return True if the project was paused. The caller must hold the lock."""
     there = found(project) is not None
     project.store.write_pause(None)
     state = project.store.state()

@@ -42,7 +42,7 @@ class OpenSession:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "OpenSession":
-        """Drop unknown members, which another version wrote. Raise ``StateDamaged`` if the record is incomplete."""
+        """Return the session in the record, without unknown members. Raise ``StateDamaged`` if it is incomplete."""
         try:
             known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
             known |= {name: parse(known[name] or {}) for name, parse in PARSERS.items()}
@@ -54,7 +54,7 @@ class OpenSession:
         return {n: getattr(self, n).record if n in PARSERS else getattr(self, n) for n in self.__dataclass_fields__}
 
     def at(self, project: Project, phase: str, **changes: Any) -> "OpenSession":
-        """Record durably that the session has reached ``phase``."""
+        """Return the session in the given phase, with these changes. Its record is written durably first."""
         moved = replace(self, phase=phase, harness=owner.current().as_record(), **changes)
         project.store.write_open_session(moved.as_record())
         return moved
@@ -63,7 +63,7 @@ class OpenSession:
         project.store.event(kind, level, session=self.session, feature_id=self.feature_id, **fields)
 
     def state_after(self, status: str, **facts: Any) -> SessionState:
-        """Return the state that results if the session ends now. ``facts`` are fields of ``SessionEnding``."""
+        """Return the session state if the session ended now. ``facts`` are fields of ``SessionEnding``."""
         ending = lifecycle.SessionEnding(
             session=self.session, feature_id=self.feature_id, status=status, at=clock.timestamp(), **facts
         )
@@ -87,7 +87,7 @@ PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
 
 
 def totals_of(project: Project, session: int) -> usage.Totals:
-    """Read the tokens and cost from the usage log, which a crash of the harness does not destroy."""
+    """Return the session's tokens and cost from ``usage.jsonl``, which a crash of the harness does not destroy."""
     from agent_harness.agents.events import Usage, event_from
     from agent_harness.kernel import journal
 

@@ -31,8 +31,9 @@ class Start:
 def prepare(
     project: Project, judge: Judge, environment: DevelopmentEnvironment, feature: Feature, verified_tree: str | None
 ) -> Start:
-    """Run every preflight check and start the environment, or raise the error of the first check that fails. The suite
-    is not run again if HEAD has the tree ``verified_tree``, whose tests have just passed."""
+    """Run every preflight check, start the environment, and return the session's start values. Raise the error of the
+    first check that fails. The suite does not run if HEAD has the tree ``verified_tree``, whose tests have just
+    passed."""
     state = project.store.state()
     number = project.store.next_session()
     project.say(f"Session {number} starting...")
@@ -104,7 +105,7 @@ def _checks(
 def _baseline(
     project: Project, judge: Judge, state: SessionState, verified_tree: str | None
 ) -> tuple[frozenset[str] | None, Baseline]:
-    """Raise an error unless every baseline test passes at HEAD, apart from tests broken by unfinished work (C15, C23).
+    """Run the suite at HEAD. Raise an error if a baseline test fails, unless unfinished work broke the test (C15, C23).
     Return the newly failing tests of an interrupted session, or None, and the baseline with all tests that pass now."""
     baseline = project.store.baseline()
     known = baseline.passing
@@ -138,7 +139,7 @@ def _has_tests(project: Project, commit: str) -> bool:
 
 
 def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
-    """Take the checkpoint and record the session as running. From here on, a crash can be recovered."""
+    """Take the checkpoint, record the session as open, and return it. From here on, a crash can be recovered."""
     state = start.state
     checkpoint = checkpoints.create(project, start.number, start.feature.feature_id)
     kept = state.feature_checkpoint if start.prompt_type == "continuation" else None

@@ -1,6 +1,6 @@
 """Recovery of a session that was left open, by the table in ``recovery.py``. Only the record outside the project is
-trusted; one inside keeps the work, but its decisions are not carried out. Source: features.md C31, C56, S11;
-UAH-354."""
+trusted. With a record inside the project, the work is kept but no decision is carried out. Source: features.md C31,
+C56, S11; UAH-354."""
 
 import os
 from dataclasses import replace
@@ -26,7 +26,8 @@ NAMED = 10  # files of a WIP commit that are named to the person
 
 
 def recover(project: Project) -> JsonObject | None:
-    """Recover an interrupted session; ``None`` if none was open. Raise ``Busy`` if its harness is still alive."""
+    """Recover an interrupted session, and return its number and the step taken; None if no session was open. Raise
+    ``Busy`` if the process of the open session is still alive."""
     project.store.clear_places()
     project.store.sweep()
     if (left_open := project.store.reversal()) and os.path.lexists(left_open):
@@ -73,7 +74,7 @@ def recover(project: Project) -> JsonObject | None:
 
 
 def _finalize(project: Project, found: JsonObject) -> str:
-    """Carry out the recorded finalization, or a replacement if the branch has moved."""
+    """Carry out the recorded finalization; if the branch has moved, only keep the commit. Return the step taken."""
     finalization = engine_finalization.Finalization.from_record(found["settlement"])
     if not engine_finalization.is_overtaken(project, finalization):
         finalized = engine_finalization.carry_out(project, found)
@@ -86,7 +87,8 @@ def _finalize(project: Project, found: JsonObject) -> str:
 
 
 def _recover_copy(project: Project) -> JsonObject | None:
-    """Recover a session whose record exists only in the project: keep its work and ignore its verdict."""
+    """Recover a session whose record exists only in the project. Its work is kept and its verdict ignored. Return the
+    session's number and the step taken, or None if there is nothing to recover."""
     found = project.store.session_copy()
     if found is None:
         return None
@@ -107,7 +109,7 @@ def _recover_copy(project: Project) -> JsonObject | None:
 
 
 def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
-    """Return the session of an untrusted record with the state on disk. ``None`` if they do not match."""
+    """Return the session of an untrusted record, with the state on disk; None if record and state do not match."""
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)
@@ -140,7 +142,7 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
 
 
 def _is_of_this_repository(project: Project, found: JsonObject) -> bool:
-    """Return True if the checkpoint is in this repository, not in an earlier one at the same path."""
+    """Return True if git has the recorded checkpoint. The record may be of an earlier repository at this path."""
     try:
         commit = SessionCheckpoint.from_record(found.get("checkpoint") or {}).snapshot.commit
     except StateDamaged:
@@ -155,7 +157,7 @@ def _set_aside(project: Project) -> str:
 
 
 def interrupted(project: Project, reason: str, message: str | None = None) -> Result:
-    """End this process's session after Ctrl-C or an error. Its unfinished work is kept for the next one."""
+    """End this process's session after Ctrl-C or an error, and return its result. Its unfinished work is kept."""
     project.store.clear_places()
     found = project.store.open_session()
     if found is None:
@@ -194,7 +196,7 @@ def _hand_off(project: Project, under_way: OpenSession, reason: str, message: st
 
 
 def _restore_state(project: Project, found: JsonObject) -> None:
-    """Restore the state files as they were before the session, because the agent may have changed them (C31)."""
+    """Restore the state files from the session's record, because the agent may have changed them (C31)."""
     for path, value in (
         (project.layout.session_state, found.get("state")),
         (project.layout.baseline, found.get("baseline")),

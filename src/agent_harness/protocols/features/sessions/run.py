@@ -40,7 +40,7 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
-    """Return the agent and its fallbacks. ``ToolMissing`` if none can start or they cannot get the MCP servers."""
+    """Return the agent and the fallbacks that can start. ``ToolMissing``: the agent or a needed program is missing."""
     demand_programs(switched_on(project.config.tools.mcp_servers), project.root)
     agents = registry.resolve_all(specs, configured=project.config.agent, environ=os.environ, root=project.root)
     return startable(agents, project.say, "harness run --agent SPEC", project.root)
@@ -66,7 +66,7 @@ class Runs:
         self._unattended = False  # the run goes on without a person as far as it can
 
     def clean_up(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
-        """Run one cleanup session now, even if all features are complete (UAH-055)."""
+        """Run one cleanup session now, even if all features are complete. Return the run's answer (UAH-055)."""
         self._cleanup_only = True
         self._project.say("Triggering cleanup session...")
         return self.run(agents=agents, policy=policy)
@@ -81,7 +81,7 @@ class Runs:
         feature_id: int | None = None,
     ) -> JsonObject:
         """Run sessions until all features (or ``feature_id``) are proven, a limit is reached, or a person is needed.
-        Refused sessions do not count for ``max_sessions``; a rejected one ends the run without ``until_done``.
+        Refused sessions do not count for ``max_sessions``; a rejected session ends the run unless ``until_done``.
         ``policy`` decides after a refusal. ``Busy``: paused or handed off; ``LimitInForce``: none could start."""
         project = self._project
         project.require_initialised()
@@ -115,7 +115,7 @@ class Runs:
     def _stretch(
         self, dispatcher: Dispatcher, stop: interruption.Stop, results: list[Result], limits: "_Limits"
     ) -> JsonObject:
-        """Run sessions as long as the provider allows an agent to start. Between them, ``LimitInForce`` ends it."""
+        """Run sessions and return the run's answer. Raise ``LimitInForce`` if the provider lets no agent start."""
         project, feature_id = self._project, limits.feature_id
         with locked(project):
             recovered = self.put_in_order()
@@ -135,8 +135,9 @@ class Runs:
         return _summary(project, results, recovered)
 
     def put_in_order(self, *, marks: bool = True) -> JsonObject | None:
-        """Prepare the project and return what was recovered; the caller holds the lock. ``marks=False`` leaves
-        features.json unchecked, because an interrupted merge must be completed first."""
+        """Bring the project in order before a run, and return the answer of the recovery. The caller holds the lock.
+        ``marks=False`` does not check the marks in features.json, because an interrupted merge must be completed
+        first."""
         project = self._project
         clear_leftovers(project.root)
         if note := project.store.finalize_in():
@@ -170,7 +171,7 @@ class Runs:
         return selection.Choice(selection.chosen_feature(document, state, feature_id))
 
     def _ask_about_circle(self, state: SessionState) -> None:
-        """Store the question about a dependency cycle (E8), unless another question already stops the runs."""
+        """Store the question about a dependency cycle (E8), unless another question already stops all sessions."""
         asked = questions.of_cycle(self._project.store.features())
         stored = state.question
         if asked is None or (stored and questions.stops(stored) and stored.kind != asked.kind):
@@ -227,7 +228,7 @@ class Runs:
             raise fault from error
 
     def _hand_off(self, reason: str, message: str | None = None) -> Result:
-        """Stop the session and keep its unfinished work. If this fails, the next run recovers it."""
+        """End the session, keep its unfinished work, and return its result. If this fails, the next run recovers it."""
         try:
             return recover.interrupted(self._project, reason, message=message)
         except Exception as error:
@@ -248,7 +249,7 @@ class Runs:
         return True
 
     def _escalate(self, feature_id: int | None, result: Result | None = None) -> None:
-        """Store the question that a feature or the last session needs, unless one already stops the runs."""
+        """Store the question that the feature or its last session raises, unless a question stops all sessions."""
         project = self._project
         state = project.store.state()
         if not questions.stops(state.question):
@@ -258,8 +259,8 @@ class Runs:
 
 
 def _refuse_waiting(project: Project, feature_id: int | None) -> None:
-    """Raise an error if a pending question or the like stops all sessions: it says more than that an agent cannot
-    start. If a session needs recovery, do nothing."""
+    """Raise the error of a pending question, or of a project without eligible features. It says more than the error
+    about an agent. Do nothing if a session needs recovery."""
     if project.store.open_session() is not None:
         return
     state, document = project.store.state(), valid_features(project)
@@ -276,7 +277,7 @@ def _refuse_waiting(project: Project, feature_id: int | None) -> None:
 
 
 def _as_fault(error: Exception) -> HarnessError:
-    """Return the error that ends a run after an agent was started. Its exit code is never that of a refusal."""
+    """Return the error that ends a run after an agent was started. Its exit code is not that of a refusal."""
     if not isinstance(error, HarnessError):
         told = " ".join(f"{type(error).__name__}: {error}".split())
         return HarnessError(f"Unexpected: {told}", hint="HARNESS_DEBUG=1 harness run shows where")
@@ -323,7 +324,7 @@ def _skipped(document: FeatureList) -> list[JsonObject]:
 def _nothing_left(
     project: Project, choice: selection.Choice, results: Sequence[Result], recovered: JsonObject | None
 ) -> JsonObject:
-    """Return the result if every feature is proven or skipped; else raise ``PersonNeeded`` or ``NothingEligible``."""
+    """Return the run's answer if all features are proven or skipped; else ``PersonNeeded`` or ``NothingEligible``."""
     document = project.store.features()
     passing, total = document.counts()
     if not choice.all_proven:
@@ -356,7 +357,7 @@ def _nothing_left(
 
 
 def _final_check(project: Project, passing: int, total: int, recovered: JsonObject | None) -> JsonObject:
-    """Run the whole suite once more, because the run started with nothing to do (UAH-483)."""
+    """Run the whole suite and the linter, and return the answer of a run without sessions (UAH-483)."""
     head = project.git.head() or "HEAD"
     judge = Judge(project)
     facts = judge.suite(head)

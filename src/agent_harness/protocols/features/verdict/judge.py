@@ -1,4 +1,4 @@
-"""Verification of a project's commits. Interpreter, runner and environment are resolved before the agent starts.
+"""Verification of a project's commits. Interpreter, runner and environment are determined before the agent starts.
 Source: features.md section O, C03, C22, C23, C54, C55, C61, C62."""
 
 import ast
@@ -47,7 +47,7 @@ from agent_harness.verification.verdict import (
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """Facts that verification established about an accepted candidate."""
+    """Facts about an accepted candidate: its passing tests, lint findings and file sizes."""
 
     passing: tuple[str, ...] = ()
     total: int = 0
@@ -60,7 +60,7 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class Ruling:
-    """Accepted with its proof, or rejected with the reason and the output of the checks."""
+    """Decision on a candidate: accepted with its proof, or rejected with the reason and the output of the checks."""
 
     accepted: bool
     final: bool = False  # rolled back at once; otherwise the agent may repair it (C03)
@@ -86,7 +86,7 @@ class Ruling:
         return cls(accepted=False, code=code, failure=failure)
 
     def of(self, commit: str) -> "Ruling":
-        """Return the same decision for another commit with the same tree."""
+        """Return this ruling for ``commit``, another commit with the same tree."""
         return replace(self, commit=commit, line=self.line and replace(self.line, candidate=commit))
 
 
@@ -96,7 +96,7 @@ Versions = tuple[ast.Module | None, ast.Module | None]
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltAlready:
-    """Evidence from tests that a feature was built before its session started (``Judge.built_already``)."""
+    """Evidence from tests that a feature was built before its session started (see ``Judge.built_already``)."""
 
     passing: tuple[str, ...] = ()  # its tests, that pass now and passed on the code before the session
     placeholder_at: str | None = None  # the commit at which its test file of that time did not pass
@@ -108,7 +108,7 @@ class BuiltAlready:
 
     @property
     def problem(self) -> str | None:
-        """Reason why the evidence does not show it; ``None`` if it does."""
+        """Reason why the evidence does not show that the feature was built before; None if it does."""
         if self.hollow:
             return self.hollow
         return None if self.placeholder_at else "These tests failed on no known commit, not even as placeholders."
@@ -130,7 +130,7 @@ class BuiltAlready:
 
 
 def _fewer_assertions(versions: Mapping[str, Versions]) -> list[str]:
-    """Return one line with both numbers for each test file that lost assertions."""
+    """Return one line, with both numbers, for each test file that lost assertions."""
     both = ((path, old, new) for path, (old, new) in versions.items() if old and new)
     counted = [(path, sources.assertions(old), sources.assertions(new)) for path, old, new in both]
     return [f"{path} had {old} assertions and has {new}." for path, old, new in counted if new < old]
@@ -203,8 +203,8 @@ class Judge:
 
     @contextmanager
     def session(self, may_change: Iterable[str]) -> Iterator[None]:
-        """Record the packages before an agent starts: its tests must run with these. Packages that it changes are not
-        accepted later either, unless ``may_change`` allows it."""
+        """Record the installed packages before an agent starts. Its tests run with these packages. Packages that the
+        agent changes are not accepted, unless ``may_change`` allows the change."""
         known = vars(self).get("_environment", self._resolved)
         self._environment = known.begun(self._record, begins=True)
         yield
@@ -230,7 +230,7 @@ class Judge:
 
     @contextmanager
     def tree(self, name: str = "all") -> Iterator[str]:
-        """Yield a commit of the current work tree. The commit's private ref is deleted at the end of the block."""
+        """Yield a commit of the current work tree. A private ref holds the commit until the end of the context."""
         git, excluded = self._project.git, self._project.excluded
         commit, ref = repository.named_ref(
             git,
@@ -243,7 +243,7 @@ class Judge:
             git.update_ref(ref, None)
 
     def lint(self, commit: str) -> quality.Lint:
-        """Run the linter. Without one, the result's problem says so."""
+        """Return the linter's findings on a commit. ``problem`` is set if no linter is configured or it cannot run."""
         if not self._lint:
             return quality.Lint(problem="no linter is configured: quality.lint_command")
         with execution.place_for(self._project.git, commit, environment=self._environment) as space:
@@ -258,7 +258,7 @@ class Judge:
         return set(ids) - self.suite(commit).passing
 
     def unfinished(self, under_way: OpenSession) -> Unfinished:
-        """Run the suite on the unfinished work, committed to a private ref (C15)."""
+        """Run the suite on the unfinished work, committed to a private ref. Return the failing tests (C15)."""
         known, file = under_way.baseline.passing, under_way.feature.test_path
         if not known and not file:
             return Unfinished()
@@ -270,7 +270,7 @@ class Judge:
         return Unfinished(red=tuple(sorted(known - facts.passing)), failing=tuple(own), passing=good)
 
     def report(self, feature: Feature) -> JsonObject:
-        """Run one feature's tests on a copy of the work tree (`harness verify`). Change nothing in the project."""
+        """Run one feature's tests on a copy of the work tree (`harness verify`). Print and return the results."""
         project = self._project
         file = feature.test_file
         command = project.config.test_command(file)
@@ -300,7 +300,7 @@ class Judge:
     # -- the verdict -----------------------------------------------------------------------------------------------
 
     def rule(self, under_way: OpenSession, candidate: str) -> Ruling:
-        """Verify the claim. Each step is printed when it ends."""
+        """Verify the candidate and return the ruling. Each step is printed when it ends."""
         verdict = self._verdict(under_way, candidate)
         ruling = self._ruling(under_way, verdict)
         codes = {finding.code for finding in verdict.reasons}
@@ -311,8 +311,8 @@ class Judge:
         return self._but_for_change(under_way, verdict, ruling) if codes <= ALLOWABLE else ruling
 
     def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
-        """Verify a kept candidate with the whole suite. The change that ``asked`` is about is allowed; other rules
-        apply. For work that was built before, the evidence is returned too."""
+        """Verify a kept candidate with the whole suite, and return the ruling. The change that ``asked`` is about is
+        allowed. For an accepted candidate that was built before, the evidence is returned too; otherwise None."""
         built = asked.kind == "built_already"
         verdict = self._verdict(under_way, candidate, may_change=asked.paths, may_be_green=built, whole=True)
         ruling = self._ruling(under_way, verdict)
@@ -321,8 +321,8 @@ class Judge:
         return ruling, shown if ruling.accepted else None
 
     def doubt(self, feature: Feature, commit: str) -> str | None:
-        """Return why a feature that somebody marked is not proven here, or ``None``. All changes since the last commit
-        in which it was open are verified; without such a commit, nothing is."""
+        """Return why a marked feature is not proven at ``commit``; None if it is proven. All changes since the last
+        commit in which it was open are verified. Without such a commit, the result is None."""
         name = self._project.features_name
         commits = self._project.git.text("log", "--format=%H", commit, "--", f":(literal){name}", check=False).split()
         base = next((each for each in commits[:_MARKS_BACK] if self._is_open(feature.id, each)), None)
@@ -346,7 +346,7 @@ class Judge:
         return verdict.reasons[0].message if verdict.reasons else None
 
     def together(self, check: Mapping[str, Any], commit: str) -> Verdict:
-        """Run the suite on a combination of proven features. Each one's proof and mutants were checked before."""
+        """Return the suite's verdict on merged features. Proof and mutants of each were checked before."""
         config = self._project.config
         return judge.judge(
             self._project.git,
@@ -486,8 +486,8 @@ class Judge:
         )
 
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
-        """Return a question, for work that passes apart from changes to protected files. With other findings to fix,
-        the agent is told them all, and no person is asked yet."""
+        """Return the ruling with a question for a person, if only changes to protected files keep the work from
+        passing. If the agent can fix other findings, the ruling lists all of them and asks nobody."""
         paths = sorted({path for each in verdict.reasons for path in released_by(each)})
         self._project.say(f"Verifying again with changes to these files allowed: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
@@ -531,13 +531,13 @@ class Judge:
         return sources.parse(self._project.git.show(commit, path)) if commit and path.endswith(".py") else None
 
     def _asserts_nothing(self, candidate: str, node: str) -> bool:
-        """Return True if no test in this file, or none under this test id, is able to fail."""
+        """Return True if none of the tests with this id, which may be a whole file, is able to fail."""
         path, _, name = node.partition("::")
         tree = self._tree_of(candidate, path)
         return tree is not None and sources.asserts_nothing(tree, name or None)
 
     def _with_older_versions(self, under_way: OpenSession, verdict: Verdict, paths: Iterable[str]) -> str:
-        """Return the suite's output with the changed files' old content: why they were changed."""
+        """Return how the suite ends with the old content of the changed files, in a sentence for a person."""
         older = [Overlay(verdict.base, list(paths))]
         run = self._run(verdict.candidate, self._project.config.testing.full, overlays=older, keep_going=True)
         if run.report is None:
@@ -547,9 +547,9 @@ class Judge:
         return "With these files as they were, every known test passes, too."
 
     def built_already(self, feature: Feature, verdict: Verdict, before: str | None) -> BuiltAlready:
-        """Return the evidence that a passing feature was built before ``before``: its tests there (or when it was
-        planned) were a placeholder that did not pass. Better evidence is that the current tests fail on the code
-        from when it was planned."""
+        """Return the evidence that a feature was built before the commit ``before``. Its tests at that commit (or when
+        it was planned) were a placeholder that did not pass. It is better evidence if the current tests fail on the
+        code from when it was planned."""
         report = verdict.proof.report if verdict.proof else None
         passing = tuple(sorted(report.passing)) if report else ()
         planned = self._planned(feature, verdict.base)
@@ -586,20 +586,20 @@ class Judge:
         return tuple(p for p in paths if p not in ours and not is_test_file(p) and not belongs(p, [feature.test_file]))
 
     def _planned(self, feature: Feature, commit: str) -> str | None:
-        """Return the first commit in the history of ``commit`` that added the feature's test file, or None."""
+        """Return the first commit up to ``commit`` that added the feature's test file; None if there is none."""
         words = ("log", "--diff-filter=A", "--format=%H", commit, "--", f":(literal){feature.test_path}")
         added = self._project.git.text(*words, check=False).split()
         return added[-1] if added else None
 
     def own_tests(self, feature: Feature, commit: str) -> Run | None:
-        """Run the feature's own tests. ``None`` if the commit does not contain the test file."""
+        """Run the feature's own tests at a commit. Return None if the commit does not contain the test file."""
         git = self._project.git
         if git.show(commit, feature.test_path) is None and not git.text("ls-tree", commit, "--", feature.test_path):
             return None
         return self._run(commit, self._project.config.test_command(feature.test_file))
 
     def _keep(self, verdict: Verdict) -> dict[str, str]:
-        """Save the output of each failed step and of the feature's own tests; return the relative paths by step."""
+        """Save the output of failed steps and of the feature's own tests. Return the relative paths by step."""
         folder, kept = self._project.layout.verdicts, dict[str, str]()
         for each in verdict.steps:
             if each.run is None or (each.state != "failed" and each.step != "proof"):
@@ -644,11 +644,11 @@ class Judge:
         )
 
     def _grade(self, verdict: Verdict) -> Grade:
-        """Return the grade of an accepted feature: proven, unless a person has set ``requires_red`` to false."""
+        """Return the grade of an accepted feature: proven or checked, never unchanged."""
         return grade_of_verdict(verdict, trusted=self._project.config.verification.trust == FAST, needs_change=False)
 
     def _lint_of(self, verdict: Verdict) -> tuple[quality.Lint | None, Mapping[str, int]]:
-        """Return the candidate's findings, and by kind the number of new ones since the base commit."""
+        """Return the candidate's lint findings (None without a run), and the number of new ones by kind."""
         run = verdict.lint
         if run is None or verdict.found("lint_unavailable"):
             return None, {}
@@ -699,7 +699,7 @@ class Judge:
 
 
 def _warned(verdict: Verdict) -> list[str]:
-    """Return the messages that cause no rejection, without those about protected files."""
+    """Return the messages of findings that are neither about protected files nor of severity WARN."""
     return [f.message for f in verdict.findings if f.code not in PROTECTED and f.severity != "WARN"]
 
 
@@ -723,7 +723,7 @@ def _step(judged: JudgedStep, log: str | None) -> VerdictStep:
 
 
 class _Steps:
-    """Progress output of verification (UAH-046)."""
+    """Printer of the steps of a verification (UAH-046)."""
 
     def __init__(self, project: Project, test_file: str, known: frozenset[str], began: Callable[[str], None]) -> None:
         self._say = project.say

@@ -24,8 +24,8 @@ from agent_harness.session import ledger
 
 
 def check(project: Project, facts: Suite | None = None) -> None:
-    """Raise an error if a marked feature was never accepted and its tests do not pass: ``PreflightFailed`` if they are
-    in the baseline and were broken later, else ``Escalated`` (E9)."""
+    """Run the tests of features that are marked but were never accepted, then record these as accepted. If tests fail,
+    raise ``PreflightFailed`` for broken baseline tests, otherwise ``Escalated`` (E9)."""
     marked = _marked(project.store.features())
     head = project.git.head()
     unproven = {i: file for i, file in sorted(marked.items()) if i not in _accepted(project, head)}
@@ -60,7 +60,7 @@ def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
 
 
 def _accepted(project: Project, head: str | None) -> set[int]:
-    """Return the features in proven.json, if HEAD contains the commit that it names; else none."""
+    """Return the features in proven.json, if HEAD contains the commit that the file names; otherwise an empty set."""
     found = project.store.proven()
     commit, accepted = found.get("commit"), found.get("features")
     if head is None or not isinstance(commit, str) or not isinstance(accepted, list):
@@ -70,7 +70,7 @@ def _accepted(project: Project, head: str | None) -> set[int]:
 
 
 def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
-    """Record a person's decision that a feature counts as accepted, or no longer."""
+    """Record in proven.json a person's decision that a feature counts as accepted, or no longer counts."""
     head = project.git.head()
     others = _accepted(project, head) - {feature_id}
     project.store.write_proven({"commit": head, "features": sorted(others | ({feature_id} if proven else set()))})
@@ -94,8 +94,8 @@ def require(project: Project, facts: Suite) -> None:
 
 
 def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
-    """Return the failing baseline tests if they explain every failure and a feature is still open; else nothing: if all
-    are marked as passing, a person decides what is wrong (E9)."""
+    """Return the failing baseline tests if they explain every failure and a feature is still open; otherwise an empty
+    list. If all features are marked, a person decides what is wrong (E9)."""
     known = project.store.baseline().passing
     lost = known - facts.passing
     explained = failing <= known and all(any(belongs(node, file) for node in lost) for file in empty)
@@ -104,7 +104,7 @@ def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[s
 
 
 def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failing: set[str], empty: list[int]) -> None:
-    """Raise ``Escalated`` with a question if the suite contradicts a feature's mark (E9)."""
+    """Store a question and raise ``Escalated`` if a feature is marked as passing but the suite shows a failure (E9)."""
     if not (facts.problem or failing or empty):
         return
     passing, total = project.store.features().counts()
@@ -123,7 +123,7 @@ def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failin
 
 
 def not_open(document: FeatureList, nodes: Iterable[str]) -> list[str]:
-    """Return the tests that belong to no open feature, sorted."""
+    """Return, in sorted order, the tests that do not belong to an open feature."""
     still_open = [f.test_file for f in document.features if not f.passes]
     return sorted(node for node in nodes if not any(belongs(node, file) for file in still_open if file))
 
@@ -137,7 +137,7 @@ def _marked(document: FeatureList) -> dict[int, str]:
 
 
 def belongs(node: str, test_file: str) -> bool:
-    """Return True if a test id belongs to the given test file, which may have a ``::node`` suffix."""
+    """Return True if the test with the id ``node`` belongs to ``test_file``, which may have a ``::node`` suffix."""
     return node == test_file or node.startswith((f"{test_file}::", f"{test_file}[", f"{test_file}/"))
 
 
@@ -153,14 +153,14 @@ _FREE_MEMBERS = frozenset({"features", "last_updated"})
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimedChanges:
-    """Features newly marked as passing, in the order of the file, and one line for every forbidden change."""
+    """Features newly marked as passing, in file order, and one line for each forbidden change to features.json."""
 
     claims: tuple[int, ...] = ()
     violations: tuple[str, ...] = ()
 
 
 def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedChanges:
-    """Return the agent's changes to features.json. ``after`` is ``None`` for an unreadable file."""
+    """Return the agent's changes to features.json. ``after`` is None if the file is unreadable."""
     if after is None:
         return ClaimedChanges(violations=("features.json does not parse, or is not a file",))
     entries = after.record.get("features")
@@ -188,7 +188,7 @@ def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedCha
 
 
 def _by_id(document: FeatureList) -> dict[object, Feature]:
-    """Return the features by id, which may be a value of any type."""
+    """Return the features by id. The text of an id is its key if the id is neither a number nor a string."""
     found: dict[object, Feature] = {}
     for feature in document.features:
         key = feature.record.get("id")

@@ -29,7 +29,7 @@ class Lint:
         return self.errors + self.warnings
 
     def introduced_since(self, before: "Lint") -> dict[str, int]:
-        """Return by kind how many findings were added. A moved finding is not counted."""
+        """Return the number of findings that were added since ``before``, by kind. A moved finding is not counted."""
         now, then = (each.kinds or {LINES: each.total} for each in (self, before))
         return {kind: count - then.get(kind, 0) for kind, count in now.items() if count > then.get(kind, 0)}
 
@@ -51,9 +51,9 @@ _SUM = re.compile(r"(?:Found (\d+) errors?(?:\.| in )|\W*(\d+) problems?\b)")
 
 
 def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
-    """Return lint findings by code and file, from ruff, flake8, pylint, mypy, eslint or rustc. W codes are warnings.
-    What a printed total has more is of kind ``OTHER``. Of a failed linter's unknown output, each line is an error
-    (at least one). Absolute file names become relative to ``root``."""
+    """Return lint findings by code and file, from ruff, flake8, pylint, mypy, eslint or rustc. W codes are warnings. If
+    a printed total is higher, the rest has kind ``OTHER``. In unknown output of a failed linter, each line is an error.
+    Absolute file names become relative to ``root``."""
     lines, kinds, files, soft = output.splitlines(), Counter[str](), Counter[str](), 0
     for kind, warns, file in _findings(lines):
         kinds[kind] += 1
@@ -68,7 +68,7 @@ def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
 
 
 def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield each finding's kind, True for a warning, and the file."""
+    """Yield the kind of each finding, True if it is a warning, and its file."""
     title = ""
     for line in lines:
         if _PLACE.match(line):
@@ -92,7 +92,7 @@ def _kind(found: re.Match[str]) -> tuple[str, bool]:
 
 
 def large_files(sizes: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Return the files that exceed 80 % of the line limit, largest first (C36)."""
+    """Return the files with more than 80 % of ``max_lines`` lines, largest first (C36)."""
     found = [{"path": path, "lines": row["lines"]} for path, row in sizes.items() if row["lines"] > 0.8 * max_lines]
     return sorted(found, key=lambda row: (-row["lines"], row["path"]))
 
@@ -103,7 +103,7 @@ def next_cleanup(completed: int, interval: int) -> int:
 
 
 def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], test_files: Iterable[str]) -> JsonObject:
-    """Return each source file's lines in a commit, and the session that added it (UAH-132)."""
+    """Return the lines of each source file in a commit, with the session that added it (UAH-132)."""
     found = before.get("files")
     known: JsonObject = found if isinstance(found, dict) else {}
     tests = {t.split("::", 1)[0] for t in test_files}
@@ -123,8 +123,8 @@ GROWS_FAST = 50  # lines from one accepted session to the next
 
 
 def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Return each file that is too large or grows fast. ``grown`` is the lines added since the last accepted session,
-    which was ``sessions`` sessions ago."""
+    """Return an alert for each file that is too large or grows fast. ``grown`` is the number of lines added since the
+    last accepted session, and ``sessions`` the number of sessions since then."""
     found: list[JsonObject] = []
     old, since = before.get("files") or {}, before.get("session")
     number = sizes.get("session")
@@ -141,5 +141,5 @@ def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) 
 
 
 def excess_lines(sizes: Mapping[str, Any], max_lines: int) -> int:
-    """Return the lines above the limit of all files. Splitting a large file reduces this number."""
+    """Return the number of lines above the limit, summed over all files. Splitting a large file reduces this number."""
     return sum(max(0, row["lines"] - max_lines) for row in sizes.values())

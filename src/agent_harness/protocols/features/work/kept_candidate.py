@@ -29,9 +29,9 @@ from agent_harness.session.ledger import ClaimVerdict
 
 
 def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = False) -> Result:
-    """Accept the kept candidate if it passes, else raise ``VerificationFailed``; the question stays until then.
-    ``unattended`` is for work built before: then the tests must fail on older code, and the session may have changed
-    only tests. Raise ``Refused`` if the project is not ready."""
+    """Accept the kept candidate if it passes, and return the result; otherwise raise ``VerificationFailed`` and keep
+    the question. With ``unattended``, the tests must fail on older code, and the session may have changed only tests.
+    Raise ``Refused`` if the project is not ready."""
     commit, feature = _ready(project, asked)
     taken = _folded(project, asked, feature, commit)
     under_way = _opened(project, feature)
@@ -51,7 +51,7 @@ def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = 
 
 
 def _line(asked: Question, under_way: OpenSession, ruling: Ruling, *, by_person: bool) -> ClaimVerdict:
-    """Return the ledger line, which refers to the verdict that led to the question."""
+    """Return the ledger line about this verification. It names the number of the verdict that led to the question."""
     about = records.number(asked.record.get("verdict")) or None
     found = ruling.line or ClaimVerdict(item=str(asked.feature_id), verdict=ledger.REJECTED)
     by, word = "person" if by_person else None, WORDS.get(asked.kind, asked.kind)
@@ -91,7 +91,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
 
 
 def _opened(project: Project, feature: Feature) -> OpenSession:
-    """Return a new session without an agent, which starts from the currently accepted state."""
+    """Take a checkpoint, and return a new session without an agent. The session is not recorded yet."""
     number = project.store.next_session()
     checkpoint = checkpoints.create(project, number, feature.id, "kept_candidate")
     return OpenSession(
@@ -115,7 +115,7 @@ def _opened(project: Project, feature: Feature) -> OpenSession:
 
 
 def _folded(project: Project, asked: Question, feature: Feature, commit: str) -> str:
-    """Return a commit with the candidate's changes on HEAD; the candidate itself if it is based on HEAD."""
+    """Return a commit with the candidate's changes on HEAD; the candidate itself if it is such a commit."""
     git = project.git
     head = str(git.head())
     fork = git.text("merge-base", head, commit, check=False)
@@ -134,7 +134,7 @@ def _folded(project: Project, asked: Question, feature: Feature, commit: str) ->
 
 
 def _merged(project: Project, asked: Question, head: str, fork: str, commit: str) -> str:
-    """Return HEAD's tree with the changes merged in. Raise ``Refused`` on a conflict."""
+    """Return the tree of HEAD with the candidate's changes merged in. Raise ``Refused`` on a conflict."""
     git = project.git
     ours = {name: git.show(fork, name) or b"" for name in (project.features_name, project.progress_name)}
     theirs = git.commit_tree(repository.tree_with(git, git.tree_of(commit), ours), [fork], "theirs")
@@ -149,7 +149,7 @@ def _merged(project: Project, asked: Question, head: str, fork: str, commit: str
 
 
 def _features(project: Project, feature: Feature, head: str, fork: str, commit: str) -> bytes:
-    """Return features.json of HEAD, in which this feature passes or awaits manual verification."""
+    """Return features.json of HEAD, changed so that this feature passes or awaits manual verification."""
     git, name = project.git, project.features_name
     now = git.show(head, name) or b"{}"
     by_tests = feature.verification_type == "automated"
@@ -164,7 +164,7 @@ def _features(project: Project, feature: Feature, head: str, fork: str, commit: 
 
 
 def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
-    """Return the current progress file, followed by the entries of the candidate's session."""
+    """Return the content of the progress file, followed by the entries of the candidate's session."""
     try:
         now = files.read_bytes(project.layout.progress)
     except FileNotFoundError:
@@ -182,7 +182,7 @@ def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
 
 
 def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, unattended: bool) -> None:
-    """Print the evidence of an earlier build. Raise ``VerificationFailed`` if it is incomplete."""
+    """Print the evidence of an earlier build. Raise ``VerificationFailed`` if the evidence is incomplete."""
     for line in built.lines:
         project.say(line)
     problem = built.problem
@@ -232,7 +232,8 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
 
 
 def take_unattended(project: Project, judge: Judge, result: Result) -> Result:
-    """Accept a kept candidate that was built before, if the settings allow it and it passes; else return ``result``."""
+    """Accept a kept candidate that was built before, and return the result. Return ``result`` unchanged if the settings
+    do not allow this or the candidate fails."""
     state = project.store.state()
     asked = next((q for q in state.kept_candidates if q.feature_id == result.feature_id), None)
     if asked is None or asked.kind != "built_already" or project.config.verification.built_already != "accept":

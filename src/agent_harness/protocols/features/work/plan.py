@@ -36,7 +36,7 @@ __all__ = ["PlanRuling", "PlanWork", "remember_failed_try"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRuling:
-    """Problems of a plan. Without any, it is accepted."""
+    """Problems of a plan. A plan without problems is accepted."""
 
     problems: tuple[str, ...]
     final: bool = False
@@ -48,7 +48,7 @@ class PlanRuling:
 
 
 class PlanWork:
-    """Work of an agent on one plan; the result is the problems left after the fix round. A failed turn raises
+    """Work of an agent on one plan. The result is the list of problems left after the fix round. A failed turn raises
     ``KeyboardInterrupt`` for a pause, ``LimitInForce`` for a rate limit, else ``HarnessError``."""
 
     name = "The plan"
@@ -57,7 +57,7 @@ class PlanWork:
     def __init__(
         self, project: Project, agent: Agent, stop: Stop, *, prompt: str, problems: Callable[[], list[str]], what: str
     ) -> None:
-        """Prepare the turns. ``problems`` checks the plan's files; ``what`` is the plan's name."""
+        """Prepare the turns. ``problems`` checks the files of the plan; ``what`` names the plan in messages."""
         self._project = project
         self._prompt = prompt
         self._problems = problems
@@ -73,7 +73,6 @@ class PlanWork:
         return prompts.render("repair", {"problems": listed, "features_file": self._project.features_name})
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request with the settings of the initializer."""
         project = self._project
         brief = session_work.handed(
             project,
@@ -103,7 +102,7 @@ class PlanWork:
         )
 
     def _record_costs(self, outcome: Outcome) -> None:
-        """Record the cost immediately, even if the plan is never adopted."""
+        """Add the turn's cost to the project's costs at once, because the plan may never be adopted."""
         project = self._project
         spent = costs.Spent.by(outcome.usage, session=0, started=clock.timestamp(), feature_id=None)
         record = costs.add_session(project.store.costs(), spent, project.budgets)
@@ -137,7 +136,7 @@ class PlanWork:
 
 
 def remember_failed_try(project: Project) -> None:
-    """Record the uncommitted files that a failed `harness init` left, so that the next one accepts them."""
+    """Record the uncommitted files that a failed `harness init` left. The next `harness init` accepts these files."""
     path = os.path.join(project.layout.git_dir, "harness", "failed_init.json")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     files.write_json(path, {"paths": repository.dirty_paths(project.git), "at": clock.timestamp()})
@@ -149,7 +148,7 @@ PLANNING, PLANNED = "planning", "planned"
 
 
 def begin(project: Project, checkpoint: SessionCheckpoint, run_id: str) -> JsonObject:
-    """Record durably that an agent is planning, with the state from before."""
+    """Record durably that an agent is planning, together with the state before the plan. Return the record."""
     store = project.store
     record = {
         "session": 0,
@@ -174,7 +173,7 @@ def spent(project: Project, record: JsonObject) -> None:
 
 
 def adopt(project: Project, record: JsonObject, commit: str) -> None:
-    """Make the plan's commit the head of the branch. Repeatable after a crash."""
+    """Make the plan's commit the head of the branch, and close the record. Can be repeated after a crash."""
     rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     planned = {**record, "phase": PLANNED, "commit": commit, "tip": tip}
@@ -193,7 +192,7 @@ def _adopt(project: Project, record: JsonObject) -> None:
 
 
 def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
-    """Restore everything from before the plan. Return the rescue ref that keeps the agent's work."""
+    """Restore everything from before the plan. Return the rescue ref with the agent's work, or None."""
     ref = repository.free_ref(project.git, f"refs/harness/rolled-back/plan-{checkpoint.id}")
     rescued = project.go_back(checkpoint.snapshot, ref, checkpoint.id, set_aside_operation=True)
     close(project)
@@ -201,7 +200,7 @@ def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
 
 
 def close(project: Project) -> None:
-    """Remove the record, when all effects of the plan are on disk."""
+    """Remove the record of the plan and the refs of its candidates. All effects of the plan must be on disk."""
     for ref in dict.fromkeys(("refs/harness/candidates/extend", *project.candidate_refs)):
         if project.git.commit_of(ref):
             project.git.update_ref(ref, None)
@@ -210,7 +209,7 @@ def close(project: Project) -> None:
 
 
 def _overtaken(project: Project, record: JsonObject) -> str | None:
-    """If the branch has moved since, return a new ref that keeps the valid plan, else None."""
+    """Return a new ref that keeps the valid plan if the branch has moved since; otherwise None."""
     branch, commit = SessionCheckpoint.from_record(record["checkpoint"]).snapshot.branch, str(record["commit"])
     tip = accept.branch_tip(project, branch)
     if tip in (None, commit, record.get("tip", tip)) or project.git.ancestor(commit, str(tip)):
@@ -221,7 +220,7 @@ def _overtaken(project: Project, record: JsonObject) -> str | None:
 
 
 def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -> JsonObject:
-    """Recover a plan after a kill of the harness. ``put_back`` restores the state files."""
+    """Recover a plan after the harness was killed, and return the step taken. ``put_back`` restores the state files."""
     project.say("Planning more features was interrupted; recovering.")
     put_back()
     if found.get("phase") == PLANNED:

@@ -35,7 +35,7 @@ OBJECTION_CHARACTERS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """Result of a review. ``problem`` is set if the reviewer's answer is unreadable."""
+    """Result of a review. ``problem`` says why the review failed or its answer is unreadable; else it is empty."""
 
     objections: tuple[str, ...] = ()
     problem: str = ""
@@ -49,7 +49,8 @@ class Review:
 
 
 def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -> Review | None:
-    """Review an accepted candidate; ``None`` if none is set. Errors and refusals of the reviewer are not raised."""
+    """Return the review of an accepted candidate; None if the settings name no reviewer. Errors and refusals of the
+    reviewer become the review's ``problem``."""
     wanted = project.config.review
     if wanted.agent is None:
         return None
@@ -113,7 +114,7 @@ class _ReviewWork:
         )
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request. Its tokens are logged as part of the session's usage."""
+        """Return the request for the reviewer's turn. Its tokens count as usage of the session."""
         project, under_way = self._project, self._under_way
         brief = Brief(
             prompt=prompt,

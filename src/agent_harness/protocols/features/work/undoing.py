@@ -20,10 +20,8 @@ _RECENT = 40  # events among which the one of an undo that was killed is looked 
 
 
 def carry_out(project: Project, found: Reversal) -> None:
-    """Move the branch to the undo's commit, and update the state.
-
-    Raise the errors that ``merge_queue.move`` raises; in this case, nothing is changed.
-    """
+    """Move the branch to the undo's commit, and update the state. Raise the errors of ``merge_queue.move``; nothing is
+    changed then."""
     path = project.store.reversal()
     reversal.decide(path, found)
     try:
@@ -37,7 +35,7 @@ def carry_out(project: Project, found: Reversal) -> None:
 
 
 def finish(project: Project) -> None:
-    """Complete an interrupted undo if its branch is checked out and has not diverged, and print a message."""
+    """Complete an interrupted undo, and print a message. If the branch has moved elsewhere, drop the undo."""
     path = project.store.reversal()
     found = reversal.decided(path)
     if found is None:
@@ -70,7 +68,7 @@ def _follow(project: Project, found: Reversal) -> None:
 
 
 def entry(project: Project, told: str) -> str:
-    """Return the sentence in ``told`` as an entry of the progress log."""
+    """Return an entry of the progress log that contains the sentence ``told``."""
     return progress.entry(project.store.state().last_session, [("HARNESS", [told])])
 
 
