@@ -19,25 +19,25 @@ from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings, of_agent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """MCP server that the agent may use, started over stdio."""
+    """MCP server for the agent, which talks to the server over standard input and output."""
 
     command: tuple[str, ...]  # may hold secrets, as may the variables: neither belongs on a command line of a client
     env: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, object]:
-        """Return the server in the common JSON format of agent clients."""
+        """Return the server as a JSON object in the format that agent clients use."""
         env = dict(self.env)
         return {"command": self.command[0], "args": list(self.command[1:]), **({"env": env} if env else {})}
 
 
 def servers_json(servers: Mapping[str, McpServer]) -> str:
-    """Return ``{"mcpServers": {NAME: {"command", "args", "env"}}}``, the file format of agent clients."""
+    """Return the text ``{"mcpServers": {NAME: {"command", "args", "env"}}}``, the file format of agent clients."""
     return json.dumps({"mcpServers": {name: server.as_json() for name, server in servers.items()}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRules:
-    """Permissions from the ``tools:`` section: a guard rail, not a sandbox (features.md UAH-206..216, C32)."""
+    """Rules for an agent's tools, from ``tools:``: a guard rail, not a sandbox (features.md UAH-206..216, C32)."""
 
     filesystem_enabled: bool = True
     allowed_paths: tuple[str, ...] = (".",)  # relative to the project
@@ -77,7 +77,7 @@ class Brief:
 
 
 def sandbox_of(brief: Brief) -> Sandbox:
-    """Return the sandbox of a turn. Raise ``Refused`` if one is required and no kind of sandbox works."""
+    """Return the sandbox for a turn. Raise ``Refused`` if the settings require a sandbox and no sandbox works here."""
     repository = locate(brief.cwd)
     own = [brief.cwd, *(repository.folders if repository else ()), *brief.places]
     project = folders_of_project()
@@ -90,7 +90,7 @@ class Turn(ABC):
 
     @abstractmethod
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event; ``None`` after the timeout or after the last event. The last event is ``Finished``."""
+        """Return the next event; ``None`` after the timeout or after ``Finished``, the last event."""
 
     @property
     @abstractmethod
@@ -99,25 +99,25 @@ class Turn(ABC):
 
     @abstractmethod
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the agent and every process that it started. Return when all have exited. May be called again."""
+        """End the agent and all processes that it started. Return when all have exited. Can be called again."""
 
     def steer(self, text: str) -> bool:
-        """Send a message to the running agent; return False if this agent cannot be steered."""
+        """Send a message to the running agent. Return False if the message cannot be delivered."""
         return False
 
     def interrupt(self) -> bool:
-        """Ask the agent to end its turn; return False if this agent cannot be interrupted."""
+        """Ask the agent to end its turn. Return False if the agent cannot be asked."""
         return False
 
     @property
     def over_limit(self) -> str:
-        """Resource limit that ended the agent, worded as the end of a sentence; empty if there is none."""
+        """Resource limit that ended the agent, worded as the end of a sentence; empty if no limit was exceeded."""
         return ""
 
     @property
     def process(self) -> Mapping[str, object] | None:
-        """Identity of the process (pid, start time, boot id, run id) for use after a crash; ``None`` for an in-process
-        agent."""
+        """Identity of the agent's process (pid, start time, boot id, run id), for use after a crash. ``None`` if the
+        agent runs in the harness's process."""
         return None
 
 
@@ -127,17 +127,17 @@ class Agent(ABC):
 
     @abstractmethod
     def start(self, brief: Brief) -> Turn:
-        """Start one turn of the agent. Raise ``ToolMissing`` if the agent's program is missing."""
+        """Start one turn of the agent and return this turn. Raise ``ToolMissing`` if the program is missing."""
 
     @property
     def account(self) -> str:
-        """Account for the rate limits; not a secret. Agents with the same account wait for the same reset."""
+        """Account name for the rate limits, without secrets. A refusal applies to all agents with the same account."""
         return self.name
 
     def problem(self) -> str | None:
-        """Return a one-line reason why this agent cannot be started now, or ``None``. Nothing is started."""
+        """Return a one-line reason why this agent cannot be started now; ``None`` if it can. Nothing is started."""
         return None
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return an error if this agent would only damage the files in a folder. Nothing is started or changed."""
+        """Return an error if this agent would only damage the files in ``place``, else ``None``. Nothing is started."""
         return None

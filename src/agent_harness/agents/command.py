@@ -34,13 +34,13 @@ ERROR_LINES = 8  # of the end of a failed program's output, searched for a rate 
 
 
 def line_of(data: bytes) -> str:
-    """Bytes that are not UTF-8 are replaced."""
+    """Return a line of output as clean text. Bytes that are not UTF-8 are replaced."""
     return plain(data.decode("utf-8", "replace").strip("\r\n"))
 
 
 def servers_file(brief: Brief) -> Path | None:
-    """Write the MCP servers to a private file outside the project, because variables must not be on a command line. The
-    caller removes the file. Return ``None`` without servers."""
+    """Write the MCP servers to a private file outside the project, and return its path; ``None`` without servers. The
+    caller removes the file."""
     if not brief.tools.mcp_servers:
         return None
     handle, name = tempfile.mkstemp(prefix=_prefix(brief.run_id), suffix=".json")
@@ -50,7 +50,7 @@ def servers_file(brief: Brief) -> Path | None:
 
 
 def forget_servers_files(run_id: object) -> None:
-    """Remove the ``servers_file`` of each turn that never ended because the harness was killed."""
+    """Remove the MCP server files of a run whose harness was killed."""
     if isinstance(run_id, str) and run_id.isalnum():
         for path in Path(tempfile.gettempdir()).glob(f"{_prefix(run_id)}*.json"):
             with suppress(OSError):  # another user's, in the shared folder
@@ -62,7 +62,7 @@ def _prefix(run_id: str | None) -> str:
 
 
 def environment_of(brief: Brief) -> dict[str, str]:
-    """Return the documented ``HARNESS_*`` variables, and those that ``brief`` adds."""
+    """Return the documented ``HARNESS_*`` variables of a turn, and the variables in ``brief``."""
     told = {
         "HARNESS_PROJECT_DIR": str(brief.cwd),
         "HARNESS_SESSION": str(brief.session),
@@ -89,14 +89,14 @@ def removed_on_error(servers: Path | None) -> Iterator[None]:
 
 
 def program_problem(program: str) -> str | None:
-    """A relative path is not checked."""
+    """Return a message if the program is not installed, else ``None``. A relative path is not checked."""
     if ("/" in program and not program.startswith("/")) or shutil.which(program):
         return None
     return f"the agent's program {program!r} is not installed"
 
 
 def found_program(program: str, brief: Brief, hint: str) -> str:
-    """A name with a slash is relative to the project. Raise ``ToolMissing`` if the program is not found."""
+    """Return the program's path; names with a slash are relative to the project. Raise ``ToolMissing``."""
     found = shutil.which(os.path.join(brief.cwd, program) if "/" in program else program)  # noqa: PTH118
     if found is None:
         raise ToolMissing(f"the agent's program {program!r} is not installed or not executable", hint=hint)
@@ -131,7 +131,7 @@ class CommandAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Program name and a digest of the command. Other commands do not share this account."""
+        """Account name: the program's name and a digest of the command. Other commands have other accounts."""
         words = "\0".join(self.words).encode("utf-8", "replace")
         return f"{self.name}:{os.path.basename(self.words[0])}-{digest.sha256(words)[:8]}"  # noqa: PTH119
 
@@ -139,7 +139,7 @@ class CommandAgent(Agent):
         return program_problem(self.words[0])
 
     def start(self, brief: Brief) -> Turn:
-        """The prompt is sent on stdin."""
+        """Start a turn; the prompt is sent on stdin. Raise ``ToolMissing`` if the program is missing."""
         found = found_program(
             self.words[0], brief, "Check the command of --agent, HARNESS_AGENT or `agent:` in .harness.yaml"
         )
@@ -161,7 +161,7 @@ class CommandAgent(Agent):
 
 class CommandTurn(Turn):
     def __init__(self, running: process.Running, servers: Path | None = None) -> None:
-        """``servers`` is the turn's ``servers_file``, which is removed at the end of the turn."""
+        """Follow a running program. The file ``servers`` (see ``servers_file``) is removed at the end of the turn."""
         self._running = running
         self._servers = servers
         self._ready: deque[Event] = deque()
@@ -175,7 +175,7 @@ class CommandTurn(Turn):
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """All lines of text that are waiting become one event."""
+        """Return the next event; ``None`` after the timeout. All waiting lines of text become one event."""
         until = time.monotonic() + timeout_seconds
         while not self._ready and not self._ended:
             left = min(until, self._lingers_until) - time.monotonic()
@@ -204,7 +204,7 @@ class CommandTurn(Turn):
 
     @property
     def process(self) -> Mapping[str, object]:
-        """Record as ``process.end_orphans`` needs it."""
+        """Record of the agent's process, in the form that ``process.end_orphans`` needs."""
         return self._running.record
 
     def _event(self, line: bytes) -> Event:
@@ -279,8 +279,8 @@ _LONGEST = 2000  # characters of a line that are searched
 
 
 def refusal_from_text(text: str) -> RateLimited | None:
-    """Return the refusal in the last matching line, or ``None``. Wait and reset time need a unit or a time zone in the
-    line; a time of day without a zone is ignored."""
+    """Return the refusal in the last line that reports one; ``None`` without a refusal. A wait needs a unit, and a
+    reset time needs a time zone."""
     now = clock.now()
     below = ""
     for line in reversed([each[:_LONGEST] for each in text.split("\n")]):
@@ -317,13 +317,13 @@ class Printed:
 
 
 def refusal_in_last_lines(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """Prefer the end of standard error to that of standard output."""
+    """Return the refusal in the last lines of standard error or standard output; ``None`` without a refusal."""
     ends = ("\n".join(each.text()[-8192:].splitlines()[-8:]) for each in (printed.stderr, printed.stdout))
     return next((found for end in ends if (found := refusal_from_text(end))), None)
 
 
 def no_refusal(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """A program without a provider reports no refusal."""
+    """Return ``None``, because a program without a provider reports no refusal."""
     return None
 
 
@@ -336,8 +336,8 @@ def begin(
     refusal: Refusal = refusal_in_last_lines,
     servers: Path | None = None,
 ) -> "CommandLineTurn":
-    """Start a turn of a program with arguments, or of shell text. Raise ``ToolMissing`` or ``Refused``. ``servers`` is
-    the turn's ``servers_file``, which is removed at its end."""
+    """Start a turn of a program with arguments, or of shell text. Raise ``ToolMissing`` or ``Refused``. The file
+    ``servers`` (see ``servers_file``) is removed at the end of the turn."""
     kept = printed or Printed()
     with removed_on_error(servers):
         running = process.start(
@@ -377,7 +377,7 @@ class CommandLineTurn(CommandTurn):
 
 
 class CommandLineAgent(Agent):
-    """Agent with one command line for every turn, in the environment of the program that called the harness."""
+    """Agent that runs one command line for every turn, in the environment of the program that called the harness."""
 
     def __init__(
         self,
@@ -396,7 +396,7 @@ class CommandLineAgent(Agent):
 
     @property
     def account(self) -> str:
-        """The agent's name if the account is unknown."""
+        """Account name; the agent's name if the account is unknown."""
         return self._account or self.name
 
     def start(self, brief: Brief) -> Turn:

@@ -26,7 +26,7 @@ VERSION_SECONDS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
-    """Signs that a user is signed in to a program: environment variables, and files in a folder."""
+    """Signs that a user is signed in to a program: environment variables, or files in the program's folder."""
 
     variables: tuple[str, ...] = ()
     home: str | None = None  # the variable that names the program's folder
@@ -78,7 +78,7 @@ KEYS = tuple(dict.fromkeys(each.key for each in PROVIDERS.values()))
 
 @dataclass(frozen=True, kw_only=True)
 class FoundAgent:
-    """One agent: its name as a value of ``--agent``, and the known facts about the agent."""
+    """Known facts about one agent. ``spec`` is the agent's name as a value of ``--agent``."""
 
     spec: str
     program: str | None  # its path; ``None`` if none is needed, or if it is missing
@@ -92,7 +92,7 @@ class FoundAgent:
 
     @property
     def too_old(self) -> bool | None:
-        """``None`` if either version is unknown."""
+        """True if ``version`` is older than ``oldest``; ``None`` if either version is unknown."""
         numbers = _numbers(self.version or "")
         return numbers < _numbers(self.oldest) if self.oldest and numbers else None
 
@@ -103,7 +103,7 @@ class FoundAgent:
 
     @property
     def sign_in(self) -> str | None:
-        """Command with which the user signs in; ``None`` if signed in."""
+        """Command with which the user signs in; ``None`` unless the user is signed out and the command is known."""
         known = LOGINS.get(Path(self.program).name) if self.program and self.signed_in is False else None
         return known.sign_in or None if known else None
 
@@ -120,7 +120,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def agents(environ: Mapping[str, str]) -> list[FoundAgent]:
-    """Return every known agent, installed or not. Installed agents are started to read their version."""
+    """Return every known agent, installed or not. The version is read by starting each installed agent."""
     programs = [(kind, name) for name, kind in registry.CLIENTS.items()]
     programs += [(f"acp:{name}", words[0]) for name, words in KNOWN.items()]
     return [_found(spec, name, environ) for spec, name in [*programs, ("api", "")]]
@@ -140,13 +140,13 @@ def extras() -> list[dict[str, Any]]:
 
 
 def keys(environ: Mapping[str, str]) -> list[str]:
-    """Return the names of set API key variables, never their values."""
+    """Return the names of the API key variables that are set, never their values."""
     return [name for name in KEYS if environ.get(name)]
 
 
 def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, root: Path | None) -> dict[str, Any]:
-    """Return the agent of a run without ``--agent``, and the source of the choice. ``problem``: it cannot be
-    started."""
+    """Return the agent that a run without ``--agent`` uses, and the source of this choice. ``problem`` is the reason
+    why the agent cannot be started."""
     sources = [("HARNESS_AGENT", environ.get("HARNESS_AGENT")), ("agent: in .harness.yaml", configured)]
     source = next((name for name, told in sources if told), "the first client on PATH")
     try:
@@ -157,7 +157,7 @@ def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, roo
 
 
 def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
-    """``name`` is the agent's program; empty if the agent needs only an API key."""
+    """Return the facts about one agent. ``name`` is the agent's program; empty if a key is enough."""
     path = shutil.which(name, path=environ.get("PATH", "")) if name else None
     agent = registry.from_spec(spec)
     problem = agent.problem() if path or not name else f"{name} is not on PATH"
@@ -180,7 +180,7 @@ def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
 
 
 def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]) -> tuple[bool | None, str]:
-    """Return the login state, and the sign that shows it: a key, the program's own report, or one of its files."""
+    """Return True if signed in (``None``: unknown), and the sign: a key, the program's report, or a file."""
     known = LOGINS.get(name)
     if known is None:
         return None, "not seen"
@@ -201,7 +201,7 @@ def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]
 
 
 def _asked(program: str, words: tuple[str, ...]) -> bool | None:
-    """Ask the program whether the user is signed in; ``None`` if the report cannot be understood."""
+    """Return the program's own report on whether the user is signed in; ``None`` if the report is unclear."""
     environment = process.scrubbed_environment(keep_agent_credentials=True)
     _, text = _printed([program, *words], environment, VERSION_SECONDS)
     for answer, words_of_it in SAID.items():
@@ -220,7 +220,7 @@ line.
 
 
 def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:
-    """Return the first line of ``--version`` with a number that is not a warning; ``None`` after a failure or
+    """Return the first line of ``--version`` output with a number, warnings excluded; ``None`` after a failure or
     timeout."""
     code, text = _printed([program, "--version"], process.scrubbed_environment(), timeout_seconds)
     said = [line.strip() for line in text.strip().split("\n")]
@@ -229,7 +229,7 @@ def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str
 
 
 def _printed(words: list[str], environment: Mapping[str, str], seconds: float) -> tuple[int | None, str]:
-    """Return exit status and output of a program; no status if it cannot be run or takes too long."""
+    """Return exit status and output of a program. The status is ``None`` if the program does not run or end."""
     output: list[bytes] = []
     take: Callable[[bytes], object] = output.append
     try:

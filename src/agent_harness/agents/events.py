@@ -31,7 +31,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """``output`` may have been cut by the adapter."""
+    """Answer of a tool. The adapter may have shortened ``output``."""
 
     output: str = ""
     id: str | None = None
@@ -40,8 +40,8 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one model call, never a running total. ``input_tokens`` counts uncached tokens. The sum of the four
-    counts is the used context window, unless ``context_tokens`` is set. ``model`` is the model that answered, if
+    """Token counts of one model call, never a running total. ``input_tokens`` counts uncached tokens. The sum of the
+    four counts is the used context window, unless ``context_tokens`` is set. ``model`` is the model that answered, if
     reported. With ``told_usd``, the event is not a call: the client reports the cost of all calls since its last cost
     report."""
 
@@ -56,7 +56,7 @@ class Usage:
 
     @property
     def context(self) -> int:
-        """Tokens in the context window after this call."""
+        """Number of tokens in the context window after this call."""
         if self.context_tokens is not None:
             return self.context_tokens
         return self.input_tokens + self.cached_tokens + self.cache_write_tokens + self.output_tokens
@@ -64,7 +64,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimited:
-    """Temporary refusal by the provider. The wait or the ISO time of the reset is set if known."""
+    """Temporary refusal by the provider, with the wait or the ISO time of the reset if known."""
 
     message: str = ""
     retry_after_seconds: float | None = None
@@ -89,27 +89,26 @@ Event = Text | ToolCall | ToolResult | Usage | RateLimited | Finished
 
 
 def event_from(record: Mapping[str, object]) -> Event | None:
-    """Return ``None`` for an unknown ``type``. Invalid values never raise: an invalid token count becomes 0, an invalid
-    text "". The result can be displayed and written as UTF-8 and JSON: texts are made ``plain``, deep nesting is
-    cut."""
+    """Return the event in a record; ``None`` for an unknown ``type``. Invalid values never raise: an invalid token
+    count becomes 0, an invalid text "". All texts are made ``plain``, and deep nesting is cut."""
     kind = record.get("type")
     make = _MAKERS.get(kind) if isinstance(kind, str) else None
     return make(record) if make else None
 
 
 def record_of(event: Event) -> dict[str, Any]:
-    """Inverse of ``event_from``."""
+    """Return an event as a record, from which ``event_from`` makes an equal event."""
     return {"type": _KINDS[type(event)], **{name: value for name, value in asdict(event).items() if value is not None}}
 
 
 def event_from_line(line: str) -> Event:
-    """A line that is not a JSON object with a known ``type`` becomes a text event."""
+    """Return the event in a line. A line that is not a JSON object with a known ``type`` becomes a text event."""
     record = object_of_line(line) if line.lstrip(" \t").startswith("{") else None
     return (event_from(record) if record is not None else None) or Text(line)
 
 
 def object_of_line(line: str | bytes) -> dict[str, Any] | None:
-    """Return ``None`` if the line contains anything else."""
+    """Return the JSON object in a line; ``None`` if the line contains anything else."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -127,8 +126,8 @@ def _count(value: object) -> int:
 
 
 def plain(text: str) -> str:
-    """Remove terminal codes, control characters and lone surrogates (not UTF-8). Inner carriage returns become line
-    ends."""
+    """Return the text without terminal codes, control characters and lone surrogates. Carriage returns within a line
+    become line ends."""
     if "\x1b" in text:
         text = _TERMINAL.sub("", text)
     if text.isprintable():

@@ -16,13 +16,13 @@ PROGRAM = "kimi"
 
 
 def print_words(cwd: str, model: str | None, more: Iterable[str] = (), *, program: str = PROGRAM) -> list[str]:
-    """Print mode approves every tool call. The prompt is sent on standard input."""
+    """Return the command line of print mode, which approves all tool calls. The prompt goes to standard input."""
     words = [program, "--work-dir", cwd, "--print", "--input-format", "text", "--output-format", "text"]
     return [*words, "--final-message-only", *(["--model", model] if model else []), *more]
 
 
 def account() -> str:
-    """Account of a key, or else of the client's login."""
+    """Return the account name: a digest of the key if a key is set, else the client's name."""
     key = os.environ.get("KIMI_API_KEY")
     return options.account("kimi", key=key)
 

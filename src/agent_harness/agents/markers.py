@@ -38,7 +38,7 @@ _PATH_KEYS = ("path", "file_path", "filename", "file")
 
 
 def row_of_line(line: str) -> Row | None:
-    """Return ``None`` if the line has no prefix or its data is unusable."""
+    """Return the row for a line with a prefix; ``None`` if the line has no prefix or its data is unusable."""
     if "[" not in line:
         return None
     match = _LINE.match(line)
@@ -51,7 +51,7 @@ def is_pytest_result(line: str) -> bool:
 
 
 def pytest_result(line: str) -> str | None:
-    """Return the result without the ``=`` signs and quote marks around it; ``None`` for other lines."""
+    """Return a pytest result without the ``=`` signs and quote marks around it; ``None`` for other lines."""
     if " in " not in line:
         return None
     line = line.strip(" \t>|`*\u2502")[:400]
@@ -59,7 +59,7 @@ def pytest_result(line: str) -> str | None:
 
 
 def run_result(line: str) -> str | None:
-    """Return a result of pytest or another test runner; ``None`` for other lines."""
+    """Return the result line of pytest or another test runner, without decoration; ``None`` for other lines."""
     if (found := pytest_result(line)) is not None:
         return found
     line = line.strip(" \t>|`*\u2502\r")[:400]
@@ -67,7 +67,7 @@ def run_result(line: str) -> str | None:
 
 
 def shell_command(call: ToolCall) -> str | None:
-    """Return "" if the command line is unknown; ``None`` for any other tool."""
+    """Return the command line of a shell tool, "" if unknown; ``None`` for any other tool."""
     shell = call.name.lower() in _SHELLS
     if not shell and _path(call) is not None:  # an editor whose verbs are called commands
         return None
@@ -81,7 +81,7 @@ def shell_command(call: ToolCall) -> str | None:
 
 
 def row_of_call(call: ToolCall) -> Row | None:
-    """Return a row for a call that runs a command, or reads or writes a file; ``None`` for others (UAH-428..429)."""
+    """Return a row for a call that runs a command, reads or writes a file; ``None`` for others (UAH-428..429)."""
     command = shell_command(call)
     if command is not None:
         return {"type": "cmd_run", "cmd": command[:LIMIT]}
@@ -96,18 +96,18 @@ def _path(call: ToolCall) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """Prefixes seen so far. A tool call does not add a second row for an action that a prefix has reported."""
+    """Prefixes seen so far. An action that the agent reports by prefix gets no second row for its tool call."""
 
     prefixed: frozenset[str] = field(default_factory=frozenset)
     given: int = 0  # rows so far
 
     @property
     def structured(self) -> bool:
-        """False means "Agent output not fully structured, using fallback"."""
+        """True if the agent used a prefix. False means "Agent output not fully structured, using fallback"."""
         return bool(self.prefixed)
 
     def after(self, event: Event) -> tuple["Actions", tuple[Row, ...]]:
-        """Return the next state and the rows to add, each with its ``source``. After ``MOST_ROWS`` rows, one last row
+        """Return the next state and the rows to store, each with its ``source``. After ``MOST_ROWS`` rows, one last row
         of type ``rows_left_out`` is added."""
         known, rows = self._rows(event)
         if not rows:

@@ -17,7 +17,7 @@ from agent_harness.errors import ConfigurationError, ToolMissing
 
 
 def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Mapping[str, Any]:
-    """Raise ``ConfigurationError`` for an unknown name; return the settings unchanged."""
+    """Return the settings unchanged. Raise ``ConfigurationError`` if a name is not in ``known``."""
     names = tuple(known)
     unknown = sorted(set(settings) - set(names))
     if unknown:
@@ -28,7 +28,7 @@ def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Map
 
 
 def text(settings: Mapping[str, Any], name: str) -> str | None:
-    """Return ``None`` without the setting. Raise ``ConfigurationError`` if the value is empty or not text."""
+    """Return a text setting; ``None`` if not set. Raise ``ConfigurationError`` if it is empty or not text."""
     found = settings.get(name)
     if found is None:
         return None
@@ -38,7 +38,7 @@ def text(settings: Mapping[str, Any], name: str) -> str | None:
 
 
 def one_of(settings: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str) -> str:
-    """Raise ``ConfigurationError`` for any other value."""
+    """Return a setting; ``default`` if not set. Raise ``ConfigurationError`` if the value is not ``allowed``."""
     found = text(settings, name) or default
     if found not in allowed:
         raise ConfigurationError(f"agent.{name} is {found!r}; it must be one of {', '.join(allowed)}")
@@ -46,7 +46,7 @@ def one_of(settings: Mapping[str, Any], name: str, allowed: tuple[str, ...], def
 
 
 def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return an empty tuple without the setting. Raise ``ConfigurationError`` if it is not a list of strings."""
+    """Return a list setting; empty if not set. Raise ``ConfigurationError`` if it is not a list of strings."""
     found = settings.get(name, [])
     if not isinstance(found, list) or not all(isinstance(word, str) and word for word in found):
         raise ConfigurationError(f"agent.{name} must be a list of strings")
@@ -54,22 +54,22 @@ def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def account(provider: str, *, key: str | None = None, place: str | None = None) -> str:
-    """Name an account by its key, else its login folder, else its provider. Equal keys give equal names; the key cannot
-    be recovered."""
+    """Return an account name from the key's digest, else the login folder, else the provider. The key cannot be
+    recovered from its digest."""
     if key:
         return f"{provider}:key-{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()[:12]}"
     return f"{provider}:{place}" if place else provider
 
 
 def model(own: str | None, brief: Brief, *, wins: bool) -> str | None:
-    """Return the agent's own model if it ``wins``, else that of the settings, else the agent's own."""
+    """Return the agent's own model if it ``wins``, else the model of the settings, else the agent's own model."""
     if wins and own:
         return own
     return brief.model if brief.model_chosen and brief.model else own
 
 
 def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    """Raise ``ConfigurationError`` for any value but true and false."""
+    """Return a setting; ``default`` if not set. Raise ``ConfigurationError`` if it is not true or false."""
     found = settings.get(name, default)
     if not isinstance(found, bool):
         raise ConfigurationError(f"agent.{name} must be true or false")
@@ -78,7 +78,7 @@ def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings(ABC):
-    """Program and model, which every client has. ``own`` reads the settings of one client kind."""
+    """Settings that every client has. Subclasses add the settings of one client kind, which ``own`` reads."""
 
     kind: ClassVar[str]
     program: str = ""
@@ -87,7 +87,7 @@ class ClientSettings(ABC):
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
-        """Raise ``ConfigurationError`` if a setting is invalid."""
+        """Return the settings in an ``agent:`` section. Raise ``ConfigurationError`` if a setting is invalid."""
         known = checked(cls.kind, settings, (each.name for each in fields(cls) if each.name != "model_wins"))
         program = text(known, "program") or cls().program
         return cls(program=program, model=text(known, "model"), **cls.own(known))
@@ -112,12 +112,12 @@ class ClientAgent(Agent, Generic[Chosen]):
 
     @classmethod
     def from_words(cls, text: str) -> Self:
-        """Return the agent for ``KIND`` or ``KIND:MODEL``."""
+        """Return the agent for ``--agent KIND`` or ``--agent KIND:MODEL``. ``text`` is the model."""
         return cls(cls.settings_class(model=text.strip() or None, model_wins=True))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> Self:
-        """``settings_class`` defines the setting names."""
+        """Return the agent for an ``agent:`` section. ``settings_class`` defines the setting names."""
         return cls(cls.settings_class.read(settings))
 
     def problem(self) -> str | None:

@@ -53,7 +53,7 @@ NAME = "session-{session}.cassette.jsonl"
 
 @dataclass(slots=True)
 class TreeStep:
-    """Files with their new content. With a message, the step is also a commit."""
+    """Files with their new content. A step with a message is also a commit."""
 
     files: list[dict[str, Any]]
     message: str | None = None
@@ -69,7 +69,7 @@ class Recorded:
 
 
 def find(path: Path, session: int) -> Path:
-    """In a folder, return this session's cassette. Raise ``ConfigurationError`` if it does not exist."""
+    """Return the cassette at ``path``, which may be its folder. Raise ``ConfigurationError`` if it is missing."""
     found = path / NAME.format(session=session) if path.is_dir() else path
     if not found.is_file():
         kept = sorted(one.name for one in path.glob("*.cassette.jsonl"))[:5] if path.is_dir() else []
@@ -79,7 +79,7 @@ def find(path: Path, session: int) -> Path:
 
 
 def read(path: Path) -> list[Recorded]:
-    """Raise ``ConfigurationError`` if the file is not a cassette, or if a later version wrote it."""
+    """Return the recorded turns of a cassette. Raise ``ConfigurationError`` for another file or format version."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             return _turns(filter(None, map(object_of_line, lines)), path)  # without lines torn by a crash
@@ -149,8 +149,8 @@ _FILE, _PROGRAM, _LINK = "100644", "100755", "120000"
 
 
 def steps(git: Git, before: str, after: str, head_before: str | None, head_after: str | None) -> list[dict[str, Any]]:
-    """Record the changes between two commits or trees, commit by commit if the agent only added commits. The last
-    record has the uncommitted changes. Files over the size limits are listed without content."""
+    """Return the records of the changes between two commits or trees. If the agent only added commits, each commit has
+    a record. The last record has the uncommitted changes. Files over the size limits are listed without content."""
     room = _Room(TURN_LIMIT_BYTES)
     found: list[dict[str, Any]] = []
     base = before
@@ -164,8 +164,8 @@ def steps(git: Git, before: str, after: str, head_before: str | None, head_after
 
 
 def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> list[str]:
-    """Apply a step, and commit it if it has a message. Return the paths without recorded content. Raise ``UnsafeTree``
-    for a path outside the project, in git's own folder or behind a symbolic link."""
+    """Apply the file changes, and commit them if there is a message. Return the paths without recorded content. Raise
+    ``UnsafeTree`` for a path outside the project, in git's own folder or behind a symbolic link."""
     known = [one for one in files if isinstance(one.get("path"), str)]
     paths = [_checked(git, str(one["path"])) for one in known]
     missing = []
@@ -183,7 +183,7 @@ def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> 
 
 
 def foreign(git: Git, turn: Recorded) -> list[str]:
-    """Return the files of the first turn that differ from those at the start of the recording."""
+    """Return the files of the turn's changes whose current content differs from the content before the recording."""
     before: dict[str, object] = {}
     for step in turn.changes:
         for one in step.files:
@@ -209,7 +209,7 @@ class _Room:
 
 
 def _own_commits(git: Git, before: str | None, after: str | None) -> list[tuple[str, str]]:
-    """Return the commits since ``before``, oldest first; none if the history was rewritten."""
+    """Return id and message of the commits since ``before``, oldest first; none if the history was rewritten."""
     if after is None or after == before or (before and not git.ancestor(before, after)):
         return []
     words = ("rev-list", "--first-parent", "--reverse", after, *([f"^{before}"] if before else []))
@@ -299,7 +299,7 @@ _NO_WAIT_SECONDS = 0.001
 
 
 class ReplayAgent(Agent):
-    """Agent that replays the cassette at ``path``, or the session's cassette in a folder."""
+    """Agent that replays the cassette at ``path``. If ``path`` is a folder, it has one cassette per session."""
 
     name = "replay"
     capabilities = Capabilities(usage=True)
@@ -310,7 +310,7 @@ class ReplayAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "ReplayAgent":
-        """The path is relative to the current folder."""
+        """Return the agent for ``--agent replay:FILE``. The path is relative to the current folder."""
         return cls(Path(text).absolute())
 
     @classmethod
@@ -328,12 +328,12 @@ class ReplayAgent(Agent):
         return None if self.path.exists() else f"there is no recording at {self.path}"
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return an error if the folder's files differ from those at the start of the recording."""
+        """Return an error if the folder's files differ from the files at the start of the recording, else ``None``."""
         return _other_base(place, read(self.path)) if self.path.is_file() else None
 
     def start(self, brief: Brief) -> Turn:
-        """Raise ``ConfigurationError`` if this round was not recorded, ``UnsafeTree`` if a session's files differ at
-        its start."""
+        """Start the replay of one round. Raise ``ConfigurationError`` without a cassette, and ``UnsafeTree`` if the
+        files differ from those at the recorded start."""
         turns = read(find(self.path, brief.session))
         if brief.round == 0 and (refusal := _other_base(brief.cwd, turns)):
             raise refusal
@@ -358,7 +358,7 @@ def _other_base(place: Path, turns: Sequence[Recorded]) -> HarnessError | None:
 
 
 class ReplayTurn(Turn):
-    """One replayed turn, in this process. Files change before the turn's last event."""
+    """One replayed turn, in this process. The files are changed right before the turn's last event."""
 
     def __init__(self, brief: Brief, recorded: Recorded, *, recorded_pace: bool) -> None:
         self._brief = brief
@@ -373,7 +373,7 @@ class ReplayTurn(Turn):
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event, immediately or at its recorded time; ``None`` after the timeout or at the end."""
+        """Return the next event, at once or at its recorded time; ``None`` after the timeout or ``Finished``."""
         if self._ended or not self._due(timeout_seconds):
             return None
         event = (
@@ -392,7 +392,7 @@ class ReplayTurn(Turn):
         return event
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the turn without its remaining file changes."""
+        """End the turn. Its remaining file changes are not made."""
         if not self._ended:
             self._changes.clear()
             self._events = deque([(0.0, Finished(ok=False, message="stopped"))])
@@ -406,7 +406,7 @@ class ReplayTurn(Turn):
         return wait <= timeout_seconds
 
     def _change_files(self) -> tuple[str, bool] | None:
-        """Return the first problem, and True if this problem makes the turn fail."""
+        """Change the files. Return the first problem, and True if it makes the turn fail; ``None`` if all is well."""
         git = Git(self._brief.cwd)
         while self._changes:
             step = self._changes.popleft()

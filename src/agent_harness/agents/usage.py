@@ -18,7 +18,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Price in US dollars per million tokens. Cached input has no separate price (UAH-418)."""
+    """Price in US dollars per million tokens. Cached input is not priced separately (UAH-418)."""
 
     input_usd: float
     output_usd: float
@@ -84,8 +84,8 @@ more.
 
 
 def price(model: str | None, usage: Usage) -> float | None:
-    """Return ``None`` if the cost is unknown. The agent's own number is preferred, then the fixed price, then the price
-    list. A reported model takes precedence over the requested ``model``."""
+    """Return the cost of a call in US dollars; ``None`` if unknown. The agent's own number is preferred, then the fixed
+    price, then the price list. A reported model takes precedence over the requested ``model``."""
     if usage.cost_usd is not None:
         return usage.cost_usd
     name = usage.model or model or ""
@@ -97,12 +97,12 @@ def price(model: str | None, usage: Usage) -> float | None:
 
 
 def is_assumed(model: str) -> bool:
-    """Return True if ``ASSUMED`` gives the price when the client does not report a cost."""
+    """Return True if the price of a model comes from ``ASSUMED`` whenever the client reports no cost."""
     return model not in PRICES and _family(model) is not None and _listed(model, Usage()) is None
 
 
 def _family(model: str) -> Price | None:
-    """Ignore a provider at the start of the model's name and a date at its end."""
+    """Return a model's price in ``ASSUMED``; ``None`` if unknown. Provider prefixes and dates in names are ignored."""
     for begin in sorted(ASSUMED, key=len, reverse=True):
         rest = model.partition(begin)[2] if begin in model else None
         if rest is not None and rest[:1] in ("", "-", "@", ":", "["):
@@ -111,7 +111,7 @@ def _family(model: str) -> Price | None:
 
 
 def _assumed(model: str, usage: Usage) -> float | None:
-    """Return the cost by ``ASSUMED``, at the family's most expensive terms; ``None`` if the model is unknown."""
+    """Return the cost by ``ASSUMED``, at the most expensive terms; ``None`` if the model is unknown."""
     known = _family(model)
     if known is None:
         return None
@@ -123,8 +123,8 @@ def _assumed(model: str, usage: Usage) -> float | None:
 
 
 def _listed(model: str, usage: Usage) -> float | None:
-    """Return the cost by the genai-prices list, in which input tokens include cache reads and writes.
-    ``PROVIDER/MODEL`` and ``PROVIDER:MODEL`` also select the provider."""
+    """Return the cost by the genai-prices list; ``None`` if the list or the model is missing. ``PROVIDER/MODEL`` and
+    ``PROVIDER:MODEL`` also select the provider."""
     try:
         import genai_prices
     except ImportError:  # the extra is not installed
@@ -162,21 +162,21 @@ class Totals:
 
     @property
     def reported(self) -> bool:
-        """False if the agent reported no tokens. A cost of zero then does not mean that nothing was spent."""
+        """True if the agent reported tokens. If False, a cost of zero does not mean that nothing was spent."""
         return self.calls > 0
 
     @property
     def cost_usd(self) -> float | None:
-        """``None`` if a call has no known price; 0.0 if no call was reported."""
+        """Cost in US dollars; ``None`` if a call has no known price, 0.0 if no call was reported."""
         return None if self.unpriced_calls else self.priced_usd
 
     def budget_usd(self) -> float:
-        """Cost that is compared with a budget. Calls without a known price cost ``SAMPLE_PRICE``."""
+        """Return the cost to compare with a budget. Calls without a known price are counted at ``SAMPLE_PRICE``."""
         return self.priced_usd + SAMPLE_PRICE.of(self.unpriced_input_tokens, self.unpriced_output_tokens)
 
 
 def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
-    """Add one more model call, or the cost that the agent reports for its last calls."""
+    """Return the totals after one more model call, or after a cost that the agent reports for its last calls."""
     if usage.told_usd is not None:
         return _settled(totals, usage.told_usd)
     cost = price(model, usage)
@@ -197,7 +197,7 @@ def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
 
 
 def _settled(totals: Totals, told_usd: float) -> Totals:
-    """Replace the cost that was computed since the last report by the reported cost."""
+    """Return the totals with the cost since the last report replaced by the reported cost."""
     cost = totals.settled_usd + told_usd
     return replace(
         totals,
@@ -210,7 +210,7 @@ def _settled(totals: Totals, told_usd: float) -> Totals:
 
 
 def merge(first: Totals, second: Totals) -> Totals:
-    """``second`` follows ``first``."""
+    """Return the sum of two totals. The context size is that of ``second``, the later one, if it has calls."""
     context = second.context_tokens if second.calls else first.context_tokens
     summed = {name: getattr(first, name) + getattr(second, name) for name in Totals.__slots__}
     return replace(Totals(**summed), context_tokens=context)
@@ -218,9 +218,9 @@ def merge(first: Totals, second: Totals) -> Totals:
 
 def estimate(*, left: int, proven: Sequence[float | None], spent_usd: float, tried: bool) -> JsonObject:
     """Return the expected cost of ``left`` open items, from the costs of the ``proven`` items. ``per_item_usd`` and
-    ``total_usd`` are the quartiles. All other cost in ``spent_usd`` (rejected work, plans, cleanups) is distributed
-    over the proven items. Without a basis, both are ``None`` and ``unknown`` contains the reason. A cost of zero counts
-    as not reported."""
+    ``total_usd`` are the lower and upper quartiles. All other cost in ``spent_usd`` (rejected work, plans, cleanups) is
+    distributed over the proven items. Without known costs, both are ``None`` and ``unknown`` contains the reason. A
+    cost of zero counts as not reported."""
     known = sorted(cost for cost in proven if cost)
     answer: JsonObject = {"items_left": left, "items_known": len(known), "items_unknown": len(proven) - len(known)}
     if not known:
@@ -233,7 +233,7 @@ def estimate(*, left: int, proven: Sequence[float | None], spent_usd: float, tri
 
 
 def estimate_line(found: JsonObject, noun: str) -> str:
-    """Return one line of text; ``noun`` is the word for one item."""
+    """Return an estimate as one line of text. ``noun`` is the word for one item, such as ``task``."""
     left = found["items_left"]
     begin = f"Estimate for {left} open {noun}{'' if left == 1 else 's'}: "
     if found["unknown"]:
@@ -253,7 +253,7 @@ def _quantile(ordered: Sequence[float], part: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedUsage:
-    """Usage in print mode. Members that the client does not report are ``None``. Input excludes cached tokens."""
+    """Usage that a client printed. Numbers that it does not report are ``None``. Input excludes cached tokens."""
 
     total_tokens: int  # input and output
     input_tokens: int | None = None
@@ -265,7 +265,7 @@ class PrintedUsage:
 def printed_usage(
     input_tokens: object, output_tokens: object, cached_tokens: object, cost_usd: object
 ) -> PrintedUsage | None:
-    """Return ``None`` if the input count or the output count is invalid."""
+    """Return the usage with valid numbers; ``None`` if the input count or the output count is invalid."""
     given, out = token_count(input_tokens), token_count(output_tokens)
     if given is None or out is None:
         return None
@@ -290,7 +290,7 @@ def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
 
 
 def object_on(line: str) -> JsonObject | None:
-    """Of a list, as ``--verbose`` prints it, return the last object; ``None`` without an object."""
+    """Return the JSON object on a line, of a list the last object; ``None`` without an object."""
     if not line.lstrip().startswith(("{", "[")):
         return None
     try:

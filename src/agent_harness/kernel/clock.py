@@ -46,7 +46,7 @@ def local(at: datetime) -> str:
 
 
 def parse(text: object) -> datetime | None:
-    """Return the UTC datetime in an ISO 8601 text, without an offset taken as UTC; ``None`` for anything else."""
+    """Return the UTC datetime in an ISO 8601 text; ``None`` for anything else. A time without an offset is UTC."""
     if not isinstance(text, str):
         return None
     try:
@@ -57,7 +57,7 @@ def parse(text: object) -> datetime | None:
 
 
 def time_scale() -> float:
-    """Return the positive factor in ``HARNESS_TIME_SCALE`` that scales all waiting times; 1.0 if it has none."""
+    """Return the factor in ``HARNESS_TIME_SCALE`` that scales all waiting times; 1.0 if it is unset or not positive."""
     try:
         scale = float(os.environ.get("HARNESS_TIME_SCALE", "1"))
     except ValueError:
@@ -66,7 +66,6 @@ def time_scale() -> float:
 
 
 def scaled(seconds: float) -> float:
-    """Return ``seconds`` times ``HARNESS_TIME_SCALE``."""
     return seconds * time_scale()
 
 

@@ -1,5 +1,5 @@
-"""Failure categories, each with a name and a next step, and the text patterns that recognise each category. A failure
-is a recorded value, not an exception. Sources: ``tasklist.md`` 12.1, ``features.md`` S, ``longtask.md`` 11."""
+"""Failure categories, each with a name, a next step and the text patterns that recognise the category. A failure is a
+recorded value, not an exception. Sources: ``tasklist.md`` 12.1, ``features.md`` S, ``longtask.md`` 11."""
 
 from __future__ import annotations
 
@@ -214,13 +214,13 @@ def category(name: str) -> Category:
 
 
 def classify(text: str, *, otherwise: str = "UNKNOWN") -> Category:
-    """Return the category that the last 64 KiB of ``text`` match; ``otherwise`` if none matches."""
+    """Return the category that the last 64 KiB of ``text`` match; the category ``otherwise`` if none matches."""
     found = first_match(text[-_LONGEST:], PATTERNS)
     return category(found[0] if found else otherwise)
 
 
 def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
-    """Return the name of the first row that matches, and the position of the match; ``None`` if none matches."""
+    """Return the name of the first row that matches, and the position of the match; ``None`` without a match."""
     for name, pattern in _compiled(table):
         if found := pattern.search(text):
             return name, found.start()
@@ -234,7 +234,7 @@ def names_limit(line: str, now: datetime) -> bool:
 
 
 def wants_money(line: str, now: datetime) -> bool:
-    """Return True if a line reports an account without credit, and no end time, which means a rate limit."""
+    """Return True if a line reports an account without credit. A line with an end time reports a rate limit instead."""
     return first_match(line, (("money", MONEY),)) is not None and retry.find_wait(line, now) is None
 
 

@@ -47,7 +47,7 @@ _HINTS = {
 
 
 def read_bytes(path: AnyPath) -> bytes:
-    """Raise ``FileNotFoundError`` if the file is missing, ``StateDamaged`` if it is not regular or too large."""
+    """Return the content of a file. Raise ``FileNotFoundError``, or ``StateDamaged`` if too large or not regular."""
     try:
         with os.fdopen(open_regular(path, os.O_RDONLY), "rb", buffering=0) as file:
             content = file.read(MAX_BYTES + 1 if os.fstat(file.fileno()).st_size > MAX_BYTES else -1) or b""
@@ -82,7 +82,7 @@ def read_json_if_any(path: AnyPath) -> dict[str, Any]:
 
 
 def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
-    """Return a value that changes when the file is written or replaced; ``None`` if the file does not exist."""
+    """Return a stamp that changes when the file is written or replaced; ``None`` if the file does not exist."""
     try:
         found = os.stat(path)
     except OSError:
@@ -164,8 +164,8 @@ def restore(path: AnyPath) -> str | None:
 
 def sweep(path: AnyPath) -> int:
     """Remove temporary files that killed processes left behind for this file or its backup; return their number. If a
-    killed process left the file and its backup as hard links to one file, make them separate files. The caller must
-    hold the lock."""
+    killed process left the file and its backup as hard links to one file, separate them. The caller must hold the
+    file's lock."""
     _part(os.path.realpath(path), f"{os.fspath(path)}.bak")
     folder, name = os.path.split(os.path.realpath(path))
     beginnings = (f"{name}.tmp.", f"{name}.bak.tmp.")
@@ -180,7 +180,7 @@ def sweep(path: AnyPath) -> int:
 
 
 def _part(target: str, backup: str) -> None:
-    """Replace two hard links to one file by two files, so that editing one in place does not change the other."""
+    """Replace two hard links to one file by two files, so that an edit of one file does not change the other."""
     try:
         is_one = os.path.samestat(os.stat(target), os.lstat(backup))
     except OSError:
@@ -218,7 +218,7 @@ def folders_between(root: str, path: str) -> list[str]:
 
 
 def free_name(wanted: str) -> str:
-    """Return the path ``wanted``, with a number appended if it exists."""
+    """Return the path ``wanted``; if the path exists, append the first free number."""
     found, number = wanted, 1
     while os.path.lexists(found):
         number += 1
@@ -227,12 +227,12 @@ def free_name(wanted: str) -> str:
 
 
 def temporary_name(target: str) -> str:
-    """Return an unused path in the target's folder. ``sweep`` reads this process's pid from its name."""
+    """Return an unused path in the target's folder. The file name contains this process's pid for ``sweep``."""
     return f"{target}.tmp.{os.getpid()}.{os.urandom(6).hex()}"
 
 
 def unlink(path: str) -> None:
-    """Remove a file; ignore errors."""
+    """Remove a file; ignore all errors."""
     try:
         os.unlink(path)
     except OSError:
@@ -240,7 +240,7 @@ def unlink(path: str) -> None:
 
 
 def damaged(path: AnyPath, why: str) -> StateDamaged:
-    """Return a ``StateDamaged`` error for an unusable file; its hint names the backup if there is a backup."""
+    """Return a ``StateDamaged`` error for an unusable file. The error's hint names the backup if there is one."""
     backup = f"{os.fspath(path)}.bak"
     hint = f"the state before the last write is in {backup}" if os.path.exists(backup) else None
     return StateDamaged(f"{os.fspath(path)} is damaged: {why}", hint=hint)
@@ -260,7 +260,7 @@ def digest(path: AnyPath) -> str | None:
 
 
 def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
-    """Open a regular file. Raise ``StateDamaged`` for a pipe or a folder, and the errors of ``os.open``."""
+    """Open a regular file and return its descriptor. Raise ``StateDamaged`` for other kinds, or ``OSError``."""
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -269,7 +269,7 @@ def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
 
 
 def overwrite(descriptor: int, content: bytes) -> None:
-    """Replace the content in place, for information only. Errors such as a full disk are ignored."""
+    """Replace a file's content in place. Errors such as a full disk are ignored, so use this only for information."""
     try:
         os.pwrite(descriptor, content, 0)
         os.ftruncate(descriptor, len(content))
@@ -278,13 +278,13 @@ def overwrite(descriptor: int, content: bytes) -> None:
 
 
 def refusal(path: AnyPath, done: str, error: OSError) -> Refused:
-    """Return an error for the user about an error on a file. ``done``: what failed, such as ``written``."""
+    """Return an error for the user after an ``OSError`` on a file. ``done``: the failed action, like ``written``."""
     reason = error.strerror or str(error)
     return Refused(f"{os.fspath(path)} cannot be {done}: {reason}", hint=_HINTS.get(error.errno or 0))
 
 
 def disk_refusal(error: OSError) -> Refused | None:
-    """Return an error for a full or read-only disk, without a file's name; ``None`` for any other error."""
+    """Return an error for the user if the disk is full or read-only; ``None`` for any other error."""
     if error.errno is None or error.errno not in (errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EROFS):
         return None
     return Refused(error.strerror or str(error), hint=_HINTS[error.errno])
@@ -307,7 +307,7 @@ def _back_up(path: AnyPath) -> None:
 
 
 def _put_aside(target: str) -> str | None:
-    """Rename a damaged file in its folder and return its new name; ``None`` if it is missing."""
+    """Give a damaged file a new name in its folder. Return the new path; ``None`` if the file is missing."""
     if not os.path.lexists(target):
         return None
     stamp = clock.timestamp().replace("-", "").replace(":", "")
@@ -367,7 +367,7 @@ def _give(descriptor: int, uid: int, gid: int) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Write a folder's entries to disk, if the file system can. Raise ``OSError`` if the disk reports an error."""
+    """Write a folder's entries to disk, if the file system supports this. Raise ``OSError`` after a disk error."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -401,7 +401,7 @@ def change(
 
     ``write`` calls its second argument right before the change becomes visible. This call raises ``EditedMeanwhile`` if
     the file changed after it was read. Then all three functions run again, so ``read`` and ``act`` must have no other
-    effect. Any other exception discards the change. Raise ``Busy`` as ``repeated`` does."""
+    effect. Any other exception discards the change. Raise ``Busy`` after 20 tries."""
 
     def attempt() -> T:
         seen = stamp_of(path)
@@ -419,7 +419,7 @@ def change(
 
 
 def repeated(attempt: Callable[[], T], path: str, *, after: type[Exception], hint: str) -> T:
-    """Call ``attempt`` until it does not raise ``after``, and return its result. Raise ``Busy`` after 20 tries."""
+    """Call ``attempt`` again while it raises ``after``; return its result. Raise ``Busy`` after 20 tries."""
     for _ in range(_TRIES):
         try:
             return attempt()

@@ -1,7 +1,7 @@
-"""Dependency graph of items. It shows which items are ready, blocked or missing, all cycles, and a possible order.
-``work`` maps each item to the items that it depends on. The run time is linear in items and dependencies (for
-``cycles``, also in the length of the result), and no function recurses, so a chain of 100,000 items is possible. A
-dependency that is not in ``work`` is unknown. Source: ``tasklist.md`` 7.1."""
+"""Dependency graph of items: which items are ready, blocked or missing, all cycles, and a possible order. ``work`` maps
+each item to the items that it depends on. The run time is linear in items and dependencies (for ``cycles``, also in the
+length of the result). No function recurses, so a chain of 100,000 items is possible. A dependency that is not in
+``work`` is unknown. Source: ``tasklist.md`` 7.1."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def ready(work: Mapping[K, Iterable[K]], done: Container[K]) -> list[K]:
 
 
 def missing(work: Mapping[K, Iterable[K]]) -> list[tuple[K, K]]:
-    """Return each pair of an item and one of its dependencies that is not in ``work``."""
+    """Return each pair of an item and its unknown dependency. Unknown dependencies are not in ``work``."""
     return [(item, need) for item, needs in work.items() for need in needs if need not in work]
 
 
 def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
-    """Return the items that depend on a failed item, each with the nearest one. Leave done items out of ``work``: they
-    no longer need their dependencies."""
+    """Return the items that depend on a failed item, each with the nearest failed item. Leave done items out of
+    ``work``, because they no longer need their dependencies."""
     users = _users(work)
     front = [item for item in users if item in failed]
     reason = {item: item for item in front}
@@ -49,7 +49,7 @@ def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
 
 
 def order(work: Mapping[K, Iterable[K]]) -> list[K]:
-    """Return all items after their dependencies, else in order. Each cycle is cut at its last dependency."""
+    """Return all items, dependencies first, else in the order of ``work``. A cycle is cut at its last dependency."""
     placed: list[K] = []
     seen: set[K] = set()
     for start in work:
@@ -70,8 +70,8 @@ def order(work: Mapping[K, Iterable[K]]) -> list[K]:
 
 
 def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
-    """Return dependency paths that start and end at the same item. Together they contain every item of every cycle. The
-    paths follow the order of ``work``. No path visits an item twice."""
+    """Return the dependency cycles, as paths that start and end at the same item. Together they contain every item of
+    every cycle. The paths follow the order of ``work``. Apart from its end, no path visits an item twice."""
     users = _users(work)
     paths = []
     for knot in _knots(work, users):
@@ -89,7 +89,7 @@ def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
 
 
 def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
-    """Return, for each item and each unknown dependency, the items that depend on it directly."""
+    """Return, for each item and each unknown dependency, the items that directly depend on it."""
     users: dict[K, list[K]] = {item: [] for item in work}
     for item, needs in work.items():
         for need in needs:
@@ -98,7 +98,7 @@ def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
 
 
 def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Iterator[list[K]]:
-    """Yield each set of items that all depend on each other (Kosaraju's algorithm), in the order of ``work``."""
+    """Return the sets of items that all depend on each other (Kosaraju's algorithm), in the order of ``work``."""
     knot_of: dict[K, K] = {}
     for first in reversed(order(work)):
         if first in knot_of:
@@ -136,7 +136,7 @@ def _through_root(root: K, work: Mapping[K, Iterable[K]], to_root: Mapping[K, K]
 
 
 def _through(item: K, to_root: Mapping[K, K], from_root: Mapping[K, K]) -> list[K]:
-    """Join a path from the item to the root and a path from the root to the item, at the first common item."""
+    """Return a path from ``item`` to itself: a path to the root and a path back, joined at the first common item."""
     ahead, behind = {item: None}, {item: None}
     here = there = item
     while True:

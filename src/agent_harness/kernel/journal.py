@@ -29,12 +29,12 @@ _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -> None:
-    """Append one line, in a new folder if necessary. ``durable``: it is on disk at return. May raise ``Refused``."""
+    """Append a record as one line, in a new folder if needed. ``durable`` waits for the disk. Raise ``Refused``."""
     _append(path, jsontext.line(dict(record)).encode("utf-8", "replace") + b"\n", durable=durable)
 
 
 def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
-    """Append one line, cut to ``limit_bytes`` with its newline. Line breaks and control characters are escaped."""
+    """Append text as one line of at most ``limit_bytes``. Line breaks and control characters are escaped."""
     line = text.translate(_ESCAPES).encode("utf-8", "replace")
     if len(line) >= limit_bytes:
         line = line[: limit_bytes - 1 - len(_CUT)].decode("utf-8", "ignore").encode() + _CUT
@@ -47,7 +47,7 @@ def read(path: AnyPath) -> Iterator[dict[str, Any]]:
 
 
 def tail(path: AnyPath, count: int) -> list[dict[str, Any]]:
-    """Return the last ``count`` records, oldest first. The run time does not depend on the log's length."""
+    """Return the last ``count`` records, oldest first. The run time does not depend on the length of the log."""
     return _last(newest(path), count)
 
 
@@ -76,7 +76,7 @@ class News:
 
 
 class Follower:
-    """Reader of a growing log, each record once and only when complete. A read without news costs one system call."""
+    """Reader of a growing log. Each record is returned once, when it is complete. A read without news is cheap."""
 
     __slots__ = ("_file", "_offset", "_stamp", "path")
 
@@ -151,7 +151,7 @@ def _ends_a_line(descriptor: int, end: int) -> bool:
 
 
 def _write(descriptor: int, line: bytes) -> int:
-    """Write the line and return the offset of its end. More than one write is needed only if the disk fills up."""
+    """Write a line and return the offset of its end. Only a full disk makes more than one write necessary."""
     while line:
         line = line[os.write(descriptor, line) :]
     return os.lseek(descriptor, 0, os.SEEK_CUR)

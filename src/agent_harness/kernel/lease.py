@@ -18,7 +18,7 @@ LONGEST_SECONDS = 31 * 86_400.0
 
 
 class Lease:
-    """Ownership of an item. The holder must call ``must_stop`` before it relies on it."""
+    """Ownership of an item for a limited time. The holder must call ``must_stop`` before it uses the item."""
 
     __slots__ = ("claimed_at", "expires_at", "holder", "seconds", "token")
 
@@ -34,12 +34,12 @@ class Lease:
 
 
 def new_token() -> str:
-    """Return 32 random hexadecimal digits, for a process that takes an item."""
+    """Return 32 random hexadecimal digits as the token of a new claim."""
     return os.urandom(16).hex()
 
 
 def grace_seconds(lease: Lease) -> float:
-    """Return the clock difference that a lease tolerates: 2 % of its length, but at least 30 s."""
+    """Return the grace period in seconds: 2 % of the lease, at least 30 s. Clocks may differ by this much."""
     return max(30.0, 0.02 * _length(lease.seconds))
 
 
@@ -49,14 +49,14 @@ def expired(lease: Lease, now: datetime) -> bool:
 
 
 def must_stop(lease: Lease, now: datetime) -> bool:
-    """Return True once the grace period before the lease's end, at most a third of the lease, has begun."""
+    """Return True once the grace period before the lease's end has begun. It lasts at most a third of the lease."""
     margin = min(grace_seconds(lease), _length(lease.seconds) / 3)
     return now + timedelta(seconds=margin) >= lease.expires_at
 
 
 def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
     """Return the lease with a later end. The end never moves back, even if the clock was set back. Raise ``LeaseLost``
-    if the lease had expired, because another process may own the item."""
+    if the lease has expired, because another process may own the item."""
     if expired(lease, now):
         raise LeaseLost(
             f"the lease of {lease.holder} expired at {lease.expires_at.isoformat()}",
@@ -70,5 +70,5 @@ def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
 
 
 def _length(seconds: float) -> float:
-    """Return a valid length in seconds; 0 if the stored value is not positive."""
+    """Return a length in seconds within the allowed range; 0 if ``seconds`` is not positive."""
     return min(seconds, LONGEST_SECONDS) if seconds > 0 else 0.0

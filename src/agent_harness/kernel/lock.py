@@ -33,7 +33,7 @@ _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 class LockFile:
-    """One lock file. After the lock is taken, ``previous`` is the holder that died while holding the lock, if any."""
+    """One lock file. Once the lock is taken, ``previous`` is the holder that died with the lock, or ``None``."""
 
     __slots__ = ("_descriptor", "path", "previous")
 
@@ -43,7 +43,7 @@ class LockFile:
         self._descriptor = -1
 
     def try_take(self) -> str | None:
-        """Return ``None`` if the lock is taken, else the holder. Raise ``OSError`` on a disk without ``flock``."""
+        """Try to take the lock. Return ``None`` on success, else the holder. Raise ``OSError`` without ``flock``."""
         descriptor = self._open()
         try:
             holder = self._holder_of(descriptor)
@@ -78,7 +78,7 @@ class LockFile:
         os.close(descriptor)
 
     def holder(self) -> Owner | None:
-        """Return the holder; ``None`` if free. Nothing is taken. Raise ``OSError`` on a disk without ``flock``."""
+        """Return the current holder; ``None`` if the lock is free. Raise ``OSError`` on a disk without ``flock``."""
         try:
             descriptor = open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -92,7 +92,7 @@ class LockFile:
         return None
 
     def touch(self) -> float:
-        """Touch the lock file and return the file system's time, which all hosts share, in seconds since 1970."""
+        """Touch the lock file and return its new time in seconds since 1970, by the clock of the file system."""
         descriptor = self._open()
         try:
             os.utime(descriptor)
@@ -141,7 +141,7 @@ def _named_in(descriptor: int) -> Owner | None:
 
 
 class LockLost(NotOwner):
-    """Error of a process that lost its lock, for example while it was suspended. It has written nothing."""
+    """Error of a process that lost its lock, for example during a suspension. The process has written nothing."""
 
 
 class Lock:
@@ -168,11 +168,11 @@ class Lock:
 
     @property
     def previous(self) -> Owner | None:
-        """Previous holder if it died while holding the lock; ``None`` if the lock was released properly."""
+        """Previous holder if that process died with the lock; ``None`` if the lock was released properly."""
         return self._file.previous
 
     def acquire(self) -> None:
-        """Raise ``LockBusy``, which names the holder, after the timeout; ``Refused`` if it can never be taken."""
+        """Take the lock. Raise ``LockBusy`` with the holder after the timeout, ``Refused`` if it can never be taken."""
         if self._held:
             raise RuntimeError("this lock is held already")
         deadline = time.monotonic() + self.timeout_seconds
@@ -231,7 +231,7 @@ def directory_for(root: AnyPath, shared_folder: str = SHARED_FOLDER) -> str:
 
 
 def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
-    """Return the holder of a root's lock, for messages; ``None`` if it is free or unknown."""
+    """Return the holder of a root's lock; ``None`` if the lock is free or the holder is unknown."""
     path = os.path.join(os.path.realpath(root), file)
     try:
         return LockFile(path).holder()
@@ -247,7 +247,7 @@ timeout."""
 
 
 def try_lock(descriptor: int) -> bool:
-    """Return True if the lock was taken, False if another process holds it. Raise ``OSError`` without ``flock``."""
+    """Try to lock an open file. Return False if another process holds the lock. Raise ``OSError`` without ``flock``."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -261,7 +261,7 @@ def await_lock(descriptor: int, timeout_seconds: float) -> bool:
 
 
 def await_free(try_take: Callable[[], str | None], deadline: float) -> str | None:
-    """Call ``try_take`` until it returns ``None``, or return the holder at ``deadline``, a ``time.monotonic`` time."""
+    """Call ``try_take`` until it returns ``None``; at ``deadline`` (``time.monotonic``), return the holder."""
     pause = _FIRST_PAUSE_SECONDS
     while (who := try_take()) is not None:
         if time.monotonic() >= deadline:

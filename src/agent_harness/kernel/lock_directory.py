@@ -44,7 +44,7 @@ class LockDirectory:
         self._made: tuple[int, int] | None = None
 
     def try_take(self) -> str | None:
-        """Try without waiting. Return the holder, or ``None`` on success. Raise ``Refused`` if it is another user's."""
+        """Try to take the lock. Return ``None``, or the holder. Raise ``Refused`` if it is another user's."""
         if self._make():
             return None
         seen = _look(self.path)
@@ -63,7 +63,7 @@ class LockDirectory:
         return None if self._make() else "a process that was faster"
 
     def confirm(self) -> bool:
-        """Return True if this process still owns the directory, and touch it as a sign of life for other hosts."""
+        """Return True if this process still owns the directory. The directory is touched as a sign of life."""
         if self._own() is None:
             return False
         try:
@@ -73,7 +73,7 @@ class LockDirectory:
         return True
 
     def release(self) -> None:
-        """Remove the directory if it is this process's, or leave a stale lock. Repeated calls are harmless."""
+        """Remove the directory if this process owns it; after an error, a stale lock stays. May be repeated."""
         seen, self._made = self._own(), None
         if seen:
             try:
@@ -91,7 +91,7 @@ class LockDirectory:
         return seen if seen and seen.inode == self._made and seen.pid == os.getpid() else None
 
     def _make(self) -> bool:
-        """Create the directory; True if this process owns it. Another process may take an incomplete one."""
+        """Create the directory and record the owner. Return True if this process owns the directory afterwards."""
         try:
             os.mkdir(self.path, 0o700)
         except FileExistsError:
@@ -140,7 +140,7 @@ class _Seen:
             self.pid = self.owner.pid  # its writer may have died in the middle of the number
 
     def holder(self, now: float) -> str | None:
-        """Return the holder; ``None`` if the lock is stale. A time in the future is treated like one in the past."""
+        """Return the holder; ``None`` if the lock is stale. A time in the future counts like one in the past."""
         if not self.is_folder:
             return None
         age = abs(now - self.mtime_ns / 1e9)
@@ -153,7 +153,7 @@ class _Seen:
         return "a process that is just starting" if age < START_SECONDS else None
 
     def is_same_as(self, status: os.stat_result) -> bool:
-        """Return True for the same, unchanged entry. Times are compared too, because inode numbers are reused."""
+        """Return True if ``status`` is of the same, unchanged entry. Inodes are reused, so times count too."""
         return self.inode == (status.st_dev, status.st_ino) and self.mtime_ns == status.st_mtime_ns
 
 
@@ -175,7 +175,7 @@ def _look(path: str) -> _Seen | None:
 
 
 def _remove(path: str, seen: _Seen) -> None:
-    """Remove only the inspected entry: it is renamed first, so that a newer one at its path survives."""
+    """Remove the entry ``seen``. The entry is renamed first, so that a newer entry at its path survives."""
     aside = f"{path}.stale.{os.getpid()}.{os.urandom(6).hex()}"
     try:
         os.rename(path, aside)
@@ -227,7 +227,7 @@ def _read(folder: int, name: str) -> bytes:
 
 
 def owner_in(record: bytes) -> Owner | None:
-    """Return the process in a JSON record; ``None`` if the record is damaged."""
+    """Return the process in a JSON record; ``None`` if the record is invalid."""
     try:
         return Owner.from_record(jsontext.loads(record))
     except ValueError:

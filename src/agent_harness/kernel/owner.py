@@ -25,7 +25,7 @@ _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the Linux kernel
 
 
 class Owner:
-    """Identity of one process. It differs from that of every other process, also of other boots and hosts."""
+    """Identity of one process. Every other process differs, including processes of other boots and hosts."""
 
     __slots__ = ("boot_id", "host", "pid", "start_time", "uid")
 
@@ -37,7 +37,7 @@ class Owner:
         self.uid = uid
 
     def as_record(self) -> dict[str, object]:
-        """Return a JSON object with members in a fixed order."""
+        """Return the identity as a JSON object with members in a fixed order."""
         return {
             "pid": self.pid,
             "start_time": self.start_time,
@@ -48,7 +48,7 @@ class Owner:
 
     @classmethod
     def from_record(cls, record: object) -> Owner | None:
-        """Return the identity in a JSON record; ``None`` if a member is missing or invalid. Others are ignored."""
+        """Return the identity in a JSON record; ``None`` if a member is missing or invalid."""
         if not isinstance(record, dict):
             return None
         pid, uid = record.get("pid"), record.get("uid")
@@ -79,7 +79,7 @@ def current() -> Owner:
 
 
 def of(pid: int) -> Owner | None:
-    """Return the identity of the process with this pid; ``None`` without one, or if it is a zombie."""
+    """Return the identity of the process with this pid; ``None`` if no process has the pid or it is a zombie."""
     if not exists(pid):
         return None
     start_time, uid = _look(pid)
@@ -101,8 +101,8 @@ def exists(pid: int) -> bool:
 
 
 def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
-    """Return the state; ``dead`` requires proof, such as a pid that no longer exists. ``unknown``: the process is on
-    another host, or in a container whose pids are invisible here."""
+    """Return the state of a process. ``dead`` requires proof, such as a pid that no longer exists. ``unknown`` means
+    that the process is on another host, or in a container whose pids are invisible here."""
     if owner.host != _host():
         return "unknown"
     boot, _, space = owner.boot_id.partition("/")
@@ -136,8 +136,8 @@ def processes_tagged(name: str, value: str) -> list[int]:
 
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
-    """Raise ``Refused`` if an agent that works on ``root`` (None: on any project) started this process, even
-    indirectly. For commands reserved to the user. An agent that hides the parents of its processes is not detected."""
+    """Raise ``Refused`` if an agent that works on ``root`` (None: any project) started this process, even indirectly.
+    For commands reserved to the user. An agent that hides the parents of its processes is not detected."""
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
         places = [each[name] for name in _PLACES if each.get(name)]
@@ -165,7 +165,7 @@ def _is_tagged(pid: str, wanted: bytes) -> bool:
 
 
 def _look(pid: int) -> tuple[str, int]:
-    """Return the start time and user of a process. If the process hides them, return an empty text and this user."""
+    """Return the start time and the user of a process. If unknown, return an empty text and the current user."""
     fields = stat_fields(pid)
     if fields is None:
         return _look_elsewhere(pid)
@@ -181,8 +181,8 @@ def parent_of(pid: int) -> int | None:
 
 
 def environments() -> Iterator[Mapping[str, str]]:
-    """Yield the environment of this process, then the readable initial ones of its ancestors. They show who started a
-    command, even if it removed its own variables."""
+    """Yield the environment of this process, then the initial environments of its ancestors, if readable. They show who
+    started a command, even if the command removed its own variables."""
     yield os.environ
     above: int | None = os.getppid()
     for _ in range(_MOST_ANCESTORS):
@@ -198,7 +198,7 @@ def environments() -> Iterator[Mapping[str, str]]:
 
 
 def stat_fields(pid: int) -> list[str] | None:
-    """Return the fields of ``/proc/PID/stat`` after the command name, which may itself contain spaces and brackets."""
+    """Return the fields of ``/proc/PID/stat`` after the command name; ``None`` if the file cannot be read."""
     try:
         text = _read(f"{_PROC}/{pid}/stat").decode("ascii", "replace")
     except OSError:
@@ -208,7 +208,7 @@ def stat_fields(pid: int) -> list[str] | None:
 
 
 def _boot_id() -> str:
-    """Return the boot id, in a container with ``/`` and the pid namespace; empty without a boot id."""
+    """Return the boot id; in a container, with ``/`` and the pid namespace. Empty if the system has none."""
     try:
         boot = _read(f"{_PROC}/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
         space = os.readlink(f"{_PROC}/self/ns/pid")

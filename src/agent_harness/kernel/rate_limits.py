@@ -86,7 +86,7 @@ class RateLimit:
         }
 
     def as_notice(self) -> JsonObject:
-        """Return a notice: account, end in UTC and local time, and the command that lifts the limit."""
+        """Return a JSON notice: account, end in UTC and local time, and the command that lifts the limit."""
         return {
             "account": self.account,
             "until": clock.timestamp(self.until),
@@ -113,7 +113,7 @@ def sentence(notice: JsonObject) -> str:
 
 
 def spoken_end(until: str, told_until: str | None) -> str:
-    """Return the end as text, with the provider's own end if that is later than the longest wait."""
+    """Return the end of a limit as text. ``told_until`` is the provider's own end if it exceeds the longest wait."""
     return f"{told_until} (will ask again at {until})" if told_until else until
 
 
@@ -134,8 +134,8 @@ def reopening(
     guess_seconds: float | None = None,
 ) -> tuple[float, str]:
     """Return the seconds until a retry, before ``HARNESS_TIME_SCALE`` is applied, and the source of this time. A reset
-    time in the past is ignored. The maximum is 31 days. ``guess_seconds`` is the contract's wait for a refusal without
-    a time."""
+    time in the past is ignored. The maximum is 31 days. ``guess_seconds`` is the wait that the user set for a refusal
+    without a time."""
     from agent_harness.kernel import retry
 
     reset = clock.parse(resets_at)
@@ -156,7 +156,7 @@ _unkept: dict[str, RateLimit] = {}
 
 
 class LimitClock:
-    """Store of this user's rate limits. ``folder`` overrides its location."""
+    """Store of this user's rate limits. ``folder`` replaces the default folder."""
 
     __slots__ = ("_folder", "_is_own", "_now", "_project")
 
@@ -168,7 +168,7 @@ class LimitClock:
         self._now = now
 
     def in_force(self, account: str) -> RateLimit | None:
-        """Return the limit; ``None`` if the account may be used. Only a clock that was set back needs the lock."""
+        """Return the account's current limit; ``None`` if the account may be used."""
         found = self._read(account)
         now = self._now()
         if found and _has_jumped(found, now):
@@ -189,8 +189,8 @@ class LimitClock:
         guess_seconds: float | None = None,
     ) -> RateLimit:
         """Record that the provider refused an account now. Return the rate limit that is in force afterwards. During a
-        rate limit, a provider's statement replaces its end, a contract's wait replaces a guess, and a guess replaces
-        nothing. For ``guess_seconds``, see ``reopening``."""
+        rate limit, a time from the provider replaces its end. The user's wait (``guess_seconds``, see ``reopening``)
+        replaces only a guess, and a guess replaces nothing."""
         made: list[RateLimit] = []
 
         def act() -> RateLimit:
@@ -242,7 +242,7 @@ class LimitClock:
         return found is not None
 
     def decided_since(self, account: str, seen: datetime) -> datetime | None:
-        """Return the end of a refusal recorded after ``seen``, or the time of a lift; ``None`` without either."""
+        """Return the end of a refusal recorded after ``seen``, or the time of a later lift; ``None`` without both."""
         self.in_force(account)  # restarts the count if the wall clock was set back
         record = self._record(account)
         lifted = clock.parse(record.get("lifted_at")) if record.get("account") == account else None
@@ -254,7 +254,7 @@ class LimitClock:
     # -- throttles
 
     def throttle(self, account: str, most: int) -> Throttle | None:
-        """Return the current throttle of an account for at most ``most`` agents; ``None`` if none has to wait."""
+        """Return the current throttle of an account with at most ``most`` agents; ``None`` if no agent has to wait."""
         if not self._place() or not os.path.lexists(self._path(account, _THROTTLE)):
             return None
         from agent_harness.kernel.host import throttles
@@ -266,7 +266,7 @@ class LimitClock:
         return self._accounts(_THROTTLE)
 
     def seconds_to_begin(self, account: str, most: int, working: int) -> float | None:
-        """Return the seconds until one more agent may start; ``None`` if one of ``working`` must end first."""
+        """Return the seconds until one more agent may start; ``None`` if one of the ``working`` must end first."""
         from agent_harness.kernel.host import throttles
 
         throttle = self.throttle(account, most)
@@ -276,7 +276,7 @@ class LimitClock:
         return None if left is None else clock.scaled(left)
 
     def note_start(self, account: str, most: int) -> None:
-        """Record the start of an agent in the account's throttle. Call within ``host.choosing``."""
+        """Record the start of an agent in the account's throttle. Call this only within ``host.choosing``."""
         from agent_harness.kernel.host import throttles
 
         if self.throttle(account, most) is None:
@@ -289,7 +289,7 @@ class LimitClock:
             return
 
     def _narrow(self, account: str, now: datetime, limit: RateLimit) -> None:
-        """Reduce the agents in the throttle after a refusal. The caller must hold the lock."""
+        """Lower the account's throttle after a refusal. The caller must hold the lock."""
         from agent_harness.kernel import host
         from agent_harness.kernel.host import throttles
 
@@ -333,12 +333,12 @@ class LimitClock:
     # -- other machines ------------------------------------------------------------------------------------------------
 
     def told(self) -> list[JsonObject]:
-        """Return each account's limit, or its lift, in the form that ``adopt`` reads on another machine."""
+        """Return each account's limit or lift, in the form that ``adopt`` reads on another machine."""
         return [record for account in self._accounts() if (record := self._record(account))]
 
     def adopt(self, account: str, theirs: JsonObject) -> bool:
-        """Store another machine's limit or lift if it is newer than the local record; True if stored. Other records are
-        ignored. The maximum length of a limit applies."""
+        """Store another machine's limit or lift if its time is later than that of the local record. Return True if
+        stored. Invalid records are ignored. The maximum length of a limit applies."""
         limit = _limit_in({**theirs, "account": account}, account)
         at = limit.noted_at if limit else clock.parse(theirs.get("lifted_at"))
         if at is None or not self._place(make=True):
@@ -358,7 +358,7 @@ class LimitClock:
     # -- the files -----------------------------------------------------------------------------------------------------
 
     def _anchored_anew(self, account: str) -> RateLimit | None:
-        """Return the limit with its original length, starting now, because the clock was set back."""
+        """Return the limit with its full length from now on, because the clock was set back."""
 
         def act() -> RateLimit | None:
             now, found = self._now(), self._read(account)
@@ -373,7 +373,7 @@ class LimitClock:
         return self._changed(account, act)
 
     def _changed(self, account: str, act: Callable[[], RateLimit | None]) -> RateLimit | None:
-        """Call ``act`` under the lock, and store and return its result; ``None`` if it cannot be stored."""
+        """Call ``act`` under the lock, and store and return its result; ``None`` if the result cannot be stored."""
         if not self._place(make=True):
             return None
         try:
@@ -441,7 +441,7 @@ def _after(
     now: datetime,
     refusal: tuple[str, str | None, float | None, float | None],
 ) -> RateLimit:
-    """Return the limit after another refusal. Only the arguments and the time scale affect the result."""
+    """Return the account's limit after one more refusal. Nothing is stored."""
     from agent_harness.kernel.redact import redact
 
     said, resets_at, retry_after_seconds, guess_seconds = refusal
@@ -478,7 +478,7 @@ def _told_end(
 
 
 def _has_jumped(limit: RateLimit, now: datetime) -> bool:
-    """Return True if the clock was set back after the record, or if the limit is longer than the maximum."""
+    """Return True if the clock was set back after the limit was recorded, or if the limit is too long."""
     from agent_harness.kernel import retry
 
     too_early = (limit.noted_at - now).total_seconds() > _SLACK_SECONDS
@@ -504,7 +504,7 @@ def _limit_in(record: JsonObject, account: str) -> RateLimit | None:
 
 
 def _file_name(account: str) -> str:
-    """Return a unique file name; a digest if the account's name is long or has unusual characters."""
+    """Return a unique file name for an account: its name, or a digest if the name is long or unusual."""
     plain = all(c.isascii() and (c.isalnum() or c in "-_.:@+") for c in account) and not account.startswith(".")
     if account and plain and len(account) <= _LONGEST_NAME:
         return account

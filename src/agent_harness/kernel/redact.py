@@ -54,7 +54,7 @@ def _is_secret_name(name: str) -> bool:
 
 
 def secret_names(env: Mapping[str, str]) -> list[str]:
-    """Return the names of the variables that contain secrets."""
+    """Return the names of the environment variables whose values are secrets, judged by their names."""
     return [name for name in env if is_secret_name(name)]
 
 
@@ -77,7 +77,7 @@ _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 
 
 def _private_keys(text: str) -> str:
-    """Mask private key blocks. If the end of a block is missing, mask everything up to the end of the text."""
+    """Mask private key blocks. A block without an end is masked up to the end of the text."""
     parts: list[str] = []
     at = 0
     while begin := _KEY_BEGINS.search(text, at):
@@ -92,14 +92,14 @@ _PASSWORD = re.compile(r"://[^\s/@:\"'<>]*+:([^\s/\"'<>]+)@")
 
 
 def mask_from_now_on(value: str) -> None:
-    """Mask a value, and the password in it if it is a URL, for the rest of this process, although its name is harmless.
-    Values shorter than 8 characters are not masked."""
+    """Mask a value in all later output of this process, although its name is harmless. If the value is a URL, its
+    password is masked too. Values shorter than 8 characters are not masked."""
     password = _PASSWORD.search(value)
     _TOLD.update((value, *([password[1]] if password else [])))
 
 
 def _own_values(text: str) -> str:
-    """Mask the values of secret variables and those passed to ``mask_from_now_on``."""
+    """Mask the values of secret environment variables, and the values passed to ``mask_from_now_on``."""
     values = {os.environ[name] for name in secret_names(os.environ)} | _TOLD
     for spelling in _spellings(frozenset(values)):
         text = text.replace(spelling, MASK)
@@ -117,7 +117,7 @@ def _escaped(letter: re.Match[str]) -> str:
 
 @lru_cache(maxsize=16)
 def _spellings(values: frozenset[str]) -> tuple[str, ...]:
-    """Return all forms of these values in a text, longest first: plain, by line, or escaped for JSON or Python."""
+    """Return all spellings of these values in a text, longest first: plain, by line, and escaped for JSON or Python."""
     from agent_harness.kernel.json import jsontext
 
     parts = {part.strip() for value in values for part in (value, *value.splitlines())}
@@ -143,7 +143,7 @@ _SHAPES = re.compile(
 
 
 def _known_shapes(text: str) -> str:
-    """Mask tokens that have the format of a known provider's tokens. Tokens without a digit stay unmasked."""
+    """Mask tokens in the format of a known provider. Tokens without a digit stay unmasked."""
     return _SHAPES.sub(lambda found: MASK if _has_digit(found[0]) or found[0].startswith("eyJ") else found[0], text)
 
 
@@ -152,7 +152,7 @@ _BEARER = re.compile(rf"\b(bearer|basic)([ \t]{{1,4}}+{_WRAPPED})([\w.~+/=-]{{8,
 
 
 def _credentials(text: str) -> str:
-    """Mask the word after ``Bearer`` and ``Basic``, unless the word looks like a normal word of prose."""
+    """Mask the word after ``Bearer`` and ``Basic``, unless it looks like an ordinary word."""
 
     def mask(found: re.Match[str]) -> str:
         given = found[3]
@@ -189,7 +189,7 @@ def _named_values(text: str) -> str:
 
 
 def _end_of_value(text: str, found: re.Match[str]) -> int:
-    """Return where the value after a secret name ends; its start if there is no value to mask."""
+    """Return the position at which the value after a secret name ends; its start if there is nothing to mask."""
     start, quote = found.end(), found[3]
     if quote:
         inside = _INSIDE[quote[-2:]].match(text, start)
@@ -203,7 +203,7 @@ def _end_of_value(text: str, found: re.Match[str]) -> int:
 
 
 def _is_value(value: str, *, tight: bool) -> bool:
-    """Return False for code, a placeholder or prose. Text right after ``NAME=`` always counts as a value."""
+    """Return False for code, a placeholder or prose. Any other text right after ``NAME=`` counts as a value."""
     if value.lower() in _NO_VALUES or value.startswith(("(", "[", "{", "$(", "${")):
         return False
     if value[0] == "$" and value[1:].isidentifier() and value.isupper():

@@ -15,7 +15,7 @@ LONGEST_SECONDS = 31 * 86_400.0
 def next_delay(
     attempt: int, retry_after: float | None, *, base: float = 1.0, cap: float = 300.0, factor: float = 2.0
 ) -> float:
-    """Return the seconds to wait after attempt ``attempt`` (from 1): as asked, or growing; at most ``cap``."""
+    """Return the seconds to wait after an attempt (from 1): ``retry_after``, or a growing wait, up to ``cap``."""
     if retry_after is not None:
         return min(max(retry_after, 0.0), cap)
     wait = base
@@ -28,7 +28,7 @@ def next_delay(
 
 def parse_retry_after(text: object, now: datetime) -> float | None:
     """Return the seconds in a ``Retry-After`` header (number or HTTP date), at most 31 days; ``None`` if invalid. A
-    date in the past gives 0; a negative number is invalid."""
+    date in the past gives 0. A negative number is invalid."""
     if not isinstance(text, str) or len(text) > 100:
         return None
     text = text.strip()
@@ -98,7 +98,7 @@ else."""
 
 
 class Wait:
-    """Wait that a text states: its length or its end. ``vague``: the unit or the time zone is missing."""
+    """Wait that a text states, by its length or its end. ``vague``: the unit or the time zone is missing."""
 
     __slots__ = ("moment", "seconds", "vague")
 
@@ -109,18 +109,18 @@ class Wait:
 
 
 def seconds_asked(text: str, now: datetime) -> int | None:
-    """Return the last wait that a text states, rounded up to seconds, up to 31 days; ``None`` without one."""
+    """Return the last wait that a text states, in whole seconds and at most 31 days; ``None`` without a wait."""
     seconds = _stated(text, now)
     return None if seconds is None else math.ceil(min(max(seconds, 0.0), LONGEST_SECONDS))
 
 
 def later_end(text: str, now: datetime) -> datetime | None:
-    """Return the end of the wait that a text states if it is later than the longest wait; ``None`` otherwise."""
+    """Return the end of the wait that a text states if it exceeds the longest wait; ``None`` otherwise."""
     return too_late(_stated(text, now), now)
 
 
 def too_late(seconds: float | None, now: datetime) -> datetime | None:
-    """Return the time in ``seconds`` seconds if it is later than the longest wait; ``None`` otherwise."""
+    """Return the time after ``seconds`` if this exceeds the longest wait; ``None`` otherwise."""
     if seconds is None or not LONGEST_SECONDS < seconds < float("inf"):
         return None
     return datetime.fromtimestamp(min(now.timestamp() + seconds, _LAST_MOMENT), UTC)
@@ -134,7 +134,7 @@ def _stated(text: str, now: datetime) -> float | None:
 
 
 def find_wait(text: str, now: datetime) -> Wait | None:
-    """Return the last wait that a text states in prose, a JSON member or a header; ``None`` without one."""
+    """Return the last wait that a text states in prose, a JSON member or a header; ``None`` without a wait."""
     for found in reversed(list(_patterns()[0].finditer(text))):
         if wait := _wait(found, now):
             return wait
@@ -169,7 +169,7 @@ def _at_moment(text: str) -> Wait | None:
 
 
 def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
-    """Return the next moment at which a clock shows this time of day. Local time is used unless a zone is named."""
+    """Return the wait until this time of day, local unless a zone is named; ``None`` if it is invalid."""
     hour, half = int(parts.get("hour", 0)), parts.get("half", "")[:1].lower()
     if "hour" in parts and not half and "minute" not in parts:
         return None
@@ -227,7 +227,7 @@ def _factor(unit: str) -> float:
 
 
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return all wait patterns as one, and the header pattern. They are compiled on first use."""
+    """Return the pattern of all waits, and the header pattern. Both are compiled on first use."""
     if not _COMPILED:
         numbered = (re.sub(r"\(\?P<([a-z]+)>", rf"(?P<\1_{n}>", row) for n, row in enumerate(_WAITS))
         _COMPILED.append(re.compile("|".join(numbered), re.IGNORECASE))

@@ -40,7 +40,7 @@ class Root:
 
 
 def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
-    """Return the error of a command that needs a project of this kind: a kind that is here, or else ``missing``."""
+    """Return the error of a command for another kind of project: a text about the project here, else ``missing``."""
     here = find(pin=False)
     if here is None or here.kind == kind:
         return NotAProject(missing, hint=hint)
@@ -49,12 +49,12 @@ def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
 
 
 def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool = True) -> Root | None:
-    """Return the project at or above a start folder. The first start folder that has a project decides.
+    """Return the project at or above a start folder; ``None`` if there is none. The first start with a project decides.
 
     The default start folder is the working directory. ``None`` and missing folders are skipped. ``kind`` limits the
     search to one kind. The folder in ``HARNESS_STATE_ROOT`` overrides all others; raise ``NotAProject`` if it has no
-    task list, so that a wrong value cannot select another project. ``pin=False`` ignores this variable, because the
-    user named the folder. Without ``kept`` or ``pin``, a list whose files were all deleted is ignored."""
+    task list. ``pin=False`` ignores this variable, because the user named the folder. Without ``kept`` or ``pin``, a
+    list whose files were all deleted is ignored."""
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
         try:
@@ -81,7 +81,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
 
 
 def kept_copy(folder: str) -> str | None:
-    """Return the path of the task list's copy that is kept outside this folder; ``None`` if there is none."""
+    """Return the path of the copy of a folder's task list that is kept outside the folder; ``None`` without a copy."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.existing(os.path.join(folder, LIST), folder, writable=False)
@@ -90,7 +90,7 @@ def kept_copy(folder: str) -> str | None:
 
 
 def is_anew(folder: str) -> bool:
-    """Return True if the harness has never run in the folder's repository, or there is none."""
+    """Return True if the harness has never run in the folder's repository, or if there is no repository."""
     from pathlib import Path
 
     from agent_harness.kernel.git.locate import locate
@@ -100,7 +100,7 @@ def is_anew(folder: str) -> bool:
 
 
 def _knows_of_list(folder: str) -> bool:
-    """Return False if the repository was created anew; True if it held a list, or if there is no repository."""
+    """Return True if the repository had a task list before, or if there is no repository."""
     from pathlib import Path
 
     from agent_harness.kernel.git.locate import locate
@@ -125,7 +125,7 @@ def _knows_of_list(folder: str) -> bool:
 
 
 def _of_repository(start: object) -> list[str]:
-    """Return a folder and its parents up to the top of its repository; outside a repository, only the folder itself."""
+    """Return a folder and its parents up to the top of its repository. Outside a repository, return only the folder."""
     found: list[str] = []
     for folder in _upwards(start):
         found.append(folder)

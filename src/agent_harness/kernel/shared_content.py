@@ -1,4 +1,4 @@
-"""Content of a file that is read once for several readers of a process within a second."""
+"""Content of a file, which several readers in one process share for up to a second."""
 
 import time
 
@@ -14,7 +14,7 @@ _COARSE_NS = 2_000_000_000  # the same, for a disk that stores whole seconds
 
 
 class SharedContent:
-    """Last content of a file, together with the stamp that the file had before it was read."""
+    """Last content of a file, with the stamp that the file had right before it was read."""
 
     __slots__ = ("_at", "_content", "_path", "_stamp")
 
@@ -25,7 +25,7 @@ class SharedContent:
         self._at = 0.0
 
     def read(self, *, again: bool = False) -> bytes:
-        """Return the content; with ``again``, read the file in any case. Raise the errors of ``files.read_bytes``."""
+        """Return the content; ``again`` always reads the file. Raise the errors of ``files.read_bytes``."""
         began, now = time.monotonic(), time.time_ns()
         stamp = files.stamp_of(self._path)
         if again or stamp is None or stamp != self._stamp or began - self._at > _SECONDS:

@@ -1,6 +1,6 @@
 """Temporary folders that are removed after their owner has exited, even after a crash. The owner holds a lock on the
 folder itself (``flock``), which the kernel releases when the process exits. An unlocked folder was left by a killed
-harness; the next harness that creates a temporary folder removes it."""
+harness. The next harness that creates a temporary folder removes the unlocked folders."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ PREFIX = "harness-tmp-"
 
 
 class TemporaryFolder:
-    """New folder that only this user can access, until ``close``, which may be repeated."""
+    """New temporary folder that only this user can access. ``close`` removes it; repeated calls are harmless."""
 
     def __init__(self) -> None:
         _sweep_once()
@@ -74,7 +74,7 @@ def _swept(path: str) -> bool:
 
 
 def _hold(path: str) -> int | None:
-    """Lock a folder and return its descriptor; ``None`` if another process is removing the folder."""
+    """Lock a folder and return its descriptor. Return ``None`` if another process is removing the folder."""
     try:
         held = _open(path)
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def _open(path: str) -> int:
 
 
 def remove(path: str) -> None:
-    """Remove a file, a folder or a symbolic link, if it exists. Raise ``OSError`` as ``os.unlink`` does; parts of a
+    """Remove a file, a folder or a symbolic link, if it exists. Raise ``OSError`` as ``os.unlink`` does. Parts of a
     folder that cannot be removed stay."""
     if os.path.isdir(path) and not os.path.islink(path):
         remove_tree(path)
@@ -107,8 +107,8 @@ def remove(path: str) -> None:
 
 
 def remove_tree(folder: str | os.PathLike[str]) -> bool:
-    """Remove a folder of any depth and permissions that no other process uses, without following symbolic links. Return
-    True if it no longer exists."""
+    """Remove a folder of any depth and permissions, without following symbolic links. No other process may use it.
+    Return True if the folder no longer exists."""
     top = os.fspath(folder)
     if os.path.isdir(top) and not os.path.islink(top):
         while _thinned(top) and os.path.lexists(top):  # a long list can lose its place while it is shortened
@@ -117,7 +117,7 @@ def remove_tree(folder: str | os.PathLike[str]) -> bool:
 
 
 def _thinned(top: str) -> bool:
-    """Remove as much of the folder as possible in one pass; return True if anything was removed. Each subfolder is
+    """Remove as much of the folder as possible in one pass. Return True if anything was removed. Each subfolder is
     moved to the top before it is read, so neither paths nor a stack grow with the depth."""
     token, moved, removed = secrets.token_hex(8), 0, 0
     waiting = [top]

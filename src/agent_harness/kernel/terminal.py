@@ -25,7 +25,7 @@ _STAND_INS = {
 
 
 def quoted(word: str) -> str:
-    """Return a text as one shell word. ``shlex`` is imported only if quotes are needed."""
+    """Return a text as one word for a shell, with quotes only if needed."""
     if word and word.isascii() and all(each.isalnum() or each in "@%+=:,./-_" for each in word):
         return word
     from shlex import quote
@@ -45,12 +45,12 @@ def is_plain(stream: "TextIO | None" = None) -> bool:
 
 
 def wants_times() -> bool:
-    """Return True if ``--plain`` or ``HARNESS_PLAIN=1`` asks for plain lines, each of which starts with the time."""
+    """Return True if ``--plain`` or ``HARNESS_PLAIN=1`` is set. Then each line is plain and starts with the time."""
     return os.environ.get("HARNESS_PLAIN", "") not in ("", "0")
 
 
 def has_colour(stream: "TextIO | None" = None) -> bool:
-    """Return True for colour: ``--color`` (``HARNESS_COLOR``), ``NO_COLOR``, ``FORCE_COLOR``, or the terminal."""
+    """Return True for coloured output, by ``HARNESS_COLOR``, ``NO_COLOR``, ``FORCE_COLOR``, or the terminal."""
     stream = stream or sys.stdout
     asked = os.environ.get("HARNESS_COLOR")
     if asked in ("always", "never"):
@@ -63,17 +63,17 @@ def has_colour(stream: "TextIO | None" = None) -> bool:
 
 
 def printable(text: str) -> str:
-    """Return a text whose unprintable characters, including line ends, are Python escapes."""
+    """Return the text with Python escapes in place of unprintable characters, including line ends."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def one_line(text: str) -> str:
-    """Return a text on one printable line: white space is collapsed, unprintable characters are escaped."""
+    """Return the text on one line. White space is collapsed, and unprintable characters are escaped."""
     return printable(" ".join(text.split()))
 
 
 def stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Error handler for ``codecs``: replace what an encoding lacks. Inside JSON, it decodes to the same characters."""
+    """Return a replacement for characters that an encoding lacks (a ``codecs`` error handler). It is valid in JSON."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
@@ -88,7 +88,7 @@ def _escaped(letter: str) -> str:
 
 
 def shown(text: str, stream: "TextIO | None" = None) -> str:
-    """Return a text that this stream (default stdout) can print, with escapes for other characters."""
+    """Return the text as a stream (default stdout) can print it. Other characters are escaped."""
     found, stream = printable(text), stream or sys.stdout
     if found.isascii() or stream is None or not stream.encoding:
         return found
@@ -99,7 +99,7 @@ def shown(text: str, stream: "TextIO | None" = None) -> str:
 
 
 def width(text: str) -> int:
-    """Return the columns of a printable text: two for East Asian wide characters, none for combining marks."""
+    """Return the width of a printable text in columns: two for East Asian wide characters, none for combining marks."""
     return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
@@ -122,8 +122,8 @@ def fitted(line: str, columns: int) -> str:
 
 
 def shortened(line: str, columns: int) -> str:
-    """Return a line if it fits, else the whole words that fit and ``MORE``: a cut number would be another number. A
-    first word that is too long is cut."""
+    """Return the line if it fits into ``columns``. Otherwise return the whole words that fit, and ``MORE``. A first
+    word that is too long is cut."""
     if width(line) <= columns:
         return line
     most = fitted(line, max(0, columns - len(MORE)))
@@ -139,13 +139,12 @@ def _may_end(line: str, place: int) -> bool:
 
 
 def padded(line: str, columns: int) -> str:
-    """Return a line, filled with spaces to ``columns``."""
     return line + " " * (columns - width(line))
 
 
 def laid_out(lines: "Iterable[str]", *, whole: tuple[str, ...] = (), stream: "TextIO | None" = None) -> "Iterator[str]":
-    """Yield the lines to print on a stream (default stdout); on a terminal, wrapped at words. Lines that begin with a
-    word in ``whole`` are commands to copy and stay unwrapped."""
+    """Yield the lines as they are printed on a stream (default stdout); on a terminal, wrapped at words. Lines that
+    begin with a word in ``whole`` are commands to copy and stay unwrapped."""
     columns = 0 if is_plain(stream) else columns_of_terminal()
     for line in lines:
         found = shown(line, stream)
@@ -159,8 +158,8 @@ def columns_of_terminal() -> int:
 
 
 def wrapped(line: str, columns: int) -> list[str]:
-    """Return a line wrapped at words and next to East Asian characters; longer words stay whole. Continuation lines
-    keep the indentation, or align with the text after a label."""
+    """Return the line in parts of at most ``columns``, wrapped at words and next to East Asian characters. Longer words
+    stay whole. Continuation lines keep the indentation, or align with the text after a label."""
     if width(line) <= columns:
         return [line]
     label = line[:LABEL] if line[:LABEL].endswith("  ") else line[: len(line) - len(line.lstrip())]
@@ -178,7 +177,7 @@ def wrapped(line: str, columns: int) -> list[str]:
 
 
 def _pieces(text: str) -> "Iterator[str]":
-    """Yield the parts between which a line may be broken, each with the spaces before it."""
+    """Yield the parts of a text between which a line may be broken. Each part includes the spaces before it."""
     begin = 0
     for place in range(1, len(text)):
         if text[place - 1] != " " and _may_end(text, place):

@@ -29,16 +29,16 @@ _SIGNS: "dict[str, Kind]" = {".git": "features", "harness-tasks.json": "tasklist
 
 
 def existing(place: str, project: str, *, writable: bool = True) -> str | None:
-    """Return the state folder of the project at ``place``; ``None`` if missing. Nothing is created. Without
-    ``writable``, it may be read-only, as in an agent's sandbox."""
+    """Return the state folder of the project at ``place``; ``None`` if it is missing. Nothing is created. Without
+    ``writable``, the folder may be read-only, as in an agent's sandbox."""
     found = (folder for folder in _folders(place, project) if os.path.isdir(folder))
     return next((folder for folder in found if _is_mine(_base(folder), folder, writable=writable)), None)
 
 
 def make(place: str, project: str) -> tuple[str | None, str | None]:
-    """Return the project's state folder, which is created if it is missing. Also return a line for the user if it is
-    not the default folder. The folder is ``None`` if no folder outside the project can be written. The last use of the
-    project is recorded once a day, except for commands in an agent's sandbox, where the default folder is read-only."""
+    """Return the project's state folder, which is created if missing, and a line for the user if it is not the default
+    folder. The folder is ``None`` if no folder outside the project can be written. The last use of the project is
+    recorded once a day, except for commands in an agent's sandbox, where the default folder is read-only."""
     only_read = existing(place, project, writable=False)
     for folder in _folders(place, project):
         try:
@@ -53,7 +53,7 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
 
 
 def _note(folder: str, place: str, project: str) -> None:
-    """Record the project in its folder, unless done within a day; then this costs one ``lstat``."""
+    """Record the project in its state folder, at most once a day."""
     path = os.path.join(folder, PLACE)
     try:
         if 0 <= time.time() - os.lstat(path).st_mtime < _SEEN_SECONDS:
@@ -70,7 +70,7 @@ def _note(folder: str, place: str, project: str) -> None:
 
 
 class Place:
-    """State folder of one project, with what the folder records about the project. Unknown members are ``None``."""
+    """State folder of one project, with the project's path, kind and last use. Unknown members are ``None``."""
 
     __slots__ = ("folder", "kind", "path", "seen")
 
@@ -113,7 +113,7 @@ def _entries(projects: str) -> "Iterator[str]":
 
 
 def _place(folder: str) -> Place:
-    """Return the record in ``place.json``; for a folder of an older version, the project in the folder's name."""
+    """Return the state folder with its record in ``place.json``; without a record, with the path in its name."""
     from agent_harness.kernel import clock, files
 
     record: dict[str, object]
@@ -134,7 +134,7 @@ def _place(folder: str) -> Place:
 
 
 def forget(place: Place) -> None:
-    """Remove a deleted project's state, without following links. Raise ``Refused`` if it exists or is unknown."""
+    """Remove the state of a deleted project. Raise ``Refused`` if the project still exists or is unknown."""
     if place.path is None:
         raise Refused(
             f"{place.folder} does not record which project it belongs to",
@@ -153,8 +153,8 @@ def forget(place: Place) -> None:
 
 
 def of_user(name: str, *, project: str | None = None, make: bool = True) -> str | None:
-    """Return the folder ``name`` that all projects of this user share, outside ``project``; ``None`` if impossible.
-    Without ``make``, only an existing one is returned."""
+    """Return the folder ``name`` that all projects of this user share, outside ``project``. Return ``None`` if there is
+    no usable folder. Without ``make``, a missing folder is not created."""
     for base in _outside(project) if project else _bases():
         folder = os.path.join(base, name)
         try:
@@ -168,7 +168,7 @@ def of_user(name: str, *, project: str | None = None, make: bool = True) -> str 
 
 
 def removed(project: str) -> str | None:
-    """Return a new path in the user's folder for data removed from a project; ``None`` if that is unavailable."""
+    """Return a new path in the user's folder for data removed from a project; ``None`` without such a folder."""
     from agent_harness.kernel import clock
 
     home = of_user("removed", project=project)
@@ -177,7 +177,7 @@ def removed(project: str) -> str | None:
 
 
 def set_aside(place: str, project: str) -> str | None:
-    """Move away the state of an earlier project here; return its new path, or ``None`` if nothing was moved."""
+    """Move away the state of an earlier project at this place. Return the new path, or ``None`` if not moved."""
     folder = existing(place, project)
     to = removed(project) if folder else None
     if folder is None or to is None:
@@ -194,7 +194,7 @@ def set_aside(place: str, project: str) -> str | None:
 
 
 def made_inside(folder: str, name: str) -> str:
-    """Return a subfolder, created if missing; a symbolic link there is removed. Raise ``OSError`` if impossible."""
+    """Return the path of a subfolder, created if missing. Remove a symbolic link there. May raise ``OSError``."""
     path = os.path.join(folder, name)
     if os.path.islink(path):
         os.unlink(path)
@@ -203,7 +203,7 @@ def made_inside(folder: str, name: str) -> str:
 
 
 def name_of(place: str) -> str:
-    """Return the name of a project's state folder: the escaped real path, or a digest of a long one."""
+    """Return the name of a project's state folder: the escaped real path, or its digest if the path is too long."""
     real = os.path.realpath(place)
     name = real.replace("%", "%25").replace(os.sep, "%")
     if len(os.fsencode(name)) <= _LONGEST_NAME:
@@ -250,7 +250,7 @@ def _is_ours(folder: str) -> bool:
 
 
 def may_write(folder: str) -> bool:
-    """Return True if a test file can be created and removed. ``access`` does not see Landlock."""
+    """Return True if files can be created in the folder. This is tested, because ``access`` does not see Landlock."""
     if not os.access(folder, os.W_OK | os.X_OK):
         return False
     try:
@@ -263,7 +263,7 @@ def may_write(folder: str) -> bool:
 
 
 def _is_mine(base: str, folder: str, *, writable: bool = True) -> bool:
-    """Return True if both belong to this user, are not symbolic links, and if required are writable."""
+    """Return True if both belong to this user, ``folder`` is not a symbolic link, and it is writable if required."""
     try:
         found = [os.lstat(path) for path in (base, folder)]
     except OSError:

@@ -31,7 +31,7 @@ def _silent(_line: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalPolicy:
-    """Policy for when each allowed agent is rate-limited or has no free slot."""
+    """Policy for the case that each allowed agent is rate-limited or has no free slot."""
 
     wait: bool = False  # until the first may be tried; else LimitInForce
     wait_for_slot: bool = True  # until one is free; else NoRoom
@@ -42,13 +42,13 @@ class RefusalPolicy:
     again: str = "harness run"  # the command that goes on
 
     def waits(self, refusal: LimitInForce) -> bool:
-        """Return True if the run waits until the provider accepts requests again."""
+        """Return True if the run waits after this refusal; False if the run fails."""
         return self.wait_for_slot if isinstance(refusal, NoRoom) else self.wait
 
     @classmethod
     def of_job(cls, inputs: JsonObject) -> "RefusalPolicy":
-        """Return the policy of a worker process. If the inputs name an account, the coordinator holds a slot of it; the
-        worker neither waits for a slot nor switches to another agent."""
+        """Return the policy of a worker process. If ``inputs`` name an account, the coordinator already holds a slot
+        for the account. Then the worker does not wait, and starts no agent of another account."""
         account = inputs.get("account")
         taken_slot = account is not None
         return cls(
@@ -57,7 +57,7 @@ class RefusalPolicy:
 
 
 class Dispatcher:
-    """Selector of the next agent to start, in order of preference."""
+    """Selector of the next agent to start. Agents that come first in ``agents`` are preferred."""
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class Dispatcher:
         *,
         told: JsonObject | None = None,
     ) -> None:
-        """Choose among the agents of the policy's account, or among all if it has none. With ``told``, a selected agent
-        holds a slot until ``rest`` or another selection; ``harness limits --host`` shows the text."""
+        """Select from the agents of the policy's account, or from all agents. If ``told`` is set, a selected agent
+        holds a slot until ``rest`` or the next selection. ``harness limits --host`` shows ``told``."""
         chosen = tuple(agent for agent in agents if agent.account == patience.account)
         self.agents = chosen or tuple(agents)
         self.patience = patience
@@ -81,8 +81,8 @@ class Dispatcher:
         self._found: Agent | None = None  # while it was waited: its slot is held
 
     def choose(self) -> Agent:
-        """Return the first agent that its provider does not refuse and that has a free slot. Raise ``LimitInForce``
-        with the earliest time of the next try, or ``NoRoom`` if only slots are missing."""
+        """Return the first agent that its provider does not refuse and that has a free slot. Raise ``LimitInForce`` if
+        every agent is refused, or ``NoRoom`` if only slots are missing."""
         if found := self._found:
             self._found = None
             return found
@@ -110,8 +110,8 @@ class Dispatcher:
         raise self._refusal(min(refused, key=lambda limit: limit.until))
 
     def chosen(self, stop_requested: Callable[[], object]) -> Agent:
-        """Return the agent to start, after a wait if the policy allows it. Raise ``LimitInForce`` if it does not, and
-        ``Interrupted`` if the user stops the wait."""
+        """Return the agent to start; wait for an agent if the policy allows a wait. Raise ``LimitInForce`` if the
+        policy allows none, and ``Interrupted`` if the user stops the wait."""
         try:
             return self.choose()
         except LimitInForce as refusal:
@@ -122,7 +122,7 @@ class Dispatcher:
         return self.choose()
 
     def _take_slot(self, agent: Agent) -> str | None:
-        """Return ``None`` if a slot was taken, otherwise the reason why none is free."""
+        """Take a slot for the agent if it needs one. Return ``None``, or the reason why no slot is free."""
         if self._told is None:
             return None
         found = agent_slots.taken(agent.account, self._told, self._limits)
@@ -143,14 +143,14 @@ class Dispatcher:
         self.rest()
 
     def has_spare(self, agent: Agent) -> bool:
-        """Return True if another agent could replace this one, here or in the process that selected the account."""
+        """Return True if another agent, or the process that selected the account, can replace this agent."""
         if self.patience.account:
             return True
         others = (each for each in self.agents if each.account != agent.account)
         return any(self._limits.in_force(each.account) is None for each in others)
 
     def wait(self, refusal: LimitInForce, stop_requested: Callable[[], object]) -> bool:
-        """Wait until an agent may be tried. Return False if the user requested a stop meanwhile."""
+        """Wait until an agent can be started. Return False if the user requested a stop during the wait."""
         self._say(refusal.message)
         if not isinstance(refusal, NoRoom):
             account = shlex.quote(str(refusal.data["account"]))
@@ -186,8 +186,8 @@ class Dispatcher:
 
 
 def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, place: Path) -> tuple[Agent, ...]:
-    """Return the first agent, and each replacement that has no problem. Raise ``ToolMissing`` if the first cannot be
-    started, and ``UnsafeTree`` if an agent refuses to work in ``place``."""
+    """Return the agents that can be started, in the given order. Raise ``ToolMissing`` if the first agent cannot be
+    started, and ``UnsafeTree`` if any agent refuses to work in ``place``."""
     first, *others = agents
     if problem := first.problem():
         raise ToolMissing(f"The agent cannot be started: {problem}", hint=hint)

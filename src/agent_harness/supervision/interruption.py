@@ -29,8 +29,8 @@ class Stop:
     """Stop request of the user or of a signal."""
 
     def __init__(self, paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> None:
-        """``paused`` returns True once the user has requested a pause in another terminal. ``told`` is printed after
-        every signal; without it, the text depends on what is running."""
+        """Prepare for signals. ``paused`` returns True once the user has requested a pause in another terminal.
+        ``told`` is printed after every signal; without ``told``, the text depends on what is running."""
         self._paused = paused
         self._told = told
         self._waits = False
@@ -40,11 +40,11 @@ class Stop:
         self._listening = 0
 
     def requested(self) -> str | None:
-        """Return ``"user_pause"`` after a signal or a pause request. Called again and again while an agent runs."""
+        """Return ``"user_pause"`` after a signal or a pause request; otherwise ``None``."""
         return "user_pause" if self._asked or self._paused() else None
 
     def wait(self, seconds: float) -> bool:
-        """Wait, scaled by ``HARNESS_TIME_SCALE``. Return False immediately if a stop is requested."""
+        """Wait ``seconds``, times ``HARNESS_TIME_SCALE``. Return False as soon as a stop is requested, else True."""
         until = time.monotonic() + clock.scaled(seconds)
         with self.listening(waits=True):
             while (left := until - time.monotonic()) > 0 and not self.requested():
@@ -53,7 +53,6 @@ class Stop:
 
     @property
     def signalled(self) -> bool:
-        """True if a signal arrived. The harness then exits with the code for an interruption."""
         return self._asked > 0
 
     @contextmanager
@@ -67,8 +66,8 @@ class Stop:
 
     @contextmanager
     def listening(self, *, waits: bool = False) -> Iterator[None]:
-        """Mark a block that polls ``requested``: only a second signal in it raises. ``waits``: no agent runs in the
-        block."""
+        """Mark a block that polls ``requested``. In this block, only the second signal raises ``KeyboardInterrupt``.
+        ``waits`` means that no agent runs in the block."""
         self._listening += 1
         self._waits = waits
         try:
@@ -102,8 +101,8 @@ _ANNOUNCED: list[Callable[[], None]] = []
 
 @contextmanager
 def announced(make_room: Callable[[], None]) -> Iterator[None]:
-    """During the block, call ``make_room`` before the answer to a signal is printed, so that a full-screen display can
-    make room."""
+    """Call ``make_room`` after a signal arrives in the block, before the answer is printed. A full-screen display can
+    clear space for the answer."""
     _ANNOUNCED.append(make_room)
     try:
         yield
@@ -116,7 +115,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> Iterator[Stop]:
-    """Pass signals to the yielded ``Stop`` during the block; only in the main thread."""
+    """Pass termination signals to the yielded ``Stop`` during the block. This works only in the main thread."""
     stop = Stop(paused, told=told)
     with handled(_SIGNALS, stop.on_signal):
         yield stop
@@ -124,8 +123,8 @@ def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = No
 
 @contextmanager
 def handled(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Call ``handler`` for these signals, then restore the previous handlers. An ignored signal stays ignored, as
-    ``nohup`` requires. Outside the main thread, do nothing."""
+    """Call ``handler`` for these signals during the block, then restore the previous handlers. An ignored signal stays
+    ignored, as ``nohup`` requires. Outside the main thread, do nothing."""
     is_main = threading.current_thread() is threading.main_thread()
     heard = [number for number in numbers if is_main and signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, handler) for number in heard}

@@ -33,13 +33,13 @@ class PersonMessage:
 
     @property
     def told(self) -> str:
-        """Text for the agent, introduced as coming from a person who watches the run."""
+        """Text for the agent, which states that a person who watches the run sent the message."""
         return f"A person who watches this run says: {self.text}"
 
 
 class PersonsMessages:
-    """Pending user messages in a project's state folder, which may not exist. With ``item``, include the messages for
-    that item; ``leave`` then writes only such messages."""
+    """Pending user messages in the state folder ``home``, which may not exist. With ``item``, the messages for this
+    item are included, and ``leave`` writes messages for this item."""
 
     def __init__(self, home: str | None, item: str | None = None) -> None:
         self._all = Path(home, FOLDER) if home else None
@@ -54,7 +54,7 @@ class PersonsMessages:
         return [each for each in found if each is not None]
 
     def delivered(self, message: PersonMessage) -> None:
-        """Remove a message after its delivery to the agent."""
+        """Remove the file of a message that the agent has received."""
         with suppress(OSError):
             message.path.unlink()
 

@@ -37,7 +37,7 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFacts:
-    """For each changed path, a stamp that changes whenever the file's content may have changed."""
+    """Changed files of the project. ``changed`` maps each path to a stamp that changes with the file's content."""
 
     changed: Mapping[str, object] = field(default_factory=dict)
 
@@ -46,29 +46,29 @@ NO_FACTS = ProjectFacts()
 
 
 class Monitor(ABC, Generic[State]):
-    """A monitor has frozen settings and a pure step function. ``at`` is in seconds since the session began."""
+    """Monitor with frozen settings and a pure step function. ``at`` is in seconds since the session began."""
 
     @abstractmethod
     def begin(self) -> State:
-        """Return the state before the first event of a session."""
+        """Return the monitor's state before the first event of a session."""
 
     @abstractmethod
     def step(
         self, state: State, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[State, tuple[Intervention, ...]]:
-        """Return the next state and the interventions; ``event`` is None if only time has passed."""
+        """Return the next state and the requested interventions. ``event`` is None if only time has passed."""
 
     def wants_facts(self, state: State, event: Event) -> bool:
-        """Return True if ``step`` needs the changed files for this event; otherwise they are not read."""
+        """Return True if ``step`` needs the list of changed files for this event."""
         return False
 
     def deadline(self, state: State) -> float | None:
-        """Return the time since the session began at which ``step`` must run without an event, or None."""
+        """Return the session time in seconds at which ``step`` must run without an event; None if never."""
         return None
 
 
 class Watch:
-    """Monitors with their states; one ``Watch`` serves all turns of a session."""
+    """Monitors of one session, with their states."""
 
     def __init__(self, monitors: Sequence[Monitor[Any]]) -> None:
         self._monitors = tuple(monitors)
@@ -83,8 +83,8 @@ class Watch:
         return any(monitor.wants_facts(state, event) for monitor, state in pairs)
 
     def step(self, event: Event | None, at: float, facts: ProjectFacts = NO_FACTS) -> tuple[Intervention, ...]:
-        """Return the first stop if there is one, else the first final wrap-up, else all that are due. After a final
-        wrap-up, only a stop is returned; after a stop, nothing."""
+        """Return the interventions that are due: only the first stop, else only the first final wrap-up, else all.
+        After a final wrap-up, only a stop is returned; after a stop, nothing."""
         if self.stopped:
             return ()
         asked: list[Intervention] = []
@@ -100,7 +100,7 @@ class Watch:
         return (self.wrapping_up,) if self.wrapping_up else tuple(asked)
 
     def deadline(self) -> float | None:
-        """Return the earliest deadline of the monitors, in seconds since the session began, or None."""
+        """Return the earliest deadline of all monitors, in seconds since the session began; None if there is none."""
         if self.stopped:
             return None
         pairs = zip(self._monitors, self._states, strict=True)
@@ -114,8 +114,8 @@ WARNING_TEXT = "WARNING: {minutes} minutes remaining."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallClock(Monitor[int]):
-    """Warn after ``warning_seconds`` and stop after ``timeout_seconds``. The state is the number of messages sent (0 to
-    2)."""
+    """Monitor that warns after ``warning_seconds`` and stops after ``timeout_seconds``. The state is the number of
+    messages sent (0 to 2)."""
 
     timeout_seconds: float
     warning_seconds: float | None = None
@@ -126,7 +126,7 @@ class WallClock(Monitor[int]):
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        """Warn and stop once each. If the stop is due, an unsent warning is omitted."""
+        """Request one warning and one stop, each at its time. If the stop is due first, no warning is sent."""
         if at >= self.timeout_seconds:
             stop = Intervention(kind="stop", reason="timeout", message=TIMEOUT_TEXT)
             return 2, (stop,) if state < 2 else ()
@@ -137,7 +137,7 @@ class WallClock(Monitor[int]):
         return state, ()
 
     def deadline(self, state: int) -> float | None:
-        """Return the time of the warning, then that of the stop, then None."""
+        """Return the time of the next message: of the warning, then of the stop. Return None after the stop."""
         if state == 0 and self.warning_seconds is not None:
             return min(self.warning_seconds, self.timeout_seconds)
         return self.timeout_seconds if state < 2 else None
@@ -162,7 +162,7 @@ WINDOW_STOP_TEXT = "Context limit reached mid-implementation"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextWindow(Monitor[int]):
     """Monitor of the context window after each model call. The state is the highest threshold passed (0 to 3). Each
-    threshold causes one message per session, even after a compaction. Of several thresholds passed at once, only the
+    threshold causes at most one message per session, even after a compaction. If several are passed together, only the
     highest counts."""
 
     window_tokens: int
@@ -176,7 +176,7 @@ class ContextWindow(Monitor[int]):
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        """Intervene if this model call is the first to pass a threshold."""
+        """Return the message of a threshold that this model call is the first to pass."""
         level = self._level(event.context) if isinstance(event, Usage) else 0
         return (level, (self._intervention(level),)) if level > state else (state, ())
 
@@ -199,7 +199,7 @@ TOGETHER_TEXT = "{name} cost ${spent:.2f}, including amounts reserved by running
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLimit:
-    """Cost limit in US dollars, and what earlier sessions spent."""
+    """Cost limit in US dollars, with the amount that earlier sessions spent."""
 
     name: str  # "Session", "Feature", "Project": the first word of the message
     limit_usd: float
@@ -207,15 +207,15 @@ class BudgetLimit:
     elsewhere: Callable[[float], float] | None = None  # gets the spending here; returns the spending of others
 
     def used(self, spent: float) -> float:
-        """Add the spending of earlier sessions and other workers to that of this session, in US dollars."""
+        """Return the total in US dollars of this session (``spent``), earlier sessions and other workers."""
         here = self.spent_usd + spent
         return here + self.elsewhere(here) if self.elsewhere else here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Monitor[Totals]):
-    """Monitor of the session's cost; the state is its usage totals. A call of unknown price counts ``SAMPLE_PRICE``,
-    and the stop message says so."""
+    """Monitor of the session's cost; the state is its usage totals. A call without a known price is counted at
+    ``SAMPLE_PRICE``. The stop message then mentions this."""
 
     limits: tuple[BudgetLimit, ...]
     model: str | None = None
@@ -226,8 +226,8 @@ class Budget(Monitor[Totals]):
     def step(
         self, state: Totals, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Totals, tuple[Intervention, ...]]:
-        """Stop if a limit is exceeded; the message names the first one. A cost equal to the limit does not exceed
-        it."""
+        """Request a stop if the cost exceeds a limit. The message names the first such limit. A cost equal to the limit
+        is allowed."""
         if not isinstance(event, Usage):
             return state, ()
         totals = add(state, event, self.model)

@@ -28,8 +28,7 @@ TEXT_LIMIT_CHARACTERS = 50_000  # of one text inside an event
 
 class Recording:
     """Cassette of a session's turns in the file ``path``, with events, times and file changes. ``tree`` returns the
-    current git tree; ``kept`` lists the harness's own files in it. Each event adds one line. Each turn scans the work
-    tree twice."""
+    current git tree. ``kept`` lists the harness's own files in this tree. Each turn scans the work tree twice."""
 
     def __init__(
         self,
@@ -51,7 +50,7 @@ class Recording:
         self._size = 0
 
     def begin(self, agent: str, brief: Brief) -> None:
-        """Record the start of a turn, with the length and digest of the prompt."""
+        """Record the start of a turn, including the length and digest of the prompt."""
         self._began = time.monotonic()
         self._before = self._look()
         if not self._path.exists():
@@ -77,7 +76,7 @@ class Recording:
         self._write({"turn": brief.round, "began": clock.timestamp(fraction=True), **prompt})
 
     def event(self, event: Event) -> None:
-        """Record an event, but not the end of the turn, which ``close`` records."""
+        """Record an event. ``Finished`` is not recorded here, because ``close`` records the end of the turn."""
         if isinstance(event, Finished) or self._size > LIMIT_BYTES:
             return
         record = record_of(Text(self._mask.mask(event.text)) if isinstance(event, Text) else event)
@@ -156,7 +155,7 @@ class TextTail:
         self.left_out = 0  # characters that were dropped
 
     def add(self, text: str) -> None:
-        """Drop the oldest strings beyond the limit."""
+        """Append ``text`` and drop the oldest strings beyond the limit."""
         if len(text) > self._limit:
             kept = text[-self._limit :]
             begins = _FIRST_WORD.match(kept)  # half a word may be half a secret
@@ -177,7 +176,7 @@ class TextTail:
 
 
 class KeyMask:
-    """Mask the lines of a private key, even if they arrive one at a time."""
+    """Masker for the lines of a private key, which may arrive one at a time."""
 
     def __init__(self) -> None:
         self._lines_left = 0
@@ -200,9 +199,9 @@ class KeyMask:
 
 
 class Transcript:
-    """Transcript of a session as a text file; further turns are appended. Text beyond ``limit_bytes``, minus a reserve,
-    is kept in memory; ``close`` writes the number of omitted bytes and the last part. A write error ends the
-    transcript, not the session; ``problem`` contains the reason."""
+    """Transcript of a session as a text file; further turns are appended. When the file reaches about ``limit_bytes``,
+    further text is kept in memory. ``close`` then writes the number of omitted bytes and the last part of this text. A
+    write error ends only the transcript; ``problem`` contains the reason."""
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
         self.problem: str | None = None
@@ -216,7 +215,7 @@ class Transcript:
         self._put(rendered(event))
 
     def note(self, text: str) -> None:
-        """Write a message or an action of the harness."""
+        """Write a line about an action of the harness."""
         self._put(f"[harness] {text}")
 
     def close(self) -> None:
@@ -295,7 +294,7 @@ def rendered(event: Event) -> str:
 
 
 def rendered_end(event: Finished) -> str:
-    """Return the line for the end of a turn, with exit status and reason."""
+    """Return the transcript's line for the end of a turn, with exit status and reason."""
     status = "" if event.exit_code is None else f", exit status {event.exit_code}"
     reason = f": {event.message}" if event.message else ""
     return f"[end] {'ended its turn' if event.ok else 'ended badly'}{status}{reason}"

@@ -33,7 +33,7 @@ EXPECTED_COMMANDS = 3
 
 
 def is_test_command(command: str) -> bool:
-    """Return True if a line of shell code runs pytest, even through a wrapper such as ``poetry run``."""
+    """Return True if the shell code runs pytest, directly or through a wrapper such as ``poetry run``."""
     return "pytest" in command and any(_runs_pytest(each.plain) for each, _ in read(command[:4000]).every())
 
 
@@ -44,7 +44,7 @@ def _runs_pytest(words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """Commands seen in the agent's text, commands seen as tool calls, and test runs."""
+    """Number of commands in the agent's text, of commands in tool calls, and of test runs."""
 
     told_commands: int = 0
     called_commands: int = 0
@@ -52,12 +52,12 @@ class WorkDone:
 
     @property
     def commands(self) -> int:
-        """A command seen both in the text and as a tool call counts once."""
+        """Number of commands. A command reported both in the text and as a tool call counts once."""
         return max(self.told_commands, self.called_commands)
 
     @property
     def nothing(self) -> bool:
-        """True if no test ran, and fewer commands than the minimum that counts as work."""
+        """True if no test and fewer than ``EXPECTED_COMMANDS`` commands ran."""
         return not self.test_runs and self.commands < EXPECTED_COMMANDS
 
     def after(self, event: Event) -> "WorkDone":
@@ -84,7 +84,7 @@ class WorkDone:
 
 @dataclass(frozen=True, slots=True)
 class CallsAlike:
-    """Consecutive identical tool calls with identical answers, and their number."""
+    """Series of identical tool calls with identical answers, and its length."""
 
     call: str = ""
     answer: str | None = None
@@ -92,7 +92,7 @@ class CallsAlike:
     seen: Mapping[str, object] | None = None  # the changed paths when the row was looked at first
 
     def after(self, event: ToolCall | ToolResult) -> "CallsAlike":
-        """A different call or answer starts a new series."""
+        """Return the series after this event. A different call or answer starts a new series."""
         if isinstance(event, ToolCall):
             call = f"{event.name} {sorted(event.input.items(), key=str)!r}"
             return replace(self, times=self.times + 1) if call == self.call else CallsAlike(call=call, times=1)
@@ -118,11 +118,11 @@ class StallState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall(Monitor[StallState]):
     """Monitor that checks for progress each time the context has grown by ``check_interval_tokens``. The first call's
-    prompt is the session's input and does not count as growth. A check finds the session stuck if no file changed, no
-    test ran and fewer than three commands ran since the last check. The first stuck check warns; ``force_stop_after``
-    in a row request a final wrap-up. When the window is half full, a session without any work is warned once more; this
-    is not a check. The twentieth identical call in a row with an identical answer causes a warning. The fortieth ends
-    the session, unless a file has changed since the tenth."""
+    prompt does not count as growth. A check finds the session stuck if no file changed, no test ran and fewer than
+    three commands ran since the last check. The first stuck check warns. After ``force_stop_after`` stuck checks in a
+    row, a final wrap-up is requested. When the window is half full, a session without any work is warned once more. The
+    twentieth identical call in a row with an identical answer causes a warning. The fortieth ends the session, unless a
+    file has changed since the tenth."""
 
     check_interval_tokens: int = 50_000
     window_tokens: int | None = None
@@ -131,7 +131,7 @@ class Stall(Monitor[StallState]):
     force_stop_message: str = FORCE_STOP_TEXT
 
     def begin(self) -> StallState:
-        """Return the state in which file changes are counted from the beginning of the session."""
+        """Return a state without recorded progress."""
         return StallState()
 
     def wants_facts(self, state: StallState, event: Event) -> bool:
@@ -143,7 +143,7 @@ class Stall(Monitor[StallState]):
     def step(
         self, state: StallState, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[StallState, tuple[Intervention, ...]]:
-        """Count the work. Warn or request a final wrap-up if a due check finds no progress."""
+        """Count the event's work. If a check is due and finds no progress, request a warning or a final wrap-up."""
         if event is None:
             return state, ()
         said: tuple[Intervention, ...] = ()
@@ -203,8 +203,8 @@ class Stall(Monitor[StallState]):
 
 
 def _growth(state: StallState, usage: Usage) -> int:
-    """Return the tokens that a call added, cached ones included. For the first call, or if the context did not grow (a
-    compaction, another conversation), return the output tokens."""
+    """Return the number of tokens that a call added to the context, including cached tokens. For the first call, or if
+    the context did not grow, return only the output tokens."""
     if not usage.context:
         return 0
     if state.context is None or usage.context <= state.context:
@@ -228,7 +228,7 @@ _NEXT_COMMAND = re.compile(r"\s{0,4}(?:[$] |.{0,12}\[CMD:(?:RUN|EXIT)\]|=+ test 
 
 
 def error_of(line: str) -> str | None:
-    """Return the error in a line of output, without the parts that vary between repeats; None without one."""
+    """Return the error in a line of output, with varying parts replaced by ``#``; None if the line has no error."""
     line = line.strip()[:400]
     return " ".join(_VARYING.sub("#", line).split())[:200] if _ERROR.match(line) else None
 
@@ -245,7 +245,7 @@ class Errors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedError(Monitor[Errors]):
-    """Warn once if ``max_repeated`` commands ended with the same error. The session is not stopped."""
+    """Monitor that warns once if ``max_repeated`` commands ended with the same error. It never stops the session."""
 
     max_repeated: int = 5
     message: str = TEXT
@@ -256,7 +256,7 @@ class RepeatedError(Monitor[Errors]):
     def step(
         self, state: Errors, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Errors, tuple[Intervention, ...]]:
-        """Count the errors. One that is seen both in text and in a tool result counts once."""
+        """Count the errors in an event. Warn if an error, in text or in tool results, has occurred too often."""
         if isinstance(event, ToolCall | Usage):
             return (replace(state, in_step=frozenset()) if state.in_step else state), ()
         if isinstance(event, Text):

@@ -23,24 +23,24 @@ The limit for the project is needed because agents can add and rename items.
 
 
 class StartCount:
-    """Number of agent starts for one item since the user last allowed more, one line each in ``starts.jsonl`` of the
-    state folder. The limit is the smaller of the current one and the one recorded with the first counted start, so an
-    agent that raises it in a project file gains nothing."""
+    """Number of agent starts for one item since the user last allowed more starts. ``starts.jsonl`` in the state folder
+    has one line per start. The limit is the smaller of the current limit and the limit at the first counted start. An
+    agent therefore gains nothing if it raises the limit in a project file."""
 
     def __init__(self, folder: str, item: str, *, most: int = MOST_STARTS, hint: str = "harness resume") -> None:
-        """``folder`` is the project's state folder; ``hint`` is the command with which the user allows more starts."""
+        """Count the starts for ``item``. ``folder`` is the state folder; ``hint`` is the command that allows more."""
         self._path = f"{folder}/{HISTORY}"
         self._item = item
         self._most = most
         self._hint = hint
 
     def used_up(self) -> StartsUsedUp | None:
-        """Return an error if no more agents may be started for the item."""
+        """Return an error if no more agents may be started for the item; otherwise ``None``."""
         return self._over(1)
 
     def begin(self, run_id: str | None) -> None:
-        """Record a start on disk before the agent starts. Raise ``StartsUsedUp`` at the limit, and ``Refused`` if the
-        start cannot be written."""
+        """Record a start on disk; call this before the agent starts. Raise ``StartsUsedUp`` at the limit, and
+        ``Refused`` if the record cannot be written."""
         if refusal := self._over(1):
             raise refusal
         line = {"at": clock.timestamp(), "item": self._item, "run": run_id, "most": self._most}
@@ -70,7 +70,7 @@ class StartCount:
 
 
 def go_on(folder: str) -> None:
-    """Record that the user allows each item the full number of agent starts again."""
+    """Record that the user allows more starts: the count of every item begins at 0 again."""
     path = f"{folder}/{HISTORY}"
     last = journal.tail(path, 1)
     if last and not last[0].get("goes_on"):

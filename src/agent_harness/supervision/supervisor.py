@@ -31,7 +31,7 @@ TRANSCRIPT_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Evidence in the agent's output that one test file was run. The latest result line counts."""
+    """Signs in the agent's output that a test file was run. ``result`` is the latest result line."""
 
     test_file: str  # as the feature names it; a ``::node`` part does not belong to the file's name
     named: bool = False
@@ -39,7 +39,7 @@ class Evidence:
 
     @property
     def shown(self) -> bool:
-        """True if the output has the test file's name and a result line of a test runner, in any order."""
+        """True if the output contains the test file's name and a result line of a test runner, in any order."""
         return self.named and self.result is not None
 
     @property
@@ -123,15 +123,15 @@ def supervise(
     recording: Recording | None = None,
     messages: PersonsMessages | None = None,
 ) -> Outcome:
-    """Run one agent turn to its end. All agent processes have exited when this returns or raises. ``on_started`` gets
-    the process record before any event is read. ``stop_requested`` is called once a second; a text ends the turn with
-    the reason ``user_pause``. If the text is ``user_pause``, an open tool call may end first, within
-    ``wrap_up_seconds``. ``facts`` is called only if a monitor needs the changed files. All turns of a session share one
-    ``Watch``, one ``session_began`` (of ``time.monotonic``) and one ``recording``. After ``silence_seconds`` without an
-    event and without an open tool call, the turn ends with reason ``no_response``. ``HARNESS_TIME_SCALE`` scales this
-    limit and the clock of the monitors. A refusal that ends the turn is stored in the rate-limit clock
-    (``kernel/rate_limits.py``); a successful turn removes it. The user's ``messages`` reach a steerable agent within a
-    second; other agents get them later. Raise the errors of ``agent.start``."""
+    """Run one agent turn to its end. All agent processes have exited when this function returns or raises.
+    ``on_started`` gets the process record before any event is read. ``stop_requested`` is called once a second; a
+    returned text ends the turn with the reason ``user_pause``. If this text is ``user_pause``, an open tool call may
+    end first, within ``wrap_up_seconds``. ``facts`` is called only if a monitor needs the changed files. All turns of a
+    session share one ``Watch``, one ``session_began`` (of ``time.monotonic``) and one ``recording``. After
+    ``silence_seconds`` without an event and without an open tool call, the turn ends with reason ``no_response``.
+    ``HARNESS_TIME_SCALE`` scales this limit and the clock of the monitors. A refusal that ends the turn is stored in
+    the rate-limit clock (``kernel/rate_limits.py``); a successful turn removes it. The user's ``messages`` reach a
+    steerable agent within a second; other agents get them later. Raise the errors of ``agent.start``."""
     began_at = clock.now()
     watch = monitors if isinstance(monitors, Watch) else Watch(monitors)
     if recording is not None:
@@ -166,8 +166,8 @@ def supervise(
 
 
 def _kept(account: str, outcome: Outcome, began_at: datetime) -> Outcome:
-    """Store a refusal in the rate-limit clock, or remove it after a success. Return the outcome with the limit in
-    force."""
+    """Store a refusal in the rate-limit clock, or remove the stored refusal after a success. Return the outcome, with
+    the stored limit added after a refusal."""
     if outcome.ok:
         LimitClock().forget(account, noted_before=began_at)
     refused = outcome.rate_limit
@@ -186,8 +186,8 @@ SILENT_TEXT = "The agent gave no sign for {seconds:g} s."
 
 
 class Silence:
-    """Limit on the time between two events, in seconds of the monotonic clock; not while a tool call is open. Without a
-    limit, the agent may be silent forever."""
+    """Limit on the time between two events. The limit does not apply while a tool call is open. If ``limit_seconds`` is
+    None, there is no limit."""
 
     def __init__(self, limit_seconds: float | None, now: float) -> None:
         self._limit = limit_seconds
@@ -195,13 +195,13 @@ class Silence:
         self._working = False
 
     def heard(self, now: float, *, open_calls: int) -> None:
-        """Restart the limit after an event. It does not apply while ``open_calls`` is above 0."""
+        """Restart the time limit after an event. While ``open_calls`` is above 0, no limit applies."""
         self._since = now
         self._working = open_calls > 0
 
     @property
     def ends_at(self) -> float | None:
-        """None if no limit applies."""
+        """Time of ``time.monotonic`` at which the silence is too long; None if no limit applies."""
         return None if self._limit is None or self._working else self._since + self._limit
 
 
@@ -248,8 +248,8 @@ class Heard:
         return self._tail.text()
 
     def own_ending(self) -> tuple[str, str]:
-        """Return reason and message of a turn that the agent ended. A refusal is the reason, unless the agent continued
-        to work afterwards."""
+        """Return reason and message of a turn that the agent ended. The reason is ``rate_limited`` after a refusal,
+        unless the agent continued to work after the refusal."""
         finished = self.finished
         if finished is None:
             return "error", "the agent exited without ending its turn"
@@ -263,7 +263,7 @@ class Heard:
 
 
 def _with_reset(refused: RateLimited) -> RateLimited:
-    """Compute the reset time if the provider reported only a waiting time."""
+    """Return the refusal with a reset time, computed from the waiting time if the provider reported only this."""
     if clock.parse(refused.resets_at) or refused.retry_after_seconds is None:
         return refused
     seconds = min(refused.retry_after_seconds, 366 * 86_400.0)
@@ -277,7 +277,7 @@ _DRAINED_EVENTS = 20_000  # read after a stop at most: more than the buffers of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTerms:
-    """Durations are real seconds, after ``HARNESS_TIME_SCALE`` was applied."""
+    """Settings of one turn. Durations are real seconds, after ``HARNESS_TIME_SCALE`` was applied."""
 
     steerable: bool
     interruptible: bool
@@ -312,7 +312,7 @@ class Listening:
         self._next_poll = self._started
 
     def to_the_end(self) -> Outcome:
-        """Process events until the agent or the harness ends the turn."""
+        """Process events until the agent or the harness ends the turn; return the outcome."""
         try:
             self._listen()
         except HarnessError as error:
@@ -353,7 +353,7 @@ class Listening:
             )
 
     def _silence_ends(self) -> float | None:
-        """None if the harness is already ending the turn."""
+        """Return the time at which silence counts as a stall; None if the turn is already being ended."""
         return self._silence.ends_at if self._ending is None else None
 
     def _at(self) -> float:
@@ -424,7 +424,7 @@ class Listening:
             self._must_end_at = now + self._terms.wrap_up_seconds
 
     def _pass_on(self) -> None:
-        """Stop at the first message that the agent does not accept now."""
+        """Send the user's pending messages to the agent. Stop at the first message that the agent does not accept."""
         for message in self._terms.messages.waiting():
             if not self._turn.steer(message.told):
                 return
@@ -437,7 +437,7 @@ class Listening:
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def _end_it(self) -> None:
-        """Stop the agent, whose turn did not end by itself, and read the remaining output."""
+        """Stop the agent after the harness ended the turn, and process its remaining output."""
         self._terms.transcript.note("stopping the agent" + (f": {self._ending[1]}" if self._ending else ""))
         if self._terms.interruptible and not self._turn.ended and self._turn.interrupt():
             self._listen_on(time.monotonic() + self._terms.grace_seconds)

@@ -32,7 +32,7 @@ enough.
 
 
 class AcpAgent(Agent):
-    """Agent that starts an ACP program for each turn. A later round loads the earlier session if possible."""
+    """Agent that starts an ACP program for each turn. A later round loads the earlier session if the program can."""
 
     name = "acp"
     capabilities = Capabilities(interrupt=True, resume=True)
@@ -42,7 +42,7 @@ class AcpAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "AcpAgent":
-        """Return the agent for ``acp:WORDS`` (a command) or ``acp:NAME`` (a known program)."""
+        """Return the agent for ``acp:TEXT``. ``text`` is a command, or the name of a known program."""
         return cls(words_of(text))
 
     @classmethod
@@ -58,11 +58,11 @@ class AcpAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account named after the program, because all sessions of the program share one login."""
+        """Account name, formed from the program's name. All sessions of a program share one login."""
         return f"acp:{Path(self.words[0]).name}"
 
     def problem(self) -> str | None:
-        """Return a message if the extra or the program is missing. A relative path is checked when a turn starts."""
+        """Return a message if the extra or the program is missing, else ``None``. Relative paths are not checked."""
         if find_spec("acp") is None:
             from agent_harness.installation import command_for_extra
 
@@ -70,7 +70,7 @@ class AcpAgent(Agent):
         return program_problem(self.words[0])
 
     def start(self, brief: Brief) -> Turn:
-        """Raise ``ToolMissing`` if the extra or the program is missing."""
+        """Start a turn with this brief. Raise ``ToolMissing`` if the extra or the program is missing."""
         if problem := self.problem():
             raise ToolMissing(problem, hint=HINT)
         found = found_program(self.words[0], brief, HINT)

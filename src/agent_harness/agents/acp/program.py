@@ -58,7 +58,7 @@ class Updates:
             self._cost = self._cost if cost is None else max(cost, self._cost)
 
     def finish(self, used: schema.Usage | None) -> None:
-        """Report the buffered text, and the token counts if the agent sent them."""
+        """Report the remaining buffered text. Report the token counts too, if the agent sent them."""
         self.flush()
         if used is not None and used.total_tokens:
             self._say(
@@ -102,7 +102,7 @@ class Updates:
 
 
 def input_of(call: schema.ToolCallStart | schema.ToolCallUpdate) -> Mapping[str, Any]:
-    """Return the input of a tool call, with its title and the first path in the call added."""
+    """Return the input of a tool call. The title of the call and the first path in the call are added."""
     raw = call.raw_input
     given: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}
     if call.title:
@@ -130,7 +130,7 @@ class AcpClient:
     async def request_permission(
         self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **_: Any
     ) -> schema.RequestPermissionResponse:
-        """Allow tool calls that pass the guard rails and refuse all others, without asking the user."""
+        """Return the decision on a tool call: allowed if the guard rails permit the call. The user is not asked."""
         why = refusal(
             "Read" if tool_call.kind in READING else (tool_call.title or "other"),
             input_of(tool_call),
@@ -158,7 +158,7 @@ class AcpClient:
         raise RequestError.method_not_found(method)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Ignore notifications of protocol extensions."""
+        """Ignore a notification of a protocol extension."""
 
     def on_connect(self, conn: Any) -> None:
         """Do nothing when the connection is made. The protocol library requires this method."""
@@ -236,7 +236,7 @@ async def _ask(harness: Harness, agent: Any, brief: Brief, updates: Updates) -> 
 
 
 async def _session(agent: Any, brief: Brief, updates: Updates) -> str:
-    """Load the earlier session if the agent can, else start a new one; return its id."""
+    """Load the earlier session if the agent can, else start a new session. Return the session's id."""
     shown = schema.Implementation(name="agent-harness", version="1")
     hello = await agent.initialize(
         protocol_version=PROTOCOL_VERSION, client_capabilities=schema.ClientCapabilities(), client_info=shown

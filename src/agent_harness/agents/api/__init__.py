@@ -44,13 +44,13 @@ If there are no settings, the first model is used.
 
 
 class ApiAgent(Agent):
-    """Agent whose model loop runs in a separate process. Each later round continues the conversation."""
+    """Agent whose model loop runs in a separate process. Each later round continues the same conversation."""
 
     name = "api"
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
 
     def __init__(self, provider: str | None = None, model: str | None = None, *, firm: bool = True) -> None:
-        """If ``firm`` is set, ``model`` takes precedence over a model in the ``models:`` settings."""
+        """Set the provider and the model. If ``firm``, ``model`` takes precedence over the ``models:`` settings."""
         self.provider = provider
         self.model = model
         self.firm = firm
@@ -58,7 +58,7 @@ class ApiAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "ApiAgent":
-        """Return the agent for ``api``, ``api:MODEL``, ``api:PROVIDER`` or ``api:PROVIDER/MODEL``."""
+        """Return the agent for ``api:TEXT``. ``text`` is empty, ``MODEL``, ``PROVIDER`` or ``PROVIDER/MODEL``."""
         provider, slash, model = text.partition("/")
         if text in PROVIDERS or (slash and provider in PROVIDERS):
             return cls(provider, model.strip() or None)
@@ -82,7 +82,7 @@ class ApiAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Provider and a digest of the key. All models share this account."""
+        """Account name: the provider and a digest of the API key. All models with this key share the account."""
         provider = self._provider(self.model)
         key = PROVIDERS[provider].key
         return options.account(key.partition("_")[0].lower(), key=os.environ.get(key))
@@ -91,7 +91,7 @@ class ApiAgent(Agent):
         return _problem(self._provider(self.model))
 
     def start(self, brief: Brief) -> Turn:
-        """Raise ``ToolMissing`` if the extra, the key or the model name is missing."""
+        """Start a turn. Raise ``ToolMissing`` if the extra, the API key or the model name is missing."""
         provider, model = self.choice(brief)
         problem = _problem(provider)
         if problem:
@@ -114,8 +114,8 @@ class ApiAgent(Agent):
         return turn
 
     def choice(self, brief: Brief) -> tuple[str, str | None]:
-        """Return provider and model of a turn. The default model (Anthropic's) is never requested from another
-        provider."""
+        """Return the provider and the model name for a turn; ``None`` without a model. The default model is
+        Anthropic's, and no other provider gets a request for this model."""
         chosen = brief.model if brief.model_chosen else None
         model = (self.model or chosen) if self.firm else (chosen or self.model)
         provider = self._provider(model)
@@ -124,7 +124,7 @@ class ApiAgent(Agent):
         return provider, ALIASES.get(model, model) if provider == "anthropic" and model else model
 
     def _provider(self, model: str | None) -> str:
-        """Return the given provider, else that of the model's name, else the first whose key is set."""
+        """Return the agent's provider, else the one that the model's name implies, else the first with a key."""
         if self.provider:
             return self.provider
         for name, provider in PROVIDERS.items():

@@ -1,4 +1,4 @@
-"""Loop of the api agent: the model answers, its tool calls are executed, and it is asked again until it calls no tool.
+"""Loop of the api agent. The loop executes the model's tool calls and asks again, until an answer has no tool call.
 
 Before each request, the harness has processed all earlier events, so messages from the harness are part of the next
 request. If the harness ends the turn, no further request is made. Source for failed requests: features.md UAH-374..378,
@@ -41,14 +41,14 @@ SILENCE_SECONDS = 120.0  # without a byte from the provider
 
 @dataclass(frozen=True)
 class Gone(Exception):
-    """Error: the model cannot answer. It contains the events to report; the last event is ``Finished``."""
+    """Error: the model cannot answer. ``events`` are the events to report; the last event is ``Finished``."""
 
     events: tuple[Event, ...]
 
 
 class TurnModel:
     def __init__(self, provider: str, model: str, key: str, tries: int, tools: Sequence[ToolDefinition]) -> None:
-        """Raise ``Gone`` if the model is unusable. ``tries`` is the maximum number of attempts for one request."""
+        """Prepare the model; raise ``Gone`` if it is unusable. ``tries`` is the most attempts for one request."""
         self._key = key
         self._tries = tries
         self._lost: list[Usage] = []
@@ -61,7 +61,7 @@ class TurnModel:
         self._parameters = ModelRequestParameters(function_tools=list(tools))
 
     async def ask(self, messages: Sequence[ModelMessage]) -> ModelResponse:
-        """Raise ``Gone`` if the model does not answer."""
+        """Return the model's answer. Raise ``Gone`` if all attempts fail or another attempt cannot help."""
         for attempt in range(1, self._tries + 1):
             try:
                 return await self._asked(messages)
@@ -72,7 +72,7 @@ class TurnModel:
         raise AssertionError("a last try answers or raises")
 
     def lost(self) -> list[Usage]:
-        """Return the tokens of answers that stayed incomplete since the last call. The provider bills them too."""
+        """Return the usage of incomplete answers since the last call. The provider bills incomplete answers too."""
         found = [used for used in self._lost if used.context]
         self._lost.clear()
         return found
@@ -124,7 +124,7 @@ class TurnModel:
 
 
 def usage_of(answer: ModelResponse) -> Usage:
-    """Cache reads and cache writes are counted separately."""
+    """Return the usage of one answer. Cache reads and cache writes are separate counts."""
     return _tokens(answer.usage, answer.model_name)
 
 
@@ -155,7 +155,7 @@ CACHED: Mapping[str, bool] = {
 
 
 def _settings(provider: str) -> ModelSettings:
-    """The library makes no retries, and a silent connection times out."""
+    """Return the settings of each request: no retries, a time limit for silence, and Anthropic's cache."""
     common = ModelSettings(max_retries=0, timeout=clock.scaled(SILENCE_SECONDS), framing_announcement="never")
     return cast("ModelSettings", {**common, **(CACHED if provider == "anthropic" else {})})
 
@@ -166,7 +166,7 @@ def _undecodable(error: errors.AgentRunError) -> bool:
 
 
 def _refused(error: errors.ModelAPIError, what: str) -> tuple[Event, ...]:
-    """Return the events of a refusal. The wait comes from the headers: ``Retry-After``, else the reset time."""
+    """Return the events of a refusal. The wait comes from the header ``Retry-After``, else from the reset time."""
     seconds = error.retry_after
     headers = (error.headers or {}) if isinstance(error, errors.ModelHTTPError) else {}
     moment = headers.get("anthropic-ratelimit-unified-reset") if seconds is None else None
@@ -187,7 +187,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _refusal_text(error: errors.ModelHTTPError) -> str | None:
-    """Return the message in a provider's JSON refusal; ``None`` if it does not have the usual structure."""
+    """Return the message in a provider's JSON refusal; ``None`` if the body has another structure."""
     body = mapping_of(error.body)
     told = mapping_of(body.get("error")) or body
     message, kind = told.get("message"), told.get("type")
@@ -220,7 +220,7 @@ class Loop:
         self.messages: list[ModelMessage] = []
 
     def remember(self, kept: str) -> None:
-        """Continue the conversation of an earlier turn."""
+        """Continue the conversation ``kept``, a text that ``memory`` returned in an earlier turn."""
         self.messages = ModelMessagesTypeAdapter.validate_json(kept)
 
     def memory(self) -> str:
@@ -228,7 +228,7 @@ class Loop:
         return ModelMessagesTypeAdapter.dump_json(self.messages).decode()
 
     async def run(self) -> Sequence[Event]:
-        """Run the turn and return its final events, ``Finished`` last. Earlier events were already reported."""
+        """Run the turn and return its final events, ``Finished`` last. Earlier events are reported at once."""
         parts: list[ModelRequestPart] = [UserPromptPart(self._prompt)]
         try:
             while parts:
@@ -249,7 +249,7 @@ class Loop:
                 self._harness.say(used)
 
     async def _after(self, answer: ModelResponse) -> list[ModelRequestPart]:
-        """Process the model's answer. Return the parts of the next request; empty at the end of the turn."""
+        """Process the model's answer. Return the parts of the next request; an empty list ends the turn."""
         for part in answer.parts:
             if isinstance(part, TextPart) and part.content.strip():
                 self._harness.say(Text(part.content))

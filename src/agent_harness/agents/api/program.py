@@ -43,7 +43,7 @@ async def turn(harness: Harness) -> None:
 
 
 async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
-    """Send the conversation to the harness unless the harness or a signal ended the turn."""
+    """Run the turn and return its final events. Unless the turn is ended early, the conversation is also sent."""
     from agent_harness.agents.api.loop import (
         Gone,
         Loop,
@@ -72,8 +72,8 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
 
 
 async def _tools_of_servers(brief: Brief, closing: AsyncExitStack, tell: Callable[[str], None]) -> list[Tool]:
-    """Start the MCP servers and return their tools, named ``SERVER_TOOL``. A server that cannot be started is reported,
-    and its tools are missing (features.md UAH-212..216). ``closing`` ends the servers."""
+    """Start the MCP servers and return their tools, named ``SERVER_TOOL``. ``tell`` gets a message about each server
+    that cannot be started (features.md UAH-212..216). ``closing`` ends the servers."""
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset
 

@@ -40,10 +40,10 @@ def start(
     steerable: bool = True,
     credentials: Mapping[str, str] | None = None,
 ) -> "BridgeTurn":
-    """Start ``python -m module`` in the project and send it the brief. ``settings`` exist only in the child's memory.
-    ``kept`` is ``BridgeTurn.kept`` of an earlier turn. Only the program gets the variables ``credentials``.
-    ``steerable`` is False for a program that cannot pass messages to its agent. Raise the exceptions of
-    ``process.start``."""
+    """Start ``python -m module`` in the project, send the brief to this program, and return the running turn.
+    ``settings`` are not stored on disk. ``kept`` is ``BridgeTurn.kept`` of an earlier turn. Only the program gets the
+    variables ``credentials``. ``steerable`` is False for a program that cannot pass messages to its agent. Raise the
+    exceptions of ``process.start``."""
     running = process.start(
         [sys.executable, "-P", "-m", module],  # -P: a file of the project replaces no module
         cwd=brief.cwd,
@@ -76,7 +76,7 @@ class BridgeTurn(CommandTurn):
         return "".join(self._kept) if self._kept else None
 
     def steer(self, text: str) -> bool:
-        """Return True if the agent's next request will contain the message; False if there is none."""
+        """Send a message. Return True if the agent's next request contains it; False if no request follows."""
         if not self._accepts or not self.send({"type": "steer", "text": text}):
             return False
         self._steered_since_go = True
@@ -86,7 +86,7 @@ class BridgeTurn(CommandTurn):
         return self._claimed is None and not self._ended and self.send({"type": "interrupt"})
 
     def send(self, record: Mapping[str, object]) -> bool:
-        """Return False if the program no longer reads."""
+        """Send a JSON line to the program. Return False if the program no longer reads."""
         return self._running.write(json.dumps(record).encode() + b"\n")
 
     def _take(self, line: bytes) -> None:

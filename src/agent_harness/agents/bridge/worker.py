@@ -39,8 +39,8 @@ class Harness:
         self.gone = asyncio.Event()
 
     async def order(self) -> Mapping[str, Any]:
-        """Return the first line from the harness, then listen for messages. Raise ``HarnessGone`` if it closed its
-        side."""
+        """Wait for the first line from the harness and return this record. Then listen for messages. Raise
+        ``HarnessGone`` if the harness closed its side."""
         loop = asyncio.get_running_loop()
         self._order = loop.create_future()
         os.set_blocking(0, False)
@@ -48,7 +48,7 @@ class Harness:
         return await self._order
 
     def say(self, event: Event) -> None:
-        """A long text is split into several events."""
+        """Send an event to the harness. A long text is split into several events."""
         if isinstance(event, Text) and len(event.text) > PIECE_CHARACTERS:
             for piece in _pieces(event.text):
                 self.send(record_of(Text(piece)))
@@ -56,7 +56,7 @@ class Harness:
             self.send(record_of(event))
 
     def send(self, record: Mapping[str, Any]) -> None:
-        """Raise ``HarnessGone`` if the harness no longer reads."""
+        """Send a JSON line to the harness. Raise ``HarnessGone`` if the harness no longer reads."""
         line = _line(record)
         if len(line) > LONGEST_LINE_BYTES:
             line = _line(_shortened(record))
@@ -68,14 +68,14 @@ class Harness:
             raise HarnessGone from error
 
     def name_conversation(self, name: str, kept: str = "") -> None:
-        """Send the conversation's id, for use in a later turn, and text that the harness stores until then."""
+        """Send the conversation's id and the text ``kept``. The harness stores both for a later turn."""
         for piece in _pieces(kept):
             self.send({"type": "keep", "text": piece})
         self.send({"type": "conversation", "id": name})
 
     async def may_go_on(self, *, last: bool = False) -> list[str]:
-        """Wait until the harness has processed all events; return the messages since the last call. With ``last``, the
-        turn continues if messages are returned."""
+        """Wait until the harness has processed all events. Return the harness's messages since the last call. With
+        ``last``, the turn ends unless there are messages."""
         self._go = asyncio.get_running_loop().create_future()
         if self.gone.is_set():
             raise HarnessGone
@@ -117,7 +117,7 @@ class Harness:
 
 
 def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
-    """Return the final events. An unexpected error becomes one line, with details on standard error."""
+    """Return the final events of the task. An unexpected error becomes one ``Finished``; details go to stderr."""
     error = work.exception()
     if error is None:
         return work.result()
@@ -131,7 +131,7 @@ def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
 
 
 def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
-    """Run one turn and exit this process, without waiting for threads of libraries or processes of the agent."""
+    """Run one turn, then exit this process. Threads of libraries and processes of the agent do not delay the exit."""
     with suppress(HarnessGone):
         asyncio.run(turn(Harness()))
     sys.stderr.flush()
@@ -139,7 +139,7 @@ def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
 
 
 def brief_from(record: Mapping[str, Any]) -> Brief:
-    """Inverse of ``bridge.brief_record``."""
+    """Return the brief in a record that ``bridge.brief_record`` made."""
     tools: Mapping[str, Any] = record["tools"]
     servers = {
         name: McpServer(command=tuple(server["command"]), env=server["env"])

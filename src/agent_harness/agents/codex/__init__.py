@@ -31,7 +31,7 @@ SAID = "[Codex runs without its app-server: it cannot be steered, and only its s
 
 
 def _begin_execution(settings: CodexSettings, brief: Brief) -> "ExecutionTurn":
-    """Raise ``ToolMissing`` if the settings require more than the sandbox of ``codex exec`` can enforce."""
+    """Start a turn of ``codex exec``. Raise ``ToolMissing`` if the settings need more than its sandbox enforces."""
     if not (brief.tools.shell_enabled and brief.tools.filesystem_enabled):
         raise ToolMissing(
             "this Codex version has no app-server, and `codex exec` cannot disable shell or file tools",
@@ -122,7 +122,7 @@ _NAMES = {
 
 
 def _item(record: Record) -> Record:
-    """Return an item of ``codex exec``, with the field names that the app-server uses."""
+    """Return an item of ``codex exec``, renamed to the field names of the app-server."""
     known = mapping_of(record.get("item"))
     kind = str(known.get("type"))
     return {**{_NAMES.get(name, name): value for name, value in known.items()}, "type": _NAMES.get(kind, kind)}
@@ -138,8 +138,8 @@ class CodexAgent(ClientAgent[CodexSettings]):
         return command.account()
 
     def start(self, brief: Brief) -> Turn:
-        """Continue ``brief.conversation`` if possible. Raise ``ToolMissing`` without the client or a working
-        sandbox."""
+        """Start a turn, and continue ``brief.conversation`` if possible. Raise ``ToolMissing`` if the client is missing
+        or its sandbox does not work."""
         self.demand()
         try:
             return appserver.begin(self.settings, brief)

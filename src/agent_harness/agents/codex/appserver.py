@@ -44,7 +44,7 @@ class RequestFailed(Exception):
 
 
 def begin(settings: CodexSettings, brief: Brief) -> "AppServerTurn":
-    """Raise ``NoServer`` if the server is unusable, or ``ToolMissing`` if the sandbox does not work."""
+    """Start a turn of the app-server. Raise ``NoServer`` without a server, ``ToolMissing`` if its sandbox fails."""
     turn = AppServerTurn(settings, brief)
     try:
         turn.open()
@@ -80,7 +80,7 @@ class AppServerTurn(CommandTurn):
     # ---- the opening
 
     def open(self) -> None:
-        """Do all steps that precede the agent's work."""
+        """Connect to the server, open a thread, test the sandbox and send the prompt."""
         client = {"name": "agent-harness", "title": "agent-harness", "version": __version__}
         try:
             self._call("initialize", {"clientInfo": client, "capabilities": {"experimentalApi": True}})
@@ -144,7 +144,7 @@ class AppServerTurn(CommandTurn):
     # ---- messages
 
     def steer(self, text: str) -> bool:
-        """Return True if the running turn accepted the message for the agent's next request."""
+        """Send a message. Return True if the running turn accepted the message for the agent's next request."""
         if not self._running_turn():
             return False
         given = {"threadId": self.conversation, "expectedTurnId": self._turn_id, "input": _input(text)}
@@ -155,7 +155,7 @@ class AppServerTurn(CommandTurn):
         return True
 
     def interrupt(self) -> bool:
-        """The server then sends ``turn/completed``."""
+        """Ask the server to end the turn with ``turn/completed``. Return False if the server cannot be asked."""
         given = {"threadId": self.conversation, "turnId": self._turn_id}
         return self._running_turn() and self._ask("turn/interrupt", given) is not None
 
@@ -171,8 +171,8 @@ class AppServerTurn(CommandTurn):
         return self._open and self._turn_id is not None and self._claimed is None and not self._ended
 
     def _call(self, method: str, params: Record, seconds: float = OPENING_SECONDS) -> Record:
-        """Send a request and return its result; lines before it are kept for ``next_event``. Raise
-        ``RequestFailed``."""
+        """Send a request and return its result. Lines that arrive before the result become events. Raise
+        ``RequestFailed`` after an error or without a result."""
         number = self._ask(method, params)
         until = time.monotonic() + seconds
         while number is not None and number not in self._answers and not self._running.at_end:
@@ -302,7 +302,7 @@ LAST_BYTES = 4_000_000
 
 
 def call_arguments(path: Path, call: str) -> object:
-    """Return the model's arguments from the thread's record; ``None`` if not recorded in time."""
+    """Return the arguments of the model's call from the thread's record; ``None`` if not recorded in time."""
     until = time.monotonic() + LOOK_SECONDS
     while True:
         found = _find(path, call)
@@ -348,19 +348,19 @@ class Approvals:
         self.records: dict[str, Path] = {}  # by thread: the client's record of its calls
 
     def note(self, item: Mapping[str, Any]) -> None:
-        """Record the paths of a file change: its approval request contains only the item's id."""
+        """Record the paths of a file change, because the later approval request contains only the item's id."""
         if item.get("type") == "fileChange":
             self._changes[str(item.get("id"))] = stream.changed_paths(item)
 
     def note_raw(self, params: Mapping[str, Any]) -> None:
-        """Record the model's own call, which precedes its approval request."""
+        """Record the model's own call. The approval request for this call follows."""
         raw = mapping_of(params.get("item"))
         self._shown.add(str(params.get("threadId")))
         if raw.get("call_id") and not _leaves_the_sandbox(raw.get("arguments")):
             self._inside.add(str(raw["call_id"]))
 
     def answer(self, method: str, params: Mapping[str, Any]) -> Answer | None:
-        """Return ``None`` for an unknown request."""
+        """Return the answer to an approval request; ``None`` for an unknown request."""
         answer = _ANSWERS.get(method)
         return answer(self, params) if answer else None
 
@@ -374,7 +374,7 @@ class Approvals:
         return _decided(self._refusal("shell", {"command": stream.script_of(params.get("command"))}))
 
     def _stays_inside(self, params: Mapping[str, Any]) -> bool:
-        """Return True if the call stays in the sandbox. For an unknown call: if the request asks for no more access."""
+        """Return True if the call stays in the sandbox. An unknown call stays inside if its request gives no reason."""
         thread, call = str(params.get("threadId")), str(params.get("itemId"))
         if thread in self._shown:
             return call in self._inside

@@ -16,7 +16,7 @@ _TOTALS = ("inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteInputT
 
 
 class TurnTally:
-    """The server reports totals of each thread, including sub-agents; an event reports one call."""
+    """Token counts of a turn. The server reports totals of each thread; an event reports one call."""
 
     def __init__(self) -> None:
         self.thread: str | None = None
@@ -26,8 +26,8 @@ class TurnTally:
         self._context = 0
 
     def update(self, params: Mapping[str, Any]) -> Usage | None:
-        """Return the tokens since the thread's last report, or ``None``. A new thread counts only its last call,
-        because its total may include earlier turns; a resumed one counts from its total."""
+        """Return the tokens since the thread's last report; ``None`` if there are none. For a new thread, only its last
+        call counts, because its total may include earlier turns."""
         thread, told = str(params.get("threadId")), mapping_of(params.get("tokenUsage"))
         total, last = _counts(mapping_of(told.get("total"))), _counts(mapping_of(told.get("last")))
         before = self._totals.get(thread)
@@ -61,7 +61,7 @@ _USED_UP = 100  # percent
 
 
 def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimited | None:
-    """Return the provider's refusal, if any. ``windows`` is the last report on the account's rate limits."""
+    """Return the provider's refusal in an error; ``None`` for other errors. ``windows``: the last limit report."""
     message = plain(str(error.get("message") or ""))
     told = error.get("codexErrorInfo")
     kind = told if isinstance(told, str) else None
@@ -72,7 +72,7 @@ def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimite
 
 
 def _told(message: str) -> str | None:
-    """Return the time in a message as ISO text. A time of day without a zone is in this machine's time zone."""
+    """Return the time in a message as ISO text, by default in this machine's zone; ``None`` without a time."""
     wait = retry.find_wait(message, clock.now())
     if wait is None:
         return None
@@ -82,7 +82,7 @@ def _told(message: str) -> str | None:
 
 
 def reset_of(windows: Mapping[str, Any]) -> str | None:
-    """Return the latest reset time of the exhausted windows; ``None`` if none is exhausted."""
+    """Return the latest reset time of the exhausted limits; ``None`` if no limit is exhausted."""
     known = [windows.get(name) for name in ("primary", "secondary")]
     used_up = [each for each in known if isinstance(each, dict) and _amount(each.get("usedPercent")) >= _USED_UP]
     moments = [_amount(each.get("resetsAt")) for each in used_up]
@@ -135,7 +135,7 @@ def completed(item: Item) -> list[Event]:
 
 
 def changed_paths(item: Item) -> list[str]:
-    """Include the targets of moves."""
+    """Return the paths that a file change touches, including the targets of moves."""
     changes = item.get("changes")
     known = [change for change in changes if isinstance(change, dict)] if isinstance(changes, list) else []
     kinds = [change.get("kind") for change in known]

@@ -19,9 +19,9 @@ KEPT = (".git", ".harness")  # never written by a tool, whatever the settings sa
 
 
 def check_path(path: str | os.PathLike[str], root: Path, rules: ToolRules, write: bool = False) -> str | None:
-    """Return a one-line reason for a refusal, or ``None``; never raise (UAH-444, C32). A relative path starts at
-    ``root``; symbolic links are followed. Denied folders are compared without regard to case, because some file systems
-    ignore case. ``write`` also refuses the folders of git and of the harness."""
+    """Return a one-line reason to refuse a path; ``None`` if the path is allowed. Never raise (UAH-444, C32). A
+    relative path starts at ``root``; symbolic links are followed. Denied folders are compared without regard to case,
+    because some file systems ignore case. ``write`` also refuses the folders of git and of the harness."""
     if not rules.filesystem_enabled:
         return "file tools are disabled in this project (tools.filesystem.enabled)"
     try:
@@ -50,12 +50,12 @@ def _refused(path: str, root: str, rules: ToolRules, write: bool) -> str | None:
 
 
 def resolved(path: str, start: str) -> str:
-    """Resolve symbolic links; a relative path starts at ``start``."""
+    """Return the absolute path with symbolic links resolved. A relative path starts at ``start``."""
     return os.path.realpath(os.path.join(start, os.path.expanduser(path)))
 
 
 def within(path: str, folder: str, *, fold: bool = False) -> bool:
-    """Both paths must be absolute and normalised. A folder is within itself."""
+    """Return True if ``path`` is ``folder`` or lies in it. Both are absolute and normalised. ``fold`` ignores case."""
     if fold:
         path, folder = path.casefold(), folder.casefold()
     return path == folder or path.startswith(folder.rstrip("/") + "/")
@@ -74,7 +74,7 @@ _BY_NAME = {"-name", "-iname"}
 
 @dataclass(slots=True)
 class WorkingFolder:
-    """Working folders and variables of a command, as far as the command's text shows them."""
+    """Working directories and variables of a command, as far as the command's text shows them."""
 
     root: str  # the project, without links
     folders: list[str] = field(default_factory=list)  # the working directory, one entry for each open subshell
@@ -92,14 +92,14 @@ def temporary() -> Iterator[str]:
 
 
 def expanded(text: str, place: WorkingFolder, unknown: str) -> str:
-    """Expand known variables; ``unknown`` replaces all others."""
+    """Return the text with known variables expanded; ``unknown`` replaces all other variables."""
     known = {"HOME": os.path.expanduser("~"), "PWD": place.cwd, "TMPDIR": tempfile.gettempdir()} | place.variables
     text = _TOP.sub(lambda _: place.root, _HERE.sub(lambda _: place.cwd, text))
     return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], unknown), text)
 
 
 def removed(text: str, tilde: bool, place: WorkingFolder) -> str | None:
-    """Return the reason why a path must not be removed with its content, or ``None``."""
+    """Return the reason why ``rm -r`` must not remove a path; ``None`` if it may."""
     if "$" in text and expanded(text, place, "").strip("*") in ("/", "//"):
         return "it removes / if the variable is empty"
     shown = expanded(text, place, "unknown")
@@ -131,7 +131,7 @@ def _one(path: str, place: WorkingFolder) -> str | None:
 
 
 def _target(path: str, cwd: str) -> str:
-    """Follow symbolic links, except for a link at the end: a removal removes the link."""
+    """Return the absolute path with symbolic links resolved, except for a link at the end: ``rm`` removes the link."""
     whole = os.path.join(cwd, path)
     head, _, last = whole.rpartition("/")
     if last in ("", ".", ".."):
@@ -170,7 +170,7 @@ def _forms(text: str) -> list[str]:
 
 
 def rm_operands(words: Sequence[str]) -> list[int] | None:
-    """Return the indexes of the paths; ``None`` if the ``rm`` is not recursive."""
+    """Return the indexes of the paths in an ``rm`` command; ``None`` if the command is not recursive."""
     operands: list[int] = []
     recursive = plain = False
     for index, word in enumerate(words[1:], start=1):
@@ -186,7 +186,7 @@ def rm_operands(words: Sequence[str]) -> list[int] | None:
 
 
 def found_and_removed(words: Sequence[str], place: WorkingFolder) -> str | None:
-    """Return the reason why a ``find`` command that removes files is refused, or ``None``."""
+    """Return the reason to refuse a ``find`` command that removes files; ``None`` if the command is allowed."""
     given = [word for word in words[1:] if word not in _LINKS]
     first = next((at for at, word in enumerate(given) if word.startswith("-") or word in ("(", "!")), len(given))
     starts, tests = given[:first], given[first:]

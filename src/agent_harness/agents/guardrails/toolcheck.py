@@ -30,7 +30,7 @@ FILE_TOOLS = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep")
 
 
 def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules) -> str | None:
-    """Return a one-line reason, or ``None``. MCP tools are not checked."""
+    """Return a one-line reason to refuse a tool call; ``None`` if the call is allowed. MCP tools are not checked."""
     if tool.startswith("mcp__"):
         return None
     if tool in FILE_TOOLS and not rules.filesystem_enabled:
@@ -52,14 +52,14 @@ def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules
 
 
 def hook_command(root: Path, rules: ToolRules) -> str:
-    """Return the shell command that runs this file to check a tool call in ``root``."""
+    """Return the shell command of the hook that checks a client's tool calls in ``root``."""
     record: dict[str, Any] = {**asdict(rules), "mcp_servers": {}}
     told = json.dumps({"root": str(root), "rules": record})
     return shlex.join([sys.executable, "-S", "-E", str(Path(__file__).resolve()), told])
 
 
 def hook_answer(call: str, told: str) -> str:
-    """Return an empty text, or a refusal in the format of ``PreToolUse``."""
+    """Return a refusal in the format of ``PreToolUse``; empty if allowed. ``told`` contains root and rules as JSON."""
     try:
         given, settings = json.loads(call), json.loads(told)
         rules: dict[str, Any] = settings["rules"]

@@ -20,7 +20,7 @@ __all__ = ["ScriptedAgent"]
 
 
 class ScriptedAgent(CommandAgent):
-    """Agent that plays a script file. The entry to play is selected again for each turn."""
+    """Agent that plays a script file. Each turn selects an entry of the script anew."""
 
     name = "scripted"
 
@@ -35,7 +35,7 @@ class ScriptedAgent(CommandAgent):
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ScriptedAgent":
-        """The file is relative to the project."""
+        """Return the agent for ``agent: {kind: scripted, script: FILE}``. The file is relative to the project."""
         script = options.checked("scripted", settings, ("script",)).get("script")
         if not isinstance(script, str) or not script:
             raise ConfigurationError(
@@ -45,7 +45,7 @@ class ScriptedAgent(CommandAgent):
 
     @property
     def account(self) -> str:
-        """Script name and a digest of its path, so that each script has its own account."""
+        """Account name: the script's name and a digest of its path. Each script has its own account."""
         place = os.fsencode(self.script)
         return f"{self.name}:{self.script.name}-{digest.sha256(place)[:8]}"
 
@@ -57,7 +57,7 @@ class ScriptedAgent(CommandAgent):
         return None
 
     def start(self, brief: Brief) -> Turn:
-        """Raise ``ScriptError`` before anything runs if the script is invalid."""
+        """Start a turn with this brief. Raise ``ScriptError`` if the script is invalid; then nothing runs."""
         self._load()
         return super().start(brief)
 

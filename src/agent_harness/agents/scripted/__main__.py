@@ -68,7 +68,7 @@ def _occasion(environ: Mapping[str, str], memory: Memory) -> Occasion:
 
 
 def _nothing_left(stage: Stage, script: Script) -> int:
-    """Report that no entry is left: as text of the agent after a failed check, otherwise as an error."""
+    """Report that no entry is left: as an error, or after a failed check as text. Return the exit status."""
     if stage.occasion.round > 0:
         stage.text("I have nothing more to try.")
         return 0

@@ -68,7 +68,7 @@ _CALLED: Mapping[Callable[[object], bool], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """Keys of one verb. ``short`` is the key to which a value without keys belongs."""
+    """Format of one verb's value. ``short`` is the key that a value without keys belongs to."""
 
     keys: Mapping[str, Callable[[object], bool]] = field(default_factory=dict)
     short: str | None = None
@@ -76,7 +76,7 @@ class Verb:
     positional: tuple[str, ...] = ()  # the keys of a bare list, in order
 
     def problems(self, value: Any) -> Iterator[str]:
-        """Each problem starts with its position after the verb's name."""
+        """Yield one message for each problem of a value. A message starts with the position after the verb's name."""
         found = self.named(value)
         if found is None:
             yield f": takes {self._form()}, not {one_line(value)}"
@@ -91,7 +91,7 @@ class Verb:
                 yield f": {need.replace('|', ' or ')!r} is missing"
 
     def named(self, value: Any) -> Mapping[str, Any] | None:
-        """Return ``None`` if the value's form does not fit this verb."""
+        """Return the value as a mapping with keys; ``None`` if its form does not fit this verb."""
         if value is None:
             return {}
         if self.short is not None and self.keys[self.short] is _event:
@@ -184,7 +184,7 @@ _ENTRY = ("name", "when", "times", "do")
 
 
 class ScriptError(ConfigurationError):
-    """The message names file, entry and key; ``problems`` contains all problems."""
+    """Error about an invalid script. The message names file, entry and key; ``problems`` contains all problems."""
 
     code = "script"
 
@@ -207,7 +207,7 @@ class ScriptOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedTurn:
-    """One entry of ``turns:``, with its condition, its number of uses and its steps."""
+    """Entry of ``turns:``, with its condition, its maximum number of uses and its steps."""
 
     key: str  # its name, else its index: the key of its uses in the memory
     when: Mapping[str, tuple[Any, ...]]
@@ -224,7 +224,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """Facts with which the conditions of entries are compared. ``attempt`` is 1 in the first session on a feature."""
+    """Facts about the current turn, which entry conditions refer to. ``attempt`` is 1 in a feature's first session."""
 
     prompt_type: str = "coding"
     feature: int | None = None
@@ -246,7 +246,7 @@ class Occasion:
 
 
 def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> ScriptedTurn | None:
-    """Return the first entry that fits the turn and has uses left."""
+    """Return the first entry whose condition fits the turn and that has uses left; ``None`` without one."""
     for entry in script.entries:
         if (entry.times is None or uses.get(entry.key, 0) < entry.times) and occasion.fits(entry.when):
             return entry
@@ -254,7 +254,7 @@ def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> Scrip
 
 
 def load(path: Path) -> Script:
-    """Read YAML or JSON. Raise ``ScriptError`` if the script is invalid."""
+    """Return the script in a YAML or JSON file. Raise ``ScriptError`` if the script is invalid."""
     found = _parsed(path)
     problems = list(_problems(found))
     if problems:

@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
 
 class Batch:
-    """``git cat-file`` process that answers queries until closed. Each query resolves its name anew."""
+    """Running ``git cat-file`` process, which answers queries until it is closed. Each query resolves its name anew."""
 
     def __init__(self, command: Sequence[str], *, cwd: str, env: Mapping[str, str], inherit: Sequence[int]) -> None:
         self._process = subprocess.Popen(
@@ -48,12 +48,12 @@ class Batch:
         return self._asked("info", name)
 
     def read(self, name: str) -> tuple[Found, bytes] | None:
-        """Return the object that a revision refers to, and its content; ``None`` if it does not exist."""
+        """Return the object that a revision refers to, with its content; ``None`` if the object does not exist."""
         found = self._asked("contents", name)
         return (found, self._bytes(found.size + 1)[:-1]) if found else None
 
     def close(self) -> None:
-        """Kill the process, which has no unsaved state."""
+        """Kill the ``git cat-file`` process, which has no unsaved state."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         with self._process:
@@ -88,7 +88,7 @@ class Batch:
         return whole[:count]
 
     def _block(self) -> bytes:
-        """Return the next output. Raise ``TimedOut`` if none arrives, and ``UnsafeTree`` if the process has ended."""
+        """Return the next output. Raise ``TimedOut`` without output, ``UnsafeTree`` if the process has ended."""
         output = self._process.stdout
         assert output is not None
         waiting = select.poll()

@@ -45,7 +45,7 @@ COMPARING = frozenset({"diff-tree"})
 
 
 class Git:
-    """One git repository, which may be made by ``git init`` after this object."""
+    """One git repository. The repository may also be created by ``git init`` after this object."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.realpath(root))
@@ -61,7 +61,7 @@ class Git:
 
     @property
     def repository(self) -> Repository:
-        """Folders of the git repository. Raises ``UnsafeTree`` if the root is not in a repository."""
+        """Folders of the git repository. Raise ``UnsafeTree`` if the root is not in a repository."""
         found = self._found()
         if found is None:
             raise UnsafeTree(f"{self.root} is not in a git repository", hint="git init")
@@ -84,7 +84,7 @@ class Git:
         return self.repository.shared_dir
 
     def prefix(self) -> bytes:
-        """Return the root's path below the top of the work tree, without outer slashes; empty at the top."""
+        """Return the root's path below the top of the work tree, without outer slashes; empty if both are the same."""
         relative = os.path.relpath(self.root, self.top())
         return b"" if relative == os.curdir else os.fsencode(relative)
 
@@ -101,7 +101,7 @@ class Git:
         check: bool = True,
         timeout_seconds: float = 120.0,
     ) -> bytes:
-        """Return git's output. ``check``: raise ``GitFailed`` if it fails. Raise ``TimedOut`` if it takes too long."""
+        """Return git's output. Raise ``GitFailed`` if git fails and ``check``, ``TimedOut`` after the time limit."""
         with self.view() as view:
             variables = dict(env or {})
             if words[0] in COMMITTING:
@@ -129,7 +129,7 @@ class Git:
     def view(self, *, inherit: Sequence[int] = ()) -> Iterator[IsolatedView]:
         """Open a view that combines the harness's settings with the repository's HEAD, index and ``info/exclude``
         rules. Within this context, all calls of the thread share one view. Git keeps the file descriptors in
-        ``inherit`` open; if there are any, a new view is created."""
+        ``inherit`` open. If there are such descriptors, a new view is created."""
         shared = getattr(self._open, "view", None)
         if shared is not None and not inherit:
             yield shared
@@ -143,13 +143,13 @@ class Git:
 
     @contextmanager
     def objects(self) -> Iterator[Objects]:
-        """Open a reader of objects. It starts a process only if reading the repository's files is not enough."""
+        """Open a reader of git objects. A process is started only if the repository's files are not enough."""
         with Objects(self.repository, self._batch) as objects:
             yield objects
 
     @contextmanager
     def _batch(self) -> Iterator[Batch]:
-        """Open the ``git cat-file`` process of the current view, or of a new view of this call alone."""
+        """Open the ``git cat-file`` process of the current view. Without a current view, open a temporary view."""
         shared = getattr(self._open, "view", None)
         if shared is not None:
             yield shared.batch()
@@ -211,7 +211,7 @@ class Git:
             return objects.tree_of(commit)
 
     def status(self) -> list[PathChange]:
-        """Return the changes since HEAD, as ``git status`` does. Index flags cannot hide a change."""
+        """Return the uncommitted changes, as ``git status`` does. Index flags cannot hide a change."""
         with self.room() as room:
             found = self._scan(room)
         letters = {path: letters.replace(".", " ") for path, letters in found.letters.items()}
@@ -219,7 +219,7 @@ class Git:
         return [PathChange(letters[path], os.fsdecode(path)) for path in sorted(letters)]
 
     def dirty(self) -> bool:
-        """Return True if the work tree or the index contains uncommitted changes, apart from ignored files."""
+        """Return True if there are uncommitted changes, apart from ignored files."""
         return bool(self.status())
 
     def _scan(self, room: OperationLock) -> git_status.Scan:
@@ -269,7 +269,7 @@ class Git:
         return found[1] if found and found[0] == "blob" else None
 
     def empty_tree(self) -> str:
-        """Return the id of the empty tree, which is created if missing."""
+        """Return the id of the empty tree. If the repository lacks this object, it is created."""
         return self.text("hash-object", "-t", "tree", "-w", os.devnull)
 
     def operation_under_way(self) -> str | None:
@@ -278,14 +278,14 @@ class Git:
         return found[0] if found else None
 
     def default_branch(self) -> str | None:
-        """Return the branch of origin's HEAD, else of ``init.defaultBranch``, else main or master (features.md C25)."""
+        """Return the branch of origin's HEAD, ``init.defaultBranch``, main or master; else None (features.md C25)."""
         origin = self.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
         wished = self.settings().get("init.defaultbranch")
         names = (origin.removeprefix("refs/remotes/origin/"), wished, "main", "master")
         return next((name for name in names if name and self.commit_of(f"refs/heads/{name}")), None)
 
     def upstream(self, branch: str | None = None) -> Upstream | None:
-        """Return the push target in the settings for a branch (default: the checked-out one); ``None`` if not set."""
+        """Return the push target of a branch (default: the checked-out one); ``None`` if the settings define none."""
         name = (branch or self.branch() or "").removeprefix("refs/heads/")
         found = self.settings()
         remote, merge = found.get(f"branch.{name}.remote"), found.get(f"branch.{name}.merge")
@@ -294,7 +294,7 @@ class Git:
         return Upstream(remote, merge)
 
     def published(self, base: str | None, tip: str) -> list[str]:
-        """Return the commits after ``base``, up to ``tip``, that a remote has according to the tracking refs."""
+        """Return the commits after ``base``, up to ``tip``, that the tracking refs show to be on a remote."""
         since = [f"^{base}"] if base else []
         private = set(self.text("rev-list", tip, *since, "--not", "--remotes").split())
         return [sha for sha in self.text("rev-list", tip, *since).split() if sha not in private]
@@ -302,9 +302,9 @@ class Git:
     # ---- changes -----------------------------------------------------------------------------------------------
 
     def update_ref(self, ref: str, new: str | None, old: str | None = None, *, message: str = "agent-harness") -> None:
-        """Set a ref to the object ``new``, or delete the ref if ``new`` is ``None``. Fail if the ref does not point to
-        ``old``. An empty ``old`` means that the ref must not exist; ``None`` skips this test. If the ref is symbolic,
-        the ref itself is written, not its target."""
+        """Set a ref to the object ``new``; if ``new`` is ``None``, delete the ref. Raise ``GitFailed`` if the ref does
+        not point to ``old``. An empty ``old`` means that the ref must not exist; ``None`` skips this test. If the ref
+        is symbolic, the ref itself is written, not its target."""
         words = ["-d", ref] if new is None else [ref, new]
         self.run("update-ref", "--no-deref", "-m", message, *words, *([] if old is None else [old]))
 
@@ -315,14 +315,14 @@ class Git:
         return os.fsdecode(self.run("commit-tree", tree, *words, input=message.encode(), env=variables)).strip()
 
     def identity_variables(self, identity: tuple[str, str] | None = None) -> dict[str, str]:
-        """Return the variables for author and committer: the given identity, the user's, or the harness's."""
+        """Return the variables for author and committer: the given ``identity``, else ``self.identity``."""
         name, address = identity or self.identity
         parts = (("NAME", name), ("EMAIL", address))
         return {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in parts}
 
     @cached_property
     def identity(self) -> tuple[str, str]:
-        """Name and email address of the user, or else of the harness."""
+        """Name and email address of the user; those of the harness if the user has none in the git settings."""
         found = self.settings()
         name, address = found.get("user.name"), found.get("user.email")
         return (name, address) if name and address else IDENTITY
@@ -330,7 +330,7 @@ class Git:
     # ---- settings and remotes ----------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, str]:
-        """Return all git settings by key in lower case. Commands in the settings are not executed."""
+        """Return all git settings by key in lower case. Git runs no command that a setting contains."""
         return settings.values(self.repository)
 
     def local_filters(self) -> list[str]:
@@ -340,7 +340,7 @@ class Git:
         return settings.local_filters(self.repository)
 
     def is_open_to_all(self) -> bool:
-        """Return True if git accepts the repository's own settings. No code of the repository runs."""
+        """Return True if git accepts the repository with its own settings. No code of the repository runs."""
         return settings.is_repository(self.repository)
 
     def record_config(self) -> dict[str, list[str]]:
@@ -358,9 +358,9 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Push with the user's global settings and the recorded settings of the repository. Without a record, only the
-        remote's current addresses are used. No hook runs, and the push is never forced. ``served_by`` is the git
-        command that answers on the remote side."""
+        """Push refs to a remote and return the result. Git uses the user's global settings and ``recorded``, the
+        repository's recorded settings. Without a record, only the remote's current addresses are used. No hook runs,
+        and the push is never forced. ``served_by`` is the git command that answers on the remote side."""
         words = ("push", "--porcelain", *([f"--receive-pack={served_by}"] if served_by else []))
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)
 
@@ -373,7 +373,7 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Fetch from a remote under the same rules as ``push``. Unless ``tags`` is set, no tag is fetched."""
+        """Fetch refs from a remote under the same rules as ``push``. Tags are fetched only if ``tags`` is set."""
         words = ["fetch", "--no-auto-gc", *([] if tags else ["--no-tags"])]
         words += [f"--upload-pack={served_by}"] if served_by else []
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)
@@ -381,7 +381,7 @@ class Git:
     def remote_refs(
         self, remote: str, *, recorded: Mapping[str, list[str]] | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Query a remote for its branches and tags with their commits; empty if it is unreachable."""
+        """Return the branches and tags of a remote with their commits; empty if the remote is unreachable."""
         listed = self._transfer(("ls-remote", "--heads", "--tags"), remote, (), recorded, timeout_seconds)
         rows = (line.partition("\t") for line in listed.message.splitlines()) if listed.ok else ()
         return {ref.removesuffix("^{}"): sha for sha, tab, ref in rows if tab}
@@ -389,7 +389,7 @@ class Git:
     def remote_refs_like(
         self, remote: str, pattern: str, *, served_by: str | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Query a remote for the refs that match a pattern. Raise ``GitFailed`` if it is unreachable."""
+        """Return a remote's refs that match a pattern, with their ids. Raise ``GitFailed`` if unreachable."""
         words = ("ls-remote", "--refs", *([f"--upload-pack={served_by}"] if served_by else []))
         listed = self._transfer(words, remote, (pattern,), None, timeout_seconds)
         if not listed.ok:

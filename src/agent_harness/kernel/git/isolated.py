@@ -92,7 +92,7 @@ def _disk_of(place: str) -> str | None:
 
 
 class GitFailed(UnsafeTree):
-    """Error of a failed git command, with its exit status in ``status`` and its output in ``stderr``. If git could not
+    """Error of a failed git command. ``status`` is its exit status, and ``stderr`` its error output. If git could not
     write a file in ``place``, the message names the disk and its free space."""
 
     code = "git_failed"
@@ -109,7 +109,7 @@ class GitFailed(UnsafeTree):
 
 
 class IsolatedView:
-    """Context manager for the folder of a git view, in which ``call`` runs git."""
+    """Context manager for one git view: a folder with the view's settings, in which ``call`` runs git."""
 
     def __init__(
         self,
@@ -179,9 +179,9 @@ class IsolatedView:
         timeout_seconds: float = SECONDS,
         transfers: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a git command in the view until the command ends, and return the completed process. If ``check`` is set,
-        raise ``GitFailed`` if the command fails. Raise ``TimedOut`` after the time limit. ``transfers`` has the same
-        meaning as for ``execute``."""
+        """Run a git command in the view and return the completed process. If ``check`` is set, raise ``GitFailed`` if
+        the command fails. Raise ``TimedOut`` after the time limit. ``transfers`` has the same meaning as for
+        ``execute``."""
         tree = work_tree or str(self.repository.top)
         place = cwd if cwd and os.path.isdir(cwd) else tree
         variables = {**environment(), **self._places(tree, index), **(env or {})}
@@ -212,8 +212,8 @@ class IsolatedView:
 
 
 def own_folder(repository: Repository) -> str:
-    """Return the folder ``harness`` in the git directory, created if missing. Raise ``UnsafeTree`` for anything else
-    there: a symbolic link would redirect writes."""
+    """Return the folder ``harness`` in the git directory, created if missing. Raise ``UnsafeTree`` if the path is not a
+    folder, because a symbolic link would redirect writes."""
     folder = f"{repository.git_dir}/harness"
     try:
         os.mkdir(folder, 0o700)
@@ -227,8 +227,8 @@ def own_folder(repository: Repository) -> str:
 
 
 def settings_of(repository: Repository) -> list[tuple[str, str, str]]:
-    """Return scope, key and value of all git settings, executing no command in them. If git refuses the repository,
-    read its settings files separately, as far as they can be parsed."""
+    """Return scope, key and value of all git settings; no command in a setting is executed. If git refuses the
+    repository, its settings files are read separately, as far as they can be parsed."""
     words = ("config", "--null", "--list", "--show-scope", "--includes")
     places = {"GIT_DIR": str(repository.git_dir), "GIT_WORK_TREE": str(repository.top)}
     done = execute(words, cwd=str(repository.top), env={**environment(), **places}, timeout_seconds=30)
@@ -257,7 +257,7 @@ def settings_text(settings: Iterable[tuple[str, str]]) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of git calls: without the caller's ``GIT_*``, non-interactive and local."""
+    """Return the environment of git calls: no ``GIT_*`` variables of the caller, no prompts, no network."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return kept | {
         "LC_ALL": "C",
@@ -281,8 +281,8 @@ def execute(
     inherit: Sequence[int] = (),
     transfers: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in a separate session, without a terminal, and return the completed process. After the time limit, kill
-    the whole process group. ``end_transfers`` also ends calls for which ``transfers`` is set."""
+    """Run git in a separate session, without a terminal, and return the completed process. After the time limit, the
+    whole process group is killed. ``end_transfers`` also ends calls for which ``transfers`` is set."""
     command = [_git(), *words]
     process = subprocess.Popen(
         command,
@@ -311,7 +311,7 @@ def execute(
 
 
 def end_transfers() -> None:
-    """End each ``git push`` and ``git fetch`` that a thread of this process is waiting for; the command then fails."""
+    """End each ``git push`` and ``git fetch`` that a thread of this process waits for. These commands then fail."""
     for each in [*_TRANSFERS]:
         if each.returncode is None:
             _end(each)

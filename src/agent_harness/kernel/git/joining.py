@@ -18,7 +18,7 @@ from agent_harness.kernel.redact import redact
 
 @dataclass(frozen=True, kw_only=True)
 class Merged:
-    """Merged tree. Its files contain conflict markers if there are conflicts."""
+    """Tree that is the result of a merge. Files in ``conflicts`` contain conflict markers."""
 
     tree: str
     conflicts: tuple[str, ...] = ()
@@ -44,15 +44,15 @@ def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[s
 
 @dataclass(frozen=True, kw_only=True)
 class PushTarget:
-    """Push target of a branch. It includes the settings for the push, which were recorded before an agent ran. Without
-    a record, only the remote's current addresses are used."""
+    """Remote branch to which a branch is pushed, with the settings for the push. ``recorded`` are the settings from
+    before an agent ran. If it is ``None``, only the remote's current addresses are used."""
 
     remote: str
     branch: str  # refs/heads/... on the remote
     recorded: Mapping[str, list[str]] | None
 
     def push(self, git: Git, commit: str) -> Pushed:
-        """Push a commit without force. A refusal is part of the result and raises nothing."""
+        """Push a commit without force, and return the result. A refusal raises no error."""
         try:
             done = git.push(self.remote, f"{commit}:{self.branch}", recorded=self.recorded)
         except HarnessError as error:
@@ -60,7 +60,7 @@ class PushTarget:
         return Pushed(ok=done.ok, rejected=done.rejected, message=redact(done.message).strip()[-500:])
 
     def incoming(self, git: Git, ref: str) -> str:
-        """Fetch the remote's branch through the temporary ``ref``; return its commit or raise ``HarnessError``."""
+        """Fetch the remote's branch through the temporary ``ref``. Return its commit, or raise ``HarnessError``."""
         found = git.fetch(self.remote, f"+{self.branch}:{ref}", recorded=self.recorded)
         theirs = git.commit_of(ref)
         if not found.ok or theirs is None:
@@ -71,7 +71,7 @@ class PushTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """Result of a rebase: the new tip and the new commit for each old one, or the reason why it failed."""
+    """Result of a rebase: the new tip and a new commit for each old one, or the ``problem`` that stopped it."""
 
     tip: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -107,7 +107,7 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
 
 
 def _chain(git: Git, commit: str) -> Iterator[str]:
-    """Yield the commit; of a merge that closes a chain, yield the commits of the chain, oldest first."""
+    """Yield ``commit``. If it is a merge that closes a chain, yield the chain's commits instead, oldest first."""
     parents = git.text("rev-list", "--parents", "-n", "1", commit).split()[1:]
     if len(parents) == 2 and git.tree_of(parents[1]) == git.tree_of(commit) and git.ancestor(*parents):
         yield from git.text("rev-list", "--reverse", "--first-parent", f"{parents[0]}..{parents[1]}").split()
@@ -124,7 +124,7 @@ def _tree_on(git: Git, onto: str, commit: str) -> str:
 
 
 def _remade(git: Git, commit: str, tree: str, parents: Sequence[str]) -> str:
-    """Return a copy of a commit, with its author, time and message, on other parents and another tree."""
+    """Return the id of a copy of a commit with other parents and another tree. Author, time and message stay."""
     words = ("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI%x00%B", commit)
     name, address, at, message = os.fsdecode(git.run(*words)).split("\0", 3)
     author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": at}

@@ -1,6 +1,6 @@
-"""Search for a repository by its folders, without running git and without reading the repository's settings. A
-repository's settings can move its work tree elsewhere (``core.worktree``), and anyone who works in the repository can
-write these settings. So the folder that contains ``.git`` counts as the top, whatever the settings say."""
+"""Search for a repository by its folders, without running git and without reading the repository's settings. These
+settings can move the work tree elsewhere (``core.worktree``), and anyone who works in the repository can write them. So
+the folder that contains ``.git`` counts as the top, whatever the settings say."""
 
 import os
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ OPERATION_FILES = (
 
 
 class PathChange(NamedTuple):
-    """One changed path. ``status`` is a letter between commits; for a work tree two, as in ``git status``."""
+    """One changed path. ``status`` is one letter between two commits, or two letters as in ``git status``."""
 
     status: str
     path: str
@@ -59,7 +59,7 @@ class Upstream(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """Result of a push or a fetch, also of one that was refused or found nobody."""
+    """Result of a push or a fetch, including refused transfers and unreachable remotes."""
 
     ok: bool
     rejected: bool  # the remote has commits that we do not have, or refuses this ref
@@ -78,7 +78,7 @@ class Repository:
 
 
 def locate(start: Path) -> Repository | None:
-    """Return the repository whose work tree contains the folder ``start``; ``None`` if no repository contains it."""
+    """Return the repository whose work tree contains the folder ``start``; ``None`` if there is no repository."""
     folder = Path(os.path.realpath(start))
     for top in (folder, *folder.parents):
         git_dir = _git_dir(top / ".git")
@@ -88,13 +88,13 @@ def locate(start: Path) -> Repository | None:
 
 
 def folders_of_project() -> tuple[Path, ...]:
-    """Return the project's repository folders that an agent in a workspace must not change; empty elsewhere."""
+    """Return the project's repository folders, which no agent in a workspace may change; else an empty tuple."""
     found = locate(Path(named)) if (named := os.environ.get(HOME_REPOSITORY)) else None
     return found.folders if found else ()
 
 
 def operation_under_way(repository: Repository) -> tuple[str, str] | None:
-    """Return the display name of an unfinished operation, and the command that ends it; ``None`` if there is none."""
+    """Return the name of an unfinished git operation, and the command that ends it; ``None`` without an operation."""
     for name, words in OPERATIONS.items():
         if os.path.lexists(repository.git_dir / name):
             return words
@@ -130,7 +130,7 @@ def _shared_dir(git_dir: Path) -> Path:
 
 
 def text_of(path: str | os.PathLike[str]) -> str:
-    """Return a small file's text; empty if missing, unreadable or not regular, because a pipe could block forever."""
+    """Return a small file's text; empty if missing, unreadable or not regular. A pipe could block forever."""
     try:
         if not os.path.isfile(path):
             return ""

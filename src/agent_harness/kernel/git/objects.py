@@ -45,7 +45,7 @@ class AskGit(Exception):
 
 
 def checked_out(repository: Repository) -> tuple[str | None, str | None]:
-    """Return HEAD's object id, ``None`` without a commit, and its branch, ``None`` if detached."""
+    """Return HEAD's object id (``None`` without a commit), and the checked-out branch (``None`` if detached)."""
     _refuse_other_formats(repository)
     content = read_regular(f"{repository.git_dir}/HEAD", most_bytes=4096)
     if content is None:
@@ -57,7 +57,7 @@ def checked_out(repository: Repository) -> tuple[str | None, str | None]:
 
 
 def tip(repository: Repository, ref: str) -> str | None:
-    """Return the object id of a ref given by its full name; ``None`` if it does not exist."""
+    """Return the object id of a ref, given by its full name; ``None`` if the ref does not exist."""
     _refuse_other_formats(repository)
     if not REF.match(ref) or ref.startswith(OF_ONE_WORK_TREE):
         raise AskGit
@@ -89,8 +89,8 @@ def _files(folder: str) -> Iterator[str]:
 
 def read_regular(path: str | os.PathLike[str], *, most_bytes: int) -> bytes | None:
     """Return the content of a regular file; ``None`` if the path does not exist or is a folder. Raise ``AskGit`` for a
-    symbolic link and for a file larger than ``most_bytes``. Raise ``UnsafeTree`` for other file types, such as a pipe,
-    because git would block."""
+    symbolic link and for a file larger than ``most_bytes``. Raise ``UnsafeTree`` for other file types, such as a pipe:
+    git would block."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -159,7 +159,7 @@ class Objects:
         self._opened.close()
 
     def named(self, name: str, kind: str = "commit") -> str | None:
-        """Return the commit or tree of a revision; ``None`` if missing. A full ref name means exactly this ref."""
+        """Return the id of a revision's commit or tree; ``None`` if missing. A full ref name means exactly this ref."""
         try:
             return self._named_in_files(name, kind)
         except AskGit:
@@ -174,7 +174,7 @@ class Objects:
         return found
 
     def read(self, name: str) -> tuple[str, bytes] | None:
-        """Return kind and content by id or revision; ``None`` if missing. Raise ``GitFailed`` if they do not match."""
+        """Return kind and content of an object; ``None`` if missing. Raise ``GitFailed`` if it is damaged."""
         try:
             return self._loose(name)
         except AskGit:
@@ -187,7 +187,7 @@ class Objects:
         return found.kind, content
 
     def size(self, name: str) -> int | None:
-        """Return the size of a blob in bytes, given by id or revision; ``None`` if the blob does not exist."""
+        """Return the size of a blob in bytes; ``None`` if no blob has this id or revision."""
         try:
             kind, content = self._loose(name)
         except AskGit:
@@ -211,7 +211,7 @@ class Objects:
         return found
 
     def at(self, tree: str, path: bytes) -> TreeEntry:
-        """Return the tree entry at a path; ``ABSENT`` if the path does not exist."""
+        """Return the entry at a path in a tree; ``ABSENT`` if the path does not exist."""
         found = TreeEntry(FOLDER, tree)
         for part in path.split(b"/"):
             if found.mode != FOLDER:
@@ -220,7 +220,7 @@ class Objects:
         return found
 
     def differences(self, old: str, new: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-        """Return the old and new entry of each file that differs between two trees, sorted by path."""
+        """Return the old and new entry (``ABSENT`` if none) of each differing file, sorted by path."""
         found: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
         left = [(b"", old, new)] if old != new else []
         while left:
@@ -278,7 +278,7 @@ class Objects:
         return tip(self._repository, name)
 
     def _loose(self, oid: str) -> tuple[str, bytes]:
-        """Return kind and content of a loose object. Raise ``AskGit`` if not loose, too large, or not matching."""
+        """Return kind and content of a loose object. Raise ``AskGit`` if it is not loose, too large or damaged."""
         if not FULL_ID.fullmatch(oid):
             raise AskGit
         packed = read_regular(self._repository.shared_dir / "objects" / oid[:2] / oid[2:], most_bytes=LOOSE_BYTES)
@@ -295,7 +295,7 @@ class Objects:
         return head.partition(b" ")[0].decode(), content
 
     def _borrowed(self, oid: str) -> bytes:
-        """Return the file of a loose object in an alternate object folder. Raise ``AskGit`` if none has it."""
+        """Return a loose object's file from an alternate object folder. Raise ``AskGit`` if none has it."""
         if self._lenders is None:
             listed = (
                 read_regular(self._repository.shared_dir / "objects/info/alternates", most_bytes=LOOSE_BYTES) or b""
@@ -336,7 +336,7 @@ def _entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, TreeEntry]]
 
 
 def _shown(mode: int) -> str:
-    """Return a mode as git prints it now, even if an old git version stored it differently."""
+    """Return a file mode as current git versions print it. Old git versions stored some modes differently."""
     kind = mode & 0o170000
     if kind == 0o100000:
         return "100755" if mode & 0o100 else "100644"

@@ -54,7 +54,7 @@ class StoredEntry(NamedTuple):
 
 
 def stored_entries(index: str | os.PathLike[str], *, id_bytes: int = 20) -> list[StoredEntry] | None:
-    """Return the entries of an index in order; ``None`` if only git can read the file or if the index is split."""
+    """Return the entries of an index in order; ``None`` for a split index or a format that only git can read."""
     with open(index, "rb") as file:
         content = file.read()
     try:
@@ -68,7 +68,7 @@ def stored_entries(index: str | os.PathLike[str], *, id_bytes: int = 20) -> list
 
 
 def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntry], int]:
-    """Return the entries of an index, and the offset of their end."""
+    """Return the entries of an index file, and the byte offset at which they end."""
     found: list[StoredEntry] = []
     at, fixed = HEADER.size, FIXED + id_bytes + 2
     number, short = struct.Struct(">I").unpack_from, struct.Struct(">H").unpack_from
@@ -85,7 +85,7 @@ def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntr
 
 
 def second_now(folder: str) -> int:
-    """Return the current second by the clock of the folder's file system."""
+    """Return the current time in whole seconds, by the clock of the folder's file system."""
     path = f"{folder}/second"
     with open(path, "wb"):
         pass
@@ -95,8 +95,8 @@ def second_now(folder: str) -> int:
 
 
 def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
-    """Return mode and object id of entries that changed in or after ``second``; ``None`` if they are unknown. An index
-    that is older than ``second`` is not read."""
+    """Return mode and object id of the index entries that changed in or after ``second``. Return ``None`` if the
+    entries cannot be read. An index that is older than ``second`` is not read."""
     if os.stat(index).st_mtime < second:
         return {}
     found = stored_entries(index, id_bytes=id_bytes)
@@ -106,7 +106,7 @@ def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | N
 
 
 def await_lock(repository: Repository, lock: str) -> None:
-    """Wait until a git lock file disappears, or remove it if nobody holds it. Raise ``UnsafeTree`` if it stays held."""
+    """Wait until a git lock file disappears; remove it if nobody holds it. Raise ``UnsafeTree`` if it stays held."""
     until = time.monotonic() + scaled(HELD_SECONDS)
     while True:
         try:
@@ -150,7 +150,7 @@ def _may_hold(process: str, lock: bytes, places: tuple[bytes, ...]) -> bool:
 
 
 class OperationLock:
-    """Lock and temporary folder of one git operation. Raises ``LockBusy`` if another one does not end in time."""
+    """Lock and temporary folder of one git operation. Raise ``LockBusy`` if another operation does not end."""
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
@@ -177,8 +177,8 @@ class OperationLock:
         return f"{self.folder}/{name}"
 
     def copy_of_index(self, name: str) -> str | None:
-        """Return a copy of the current index; ``None`` if there is none. Git expects the shared part of a split index
-        in the same folder, so it is copied too."""
+        """Return the path of a copy of the current index; ``None`` without an index. The shared part of a split index
+        is copied too, because git expects it in the same folder."""
         copy = self.path(name)
         try:
             copy_index(f"{self.repository.git_dir}/index", copy)
@@ -192,7 +192,7 @@ class OperationLock:
         return [name for name in os.listdir(self.repository.git_dir) if name.startswith("sharedindex.")]
 
     def keep(self, index: str) -> str:
-        """Store a copy of an index and return its digest for ``kept``. Only the newest few are kept."""
+        """Store a copy of an index and return its digest, the key for ``kept``. Only recently used copies stay."""
         digest = _digest(index)
         folder = f"{self._parent}/index"
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -205,7 +205,7 @@ class OperationLock:
         return digest
 
     def kept(self, digest: str, name: str) -> str | None:
-        """Return a copy of a stored index; ``None`` if it is missing or was altered."""
+        """Return the path of a copy of a stored index; ``None`` if the stored index is missing or was altered."""
         kept = f"{self._parent}/index/{digest}"
         is_plain = digest.isalnum() and os.path.isfile(kept) and not os.path.islink(kept)
         if not is_plain or _digest(kept) != digest:
@@ -217,7 +217,7 @@ class OperationLock:
 
     @contextmanager
     def locking(self, *refs: str) -> Iterator[None]:
-        """Record the refs that git may lock in this context, so that locks left by a crash are recognised."""
+        """Record the refs that git may lock in this context. A later ``_sweep`` removes locks left by a crash."""
         note = self.path(LOCKING)
         with open(note, "wb") as file:
             file.write(b"".join(os.fsencode(ref) + b"\0" for ref in refs))
@@ -226,15 +226,15 @@ class OperationLock:
 
 
 def copy_index(source: str, target: str) -> None:
-    """Copy an index with its time. Git reads a file again unless it is older than its index: a newer copy could hide a
-    change made right after the original was written."""
+    """Copy an index together with its time. Git reads a file again unless the file is older than the index. With a
+    newer time, the copy could hide a change made right after the original was written."""
     shutil.copyfile(source, target)
     times = os.stat(source)
     os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def install_index(repository: Repository, index: str) -> None:
-    """Make a file the repository's index under git's index lock. Raise ``UnsafeTree`` if the lock stays held."""
+    """Move ``index`` to the repository's index under git's lock. Raise ``UnsafeTree`` if the lock stays held."""
     lock, target = f"{repository.git_dir}/index.lock", f"{repository.git_dir}/index"
     while True:
         try:
@@ -262,7 +262,7 @@ def _locked(path: str) -> int:
 
 
 def _sweep(parent: str, repository: Repository) -> None:
-    """Remove what ended operations left behind: their folders, and index locks that were made from these folders."""
+    """Remove the folders of ended operations, and the index locks that these operations left behind."""
     for entry in list(os.scandir(parent)):
         kind, _, rest = entry.name.partition("-")
         over = kind == "work" or (
@@ -285,7 +285,7 @@ def _free_index_lock(folder: Path, repository: Repository) -> None:
 
 
 def _free_ref_locks(note: str, repository: Repository) -> None:
-    """Remove locks on the recorded refs that are not older than the record: their operation has ended."""
+    """Remove lock files of the refs in ``note`` that are not older than the note. Their operation has ended."""
     try:
         with open(note, "rb") as file:
             refs = file.read().split(b"\0")[:-1]

@@ -1,4 +1,4 @@
-"""Output files of this process, such as the log of ``nohup harness run > run.log``. These files belong to no task: a
+"""Output files of this process, such as the log of ``nohup harness run > run.log``. These files belong to no task. A
 scan of the work tree skips them, so they are never stashed, committed or rolled back. A file is recognised by device
 and inode, whatever its name. Source: ``faces.md`` FIX-1."""
 
@@ -18,29 +18,29 @@ _noted: set[str] = set()  # files that the programs behind this process's pipes 
 
 
 def keep_out_of_sight(repository: Repository) -> None:
-    """Make git ignore the output files of this process that are below the top folder, such as the log of ``nohup``.
-    Call this function at the start of a run. It also finds files behind a pipe, as with ``tee``. A line in
-    ``.git/info/exclude`` hides the files from other processes, such as an agent that commits everything."""
+    """Make git ignore this process's output files below the top folder, such as the log of ``nohup``. Call this
+    function at the start of a run. Files behind a pipe are found too, as with ``tee``. A line in ``.git/info/exclude``
+    hides the files from other processes, such as an agent that commits everything."""
     _noted.update(_behind_pipes())
     for path in sorted(among(os.fsencode(repository.top))):
         ignore(repository, "/" + _as_pattern(os.fsdecode(path)), note=f"{PRINTED}\n")
 
 
 def among(top: bytes) -> frozenset[bytes]:
-    """Return the output files of this process, relative to ``top``. Without any, this costs two system calls."""
+    """Return the output files of this process below ``top``, as paths relative to ``top``."""
     paths = {*_noted, *(path for stream in _STREAMS if (path := _file_of("self", stream)))}
     start = os.path.realpath(top) + b"/" if paths else b""
     return frozenset(name.removeprefix(start) for path in paths if (name := os.fsencode(path)).startswith(start))
 
 
 def ignore(repository: Repository, line: str, *, note: str = "") -> None:
-    """Add a line to the repository's own ignore rules, preceded by ``note``, if the line is missing."""
+    """Add a line, preceded by ``note``, to the repository's own ignore rules. An existing line is not added again."""
     add(os.path.join(repository.shared_dir, "info", "exclude"), [line], note=note)
 
 
 def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
-    """Add the missing lines, preceded by ``note``, to a file of ignore rules. Return True if any were missing. Existing
-    content stays byte for byte; new lines use its line endings."""
+    """Add the missing lines, preceded by ``note``, to a file of ignore rules. Return True if lines were missing.
+    Existing content stays byte for byte; new lines use its line endings."""
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -57,8 +57,8 @@ def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
 
 
 def forget(path: str, lines: Iterable[str], *, printed: bool = False, write: bool = True) -> list[str]:
-    """Remove lines from a file of ignore rules; return the lines that were found. With ``printed``, the rules for
-    output files of runs are removed too. A file that becomes empty is deleted. Without ``write`` nothing is changed."""
+    """Remove lines from a file of ignore rules; return the lines that were found. ``printed`` also removes the rules
+    for output files of runs. A file that becomes empty is deleted. Without ``write``, nothing is changed."""
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def _as_pattern(path: str) -> str:
 
 
 def _file_of(process: str, stream: int) -> str | None:
-    """Return the regular file that a process has open under a descriptor number; ``None`` for anything else."""
+    """Return the path of the regular file that a process has open as ``stream``; ``None`` for anything else."""
     with suppress(OSError):
         if process == "self":
             found = os.fstat(stream)
@@ -104,7 +104,7 @@ def _file_of(process: str, stream: int) -> str | None:
 
 
 def _name_of(stream: int) -> str:
-    """Return an open file's path, from /proc, or on macOS F_GETPATH. Raise ``OSError`` without both."""
+    """Return the path of an open file. Raise ``OSError`` if the system has neither /proc nor ``F_GETPATH``."""
     with suppress(OSError):
         return os.readlink(f"/proc/self/fd/{stream}")
     import fcntl
@@ -116,7 +116,7 @@ def _name_of(stream: int) -> str:
 
 
 def _behind_pipes() -> Iterator[str]:
-    """Yield the open files of this job's processes that read this process's output. Needs /proc."""
+    """Yield the files that this job's other processes have open if they read this process's output. Needs /proc."""
     pipes = set()
     for stream in _STREAMS:
         with suppress(OSError):

@@ -38,7 +38,7 @@ class GitFiles:
 
 
 def remember(git: Git) -> GitFiles | None:
-    """Return the state of git's own files; ``None`` outside a repository, or if git cannot read them even now."""
+    """Return a copy of git's own files; ``None`` outside a repository, or if git cannot read the files even now."""
     if not git.is_repository:
         return None
     repository = git.repository
@@ -77,7 +77,7 @@ def put_right(before: GitFiles) -> list[str]:
 
 
 def damage(repository: Repository) -> tuple[str, str] | None:
-    """Return a message about an unreadable HEAD or packed-refs, and the command that repairs it; ``None`` if fine."""
+    """Return a message about an unreadable HEAD or packed-refs, and the repair command; ``None`` without damage."""
     path, packed = _head(repository), _packed(repository)
     if not _is_sound(path, _bytes(path), repository):
         return f"git cannot read {path}", f"echo 'ref: refs/heads/main' >{shlex.quote(path)}  # or another branch"
@@ -96,7 +96,7 @@ def aside_folder(repository: Repository) -> str:
 
 
 def locks(repository: Repository) -> Iterator[tuple[str, int, int]]:
-    """Yield the path, inode and time of each git lock file on HEAD, the index, refs and settings."""
+    """Yield the path, inode and time of each git lock file in the git folders and below ``refs``."""
     for folder in dict.fromkeys((os.fspath(repository.git_dir), os.fspath(repository.shared_dir))):
         yield from _stamps(os.path.join(folder, name) for name in os.listdir(folder))
     for place, _, names in os.walk(repository.shared_dir / "refs"):
@@ -148,7 +148,7 @@ def _is_sound(path: str, content: bytes | None, repository: Repository) -> bool:
 
 
 def _readable_packed(git: Git, was: bytes, found: bytes) -> bytes:
-    """Return content for packed-refs: the recorded refs, and those of the damaged file whose objects exist."""
+    """Return a new packed-refs content: the recorded refs, and the refs of the damaged file whose objects exist."""
     rows = _rows(was)
     rows |= {ref: oid for ref, oid in _rows(found).items() if rows.get(ref) == oid or git.ok("cat-file", "-e", oid)}
     lines = [f"{oid} ".encode() + ref for ref, oid in sorted(rows.items())]

@@ -44,7 +44,7 @@ def transfer(
     now: Mapping[str, list[str]],
     timeout_seconds: float,
 ) -> Pushed:
-    """Run ``git push`` or ``git fetch``. Without a record, use only the remote's current addresses."""
+    """Run ``git push`` or ``git fetch``, return its result. Without ``recorded``, only addresses are set."""
     addresses = re.compile(rf"remote\.{re.escape(remote)}\.(url|pushurl|fetch)$")
     source, wanted = (now, addresses) if recorded is None else (recorded, RECORDED)
     settings = [(key, value) for key, found in source.items() if wanted.match(key) for value in found]
@@ -77,13 +77,13 @@ def now(repository: Repository) -> Settings:
 
 
 def are_readable(repository: Repository) -> bool:
-    """Return True if git can read the repository's own settings."""
+    """Return True if git can parse the repository's own settings file."""
     words = ("config", "--list", "--file", str(repository.shared_dir / "config"))
     return execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30).returncode == 0
 
 
 def is_repository(repository: Repository) -> bool:
-    """Return True if git accepts the folder as a repository under its own settings."""
+    """Return True if git accepts the folder as a repository, with the repository's own settings in force."""
     words = ("rev-parse", "--git-dir")
     return execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30).returncode == 0
 
@@ -107,8 +107,8 @@ def _own_files(repository: Repository) -> dict[str, list[str]]:
 
 
 def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
-    """Return content and mode of settings files and hooks, by name below the shared folder. A symbolic link counts as
-    its text, with the mode ``None``, because its target lies elsewhere."""
+    """Return content and mode of settings files and hooks, by name below the shared folder. For a symbolic link, the
+    content is the link's text and the mode ``None``, because its target lies elsewhere."""
     shared = os.fspath(repository.shared_dir)
     hooks = os.path.join(shared, "hooks")
     names = ["config", os.path.relpath(repository.git_dir / "config.worktree", shared), "hooks"]
@@ -125,7 +125,7 @@ def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
 
 
 def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | None]], name: str, aside: str) -> str:
-    """Restore a file from ``before``. Return the current one's new path in ``aside``; empty if there was none."""
+    """Restore a file from ``before``. Return where the current file was moved in ``aside``; empty if there was none."""
     shared = os.fspath(repository.shared_dir)
     path, (content, mode) = os.path.join(shared, name), before.get(name, (b"", 0))
     where = ""
@@ -157,8 +157,8 @@ def local_filters(repository: Repository) -> list[str]:
 
 
 def closed_submodules(view: IsolatedView) -> dict[str, str]:
-    """Return variables that keep git from entering submodules, whatever ``.gitmodules`` says: a git process in there
-    would use the submodule's own settings."""
+    """Return variables that keep git from entering submodules, whatever ``.gitmodules`` says. A git process in a
+    submodule would use the submodule's own settings."""
     keys = [
         key.decode("utf-8", "surrogateescape")
         for source in _submodule_files(view)
@@ -172,7 +172,7 @@ def closed_submodules(view: IsolatedView) -> dict[str, str]:
 
 
 def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
-    """Yield the ``git config`` options that read each ``.gitmodules``: of the work tree, the index and HEAD."""
+    """Yield the ``git config`` options that read each ``.gitmodules``: in the work tree, in the index and in HEAD."""
     file = f"{view.repository.top}/.gitmodules"
     if os.path.lexists(file):
         yield "--file", file
@@ -185,7 +185,7 @@ def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
 
 
 def _index_may_hold_modules(repository: Repository) -> bool:
-    """Return False only if the index contains uncompressed names without ``.gitmodules``."""
+    """Return False only if the index provably does not contain ``.gitmodules``."""
     try:
         content = (repository.git_dir / "index").read_bytes()
     except FileNotFoundError:

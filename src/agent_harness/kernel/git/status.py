@@ -71,7 +71,7 @@ class ClosedFolder(UnsafeTree):
 
 
 def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan:
-    """Compare the work tree with this index. Nothing is written; submodules and this process's output are left out."""
+    """Return the differences between the work tree and an index, without submodules and this process's output."""
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
     top = os.fsencode(view.repository.top)
@@ -99,7 +99,7 @@ def _is_ours(folder: bytes) -> bool:
 
 
 def _refuse_pipes(top: bytes) -> None:
-    """Raise ``UnsafeTree`` if a file of git rules is a pipe, because git would wait for its input."""
+    """Raise ``UnsafeTree`` if a file of git rules is a pipe, because git would wait for input from the pipe."""
     for folder, names, files in os.walk(top):
         names[:] = [name for name in names if name != b".git"]
         for name in RULES & {*files}:
@@ -163,8 +163,8 @@ def entries(output: bytes) -> Iterator[IndexEntry]:
 
 def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add: Sequence[bytes] = ()) -> None:
     """Remove paths from an index, and read files into the index. A file may replace a folder, and a folder may replace
-    a file. Missing paths are removed in the same git call that adds files. A path that exists, or that lies below a
-    symbolic link, needs a separate call."""
+    a file. Missing paths are removed in the same git call that adds files. An existing path, or a path below a symbolic
+    link, needs a separate call."""
     top = os.fsencode(view.repository.top)
     links = Links(top)
     absent = [path for path in remove if not links.above(path) and kind_at(top, path) == "nothing"]
@@ -192,7 +192,7 @@ class Links:
 
 
 def flagged(listing: bytes) -> dict[bytes, str]:
-    """Return the paths in ``ls-files -v -z`` output with flags that hide changes: ``assume``, ``skip``, or both."""
+    """Return the paths in ``ls-files -v -z`` output with flags that hide changes: ``assume``, ``skip`` or both."""
     if listing.startswith(b"H ") and listing.count(b"\0H ") + 1 == listing.count(b"\0"):
         return {}
     found = {}
@@ -205,7 +205,7 @@ def flagged(listing: bytes) -> dict[bytes, str]:
 
 
 def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bool) -> None:
-    """Set or clear the index flags that hide changes of these files."""
+    """Set or clear the index flags of these files. The flags ``assume`` and ``skip`` hide changes."""
     for word, (off_option, on_option) in zip(("assume", "skip"), HIDING, strict=True):
         paths = [path for path, words in flags.items() if word in words.split()]
         if paths:
@@ -214,8 +214,8 @@ def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bo
 
 
 def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
-    """Clear index flags that hide changes of existing files, and return these paths. A flagged file that does not exist
-    keeps its flag: the user left it out, as in a sparse checkout."""
+    """Clear index flags that hide changes of existing files, and return these files with their flags. A flagged file
+    that does not exist keeps its flag, because the user left it out, as in a sparse checkout."""
     top = os.fsencode(view.repository.top)
     there = {path: words for path, words in flagged(listing).items() if kind_at(top, path) != "nothing"}
     set_flags(view, index, there, on=False)
@@ -258,7 +258,7 @@ def holds(ordered: Sequence[bytes], folder: bytes) -> bool:
 
 
 def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
-    """Return the paths of a sorted list at or below ``place``, which ends in a slash if it is a folder."""
+    """Return the paths of a sorted list at or below ``place``. A folder's name must end in a slash."""
     first = bisect_left(ordered, place)
     if not place.endswith(b"/"):
         return ordered[first : first + 1] if ordered[first : first + 1] == [place] else []
@@ -266,7 +266,7 @@ def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
 
 
 def kind_at(top: bytes, path: bytes) -> str:
-    """Return ``file`` (also for a symbolic link), ``folder``, ``other`` (pipe, socket, device) or ``nothing``."""
+    """Return the kind of a path: ``file`` (or symbolic link), ``folder``, ``other`` (such as a pipe), ``nothing``."""
     try:
         mode = os.lstat(os.path.join(top, path)).st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -47,7 +47,7 @@ class AccountTerms:
 
 
 class HostSlot:
-    """One slot for an agent or a check run, until released. Without a writable state folder, it holds no lock."""
+    """One slot for an agent or a check run, until ``release``. Without a writable state folder, it has no lock."""
 
     __slots__ = ("_lock", "_path")
 
@@ -56,7 +56,7 @@ class HostSlot:
         self._path = path
 
     def tell(self, told: JsonObject) -> None:
-        """Describe the slot's use in its file, in place. Errors such as a full disk are ignored."""
+        """Write the slot's use to its file, for ``harness limits``. Errors such as a full disk are ignored."""
         if not self._path:
             return
         try:
@@ -91,7 +91,7 @@ def _limits(found: JsonObject) -> dict[str, int]:
 
 
 def account_terms(account: str) -> AccountTerms:
-    """Return the limits of an account. If the account has none, its limit of agents is the machine's limit."""
+    """Return the limits of an account. Without its own limit of agents, the machine's limit applies."""
     found = _settings()
     return _terms(found, account)
 
@@ -116,7 +116,7 @@ def _count(value: object, most: int) -> int | None:
 
 
 def take(kind: str, told: JsonObject) -> HostSlot | None:
-    """Take a slot, whose use ``told`` describes; return ``None`` if all are taken."""
+    """Take a slot and record ``told`` as its use. Return ``None`` if all slots are taken."""
     folder = trusted_state.of_user(FOLDER)
     if folder is None:
         return HostSlot()
@@ -134,7 +134,7 @@ def take(kind: str, told: JsonObject) -> HostSlot | None:
 
 
 def note_input(account: str, tokens: int) -> None:
-    """Record that a model has read ``tokens`` uncached input tokens for an agent of this account."""
+    """Record that a model has read ``tokens`` uncached input tokens for an agent of the account."""
     path = _input_path(account, make=True)
     if path is None or tokens <= 0:
         return
@@ -147,7 +147,7 @@ def note_input(account: str, tokens: int) -> None:
 
 
 def input_since(account: str, seconds: float) -> int:
-    """Return the input tokens of the last ``seconds``. Call within ``choosing``: this may remove older entries."""
+    """Return the input tokens of the last ``seconds``. Call within ``choosing``, because old entries are removed."""
     path, now = _input_path(account), time.time()
     try:
         content = files.read_bytes(path) if path else b""
@@ -183,7 +183,7 @@ def _input_path(account: str, *, make: bool = False) -> str | None:
 
 @contextmanager
 def choosing() -> Iterator[None]:
-    """Hold the lock on agent selection within this context. If the lock is not free within 2 s, continue without it."""
+    """Hold the lock on agent selection in this context. If the lock is taken for over 2 s, go on without it."""
     folder = trusted_state.of_user(FOLDER)
     descriptor = -1
     with suppress(OSError, HarnessError):
@@ -198,7 +198,7 @@ def choosing() -> Iterator[None]:
 
 
 def holders() -> list[JsonObject]:
-    """Return all slots in use. Each has ``kind``, ``number``, ``pid``, and the use that the holder recorded."""
+    """Return all slots in use: ``kind``, ``number`` and ``pid`` of each, with the use that its holder recorded."""
     folder = trusted_state.of_user(FOLDER, make=False)
     return [each for kind in (AGENTS, TESTS) for each in _holders(folder, kind)] if folder else []
 

@@ -17,7 +17,7 @@ BLANKS = " \t\r\n"
 
 
 class Spelled(float):
-    """Number with its spelling, if Python would write another one, such as ``1.10``, ``1e400`` or ``-0``."""
+    """Number with its original spelling, if Python would write another, such as ``1.10``, ``1e400`` or ``-0``."""
 
     __slots__ = ("text",)
     text: str
@@ -56,7 +56,7 @@ def loads(text: str | bytes, *, exact: bool = True) -> Any:
 
 
 def dumps(value: object) -> str:
-    """Return a value as JSON for people and diffs: two spaces per level, unescaped Unicode, one final newline."""
+    """Return a value as JSON for people and diffs: two spaces per level, unescaped Unicode, a newline at the end."""
     parts: list[str] = []
     _encode(value, "\n", "  ", parts.append, MAX_DEPTH)
     parts.append("\n")
@@ -64,7 +64,7 @@ def dumps(value: object) -> str:
 
 
 def dumps_at(value: object, level: int) -> str:
-    """Return a value as indented JSON for the nesting level ``level``. The first line is not indented."""
+    """Return a value as indented JSON, for a place at the nesting depth ``level``. The first line is not indented."""
     parts: list[str] = []
     _encode(value, "\n" + "  " * level, "  ", parts.append, MAX_DEPTH - level)
     return "".join(parts)
@@ -78,7 +78,7 @@ def line(value: object) -> str:
 
 
 def spaced(value: object) -> str:
-    """Return ``json.dumps(value, ensure_ascii=False, default=str)`` without importing ``json``."""
+    """Return the text of ``json.dumps(value, ensure_ascii=False, default=str)`` without importing ``json``."""
     try:
         from _json import make_encoder
 
@@ -91,7 +91,7 @@ def spaced(value: object) -> str:
 
 
 def decoded(raw: str | bytes) -> str:
-    """Return JSON text without byte order mark and final white space. Raise ``ValueError`` if it is not UTF-8."""
+    """Return JSON text without byte order mark and final white space. Raise ``ValueError`` if it is not text."""
     if isinstance(raw, bytes):
         if b"\0" in raw:
             raise ValueError(f"it contains a zero byte at byte {raw.index(0)}")
@@ -110,7 +110,7 @@ def _place(text: str, at: int) -> str:
 
 
 def within_depth(value: object) -> bool:
-    """Return True if a value nests at most ``MAX_DEPTH`` levels deep, so that it can be written."""
+    """Return True if a value is nested at most ``MAX_DEPTH`` levels deep."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
         level = [
@@ -152,7 +152,7 @@ def _real(text: str) -> float:
 
 
 class _Wholes(dict[str, float]):
-    """Cache of whole numbers by their text: a file has few distinct ones, and a lookup runs no Python code."""
+    """Cache of whole numbers by their text. A file has few distinct numbers, and a cache hit runs no Python code."""
 
     def __missing__(self, text: str) -> float:
         odd = text == "-0" or len(text) > 600  # Python may refuse to convert longer ones
@@ -189,9 +189,9 @@ class _Glance(_Rules):
 
 
 def scanner() -> Callable[[str, int], tuple[Any, int]]:
-    """Return a strict JSON scanner, which returns the value at a text position and the position where the value ends.
-    Nesting depth is not checked. The scanner raises ``StopIteration``, ``ValueError``, ``RecursionError`` or
-    ``SystemError`` if there is no value."""
+    """Return a strict JSON scanner: a function that returns the value at a text position, and the position of its end.
+    The scanner does not check the nesting depth. Without a value, it raises ``StopIteration``, ``ValueError``,
+    ``RecursionError`` or ``SystemError``."""
     return _scanner(_Rules())
 
 
@@ -220,7 +220,7 @@ def _scanner(rules: _Rules) -> Callable[[str, int], tuple[Any, int]]:
 
 
 def _scanned(rules: _Rules, text: str, start: int) -> tuple[Any, int]:
-    """Return a value and its end. Only its error class needs ``json.decoder``, which is loaded on demand."""
+    """Return the value at ``start``, and where it ends. ``json.decoder`` is loaded only after an error."""
     try:
         return _scanner(rules)(text, start)
     except SystemError:
@@ -246,7 +246,7 @@ _quote = _quoter()
 
 
 def _encode(value: object, indent: str, step: str, put: Callable[[str], object], depth: int) -> None:
-    """Write the parts of a JSON text. ``indent`` starts each line of the outer level; empty for a single line."""
+    """Pass a value's JSON text to ``put``, in parts. ``indent`` starts each outer line; empty for one line."""
     if isinstance(value, dict):
         opened, closed, colon = "{", "}", ": " if indent else ":"
         members = (
@@ -273,7 +273,7 @@ def _encode(value: object, indent: str, step: str, put: Callable[[str], object],
 
 
 def _scalar(value: object) -> str:
-    """Return the JSON text of one scalar value, including subclasses such as enumeration members."""
+    """Return the JSON text of one string, number, boolean or None. Subclasses are treated like their base class."""
     for kind in (type(value), str, int, float):
         if isinstance(value, kind) and kind in _PLAIN:
             return _PLAIN[kind](value)

@@ -33,7 +33,7 @@ limit."""
 
 
 class _Unclear(Exception):
-    """Error: the text is damaged, or its parts cannot be located."""
+    """Error: the text is damaged, or the positions of its parts are unknown."""
 
 
 class _Member:
@@ -45,7 +45,7 @@ class _Member:
 
 
 class _Places:
-    """Positions of the object's members and of the list's elements, which are grouped into runs."""
+    """Positions of the object's members and of the list's elements. Elements are grouped into runs."""
 
     __slots__ = ("elements", "ends", "firsts", "members", "starts")
 
@@ -78,7 +78,7 @@ class _Places:
 
 
 class ListDocument:
-    """JSON object of a state file, changed in place and written once."""
+    """JSON object of a state file with one long list. The object is changed in place and written once."""
 
     __slots__ = ("_name", "_places", "_text", "content", "value")
 
@@ -92,7 +92,7 @@ class ListDocument:
     def parts(self, changed: Iterable[object] | None = None) -> list[bytes | memoryview]:
         """Return the JSON text of the current value, in parts. Unchanged parts are not copied. ``changed`` lists the
         elements that were changed in place; ``None`` means that any element may have changed. New or replaced elements,
-        and all other members, are found by comparison. Raise ``ValueError`` for a value that is not JSON."""
+        and all other members, are found by comparison. Raise ``ValueError`` if the value is not JSON."""
         edits = self._edits(changed) if self._places else None
         if edits is None:
             return [jsontext.dumps(self.value).encode()]
@@ -111,7 +111,7 @@ class ListDocument:
         return lambda start, end: self._text[start:end].encode()
 
     def _edits(self, changed: Iterable[object] | None) -> list[Edit] | None:
-        """Return the replacements for parts of the text, in order; ``None`` if the whole value must be written."""
+        """Return the edits that update the text, in order; ``None`` if the whole value must be written."""
         members = self._places.members if self._places else {}
         kept = [name for name in members if name in self.value]
         names = list(self.value)
@@ -143,7 +143,7 @@ class ListDocument:
         return [*edits, *((end, end, f",\n    {jsontext.dumps_at(each, 2)}") for each in now[len(was) :])]
 
     def _edit(self, start: int, end: int, now: object, level: int) -> list[Edit]:
-        """Return the edit that updates one part of the text, in a list; empty if the part is unchanged."""
+        """Return a list with the edit that updates one part of the text; empty if the part is unchanged."""
         text, new = self._text[start:end], jsontext.dumps_at(now, level)
         same = new == text or jsontext.line(jsontext.scanner()(text, 0)[0]) == jsontext.line(now)
         return [] if same else [(start, end, new)]
@@ -160,7 +160,7 @@ def _touched(was: Sequence[object], now: Sequence[object], changed: Iterable[obj
 
 
 def parse(content: bytes, name: str) -> ListDocument:
-    """Return the value with the positions of its members and of the list ``name``. Raises as ``jsontext.loads``."""
+    """Return the document in ``content``, whose long list is ``name``. Raise ``ValueError`` if it is damaged."""
     text = jsontext.decoded(content)
     if "\r" not in text:
         try:
@@ -234,7 +234,7 @@ def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places
 
 
 def _check_depth(elements: list[Any], text: str, level: int) -> None:
-    """Raise ``_Unclear`` if an element is nested too deeply. Usually, counting brackets is enough to rule this out."""
+    """Raise ``_Unclear`` if an element is nested too deeply. Counting brackets is usually enough to exclude this."""
     if not _is_shallow(text, 0, len(text), level) and not jsontext.within_depth([elements]):
         raise _Unclear
 
@@ -245,14 +245,14 @@ def _is_shallow(text: str, start: int, end: int, level: int) -> bool:
 
 
 def _after(text: str, at: int, sign: str) -> int:
-    """Return the next non-blank position after ``sign``. Raise ``_Unclear`` if ``sign`` is not at ``at``."""
+    """Return the position of the next non-blank character after ``sign``. Raise ``_Unclear`` without ``sign``."""
     if text[at] != sign:
         raise _Unclear
     return jsontext.skip(text, at + 1)
 
 
 def read(path: AnyPath, name: str, known: ListDocument | None = None, *, content: bytes | None = None) -> ListDocument:
-    """Return the JSON object in a state file, or in the ``content`` that the caller has read from the file.
+    """Return the document in a state file, or in the ``content`` that the caller has read from the file.
 
     ``name`` is the member with the long list. If the content is that of ``known``, return ``known``. Raise
     ``FileNotFoundError`` or ``StateDamaged``.
@@ -272,7 +272,7 @@ def read(path: AnyPath, name: str, known: ListDocument | None = None, *, content
 def write(
     path: AnyPath, document: ListDocument, *, before: Callable[[], object], changed: Iterable[object] | None = None
 ) -> None:
-    """Replace the file of a document. The old content is kept as ``<path>.bak``. ``before`` must raise an exception if
+    """Replace the file of a document, and keep the old content as ``<path>.bak``. ``before`` must raise an exception if
     the file has changed since it was read; then nothing is written. ``changed`` has the same meaning as for
     ``ListDocument.parts``. Raise ``Refused`` if the file cannot be written."""
     try:
@@ -291,8 +291,8 @@ def write(
 
 
 def _given_second_name(target: str, backup: str, before: Callable[[], object]) -> bool:
-    """Hard-link the file as its own backup; False if impossible or if it has two names: a killed writer, or the user,
-    made the second, so neither is a separate copy."""
+    """Hard-link the file as its own backup. Return False if this is impossible or the file already has two names. A
+    second name comes from a killed writer or the user, so neither name would be a separate copy."""
     if os.path.dirname(target) != os.path.realpath(
         os.path.dirname(backup)
     ):  # one folder is made durable, with both names in it

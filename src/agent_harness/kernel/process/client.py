@@ -1,5 +1,5 @@
-"""The harness's side of a supervisor process: starts it, reads and writes its command's pipes, and ensures that it
-ends. Each call of ``pump`` polls all pipes once: no thread, no busy waiting. If the supervisor itself is killed or
+"""The harness's side of a supervisor process: starts the process, moves the data of its command's pipes, and ensures
+its end. Each call of ``pump`` polls all pipes once: no thread, no busy waiting. If the supervisor itself is killed or
 frozen, this side takes over and ends every process that provably belongs to the command."""
 
 import contextlib
@@ -85,7 +85,7 @@ class SupervisorClient:
         return self.ended and self._open.isdisjoint(self._sinks)
 
     def pump(self, timeout_seconds: float) -> None:
-        """Read and write the pipes that are ready; wait at most ``timeout_seconds`` for one."""
+        """Read and write the pipes that are ready. Wait at most ``timeout_seconds`` until a pipe is ready."""
         with self._lock:
             last = self.ended
             ready = [descriptor for descriptor, _ in self._poller.poll(self._deadline(timeout_seconds) * 1000)]
@@ -98,7 +98,7 @@ class SupervisorClient:
                 self._take_over()
 
     def terminate(self, grace_seconds: float) -> None:
-        """Ask for SIGTERM now and SIGKILL after ``grace_seconds``. Call ``pump`` until the command has ended."""
+        """Request SIGTERM now and SIGKILL after ``grace_seconds``. Call ``pump`` until the command has ended."""
         if not self.ended:
             with self._closing, contextlib.suppress(OSError):
                 if self._control in self._open:
@@ -106,7 +106,7 @@ class SupervisorClient:
             self._expect_end(max(0.0, grace_seconds))
 
     def write(self, text: bytes) -> bool:
-        """Queue bytes for standard input. Return False if either side has closed it."""
+        """Queue bytes for standard input. Return False if the input is already closed."""
         with self._lock:
             if self._input not in self._open or self._input_ends:
                 return False
@@ -115,13 +115,13 @@ class SupervisorClient:
             return self._input in self._open
 
     def close_input(self) -> None:
-        """Close standard input as soon as all queued bytes are written."""
+        """Close standard input after all queued bytes are written."""
         with self._lock:
             self._input_ends = True
             self._write_input()
 
     def close(self) -> None:
-        """Kill what remains of the command and close the pipes. Repeated calls are harmless."""
+        """Kill all remaining processes of the command and close the pipes. Repeated calls are harmless."""
         try:
             with self._lock:
                 if self.lifeline is not None and not self.ended:
@@ -287,14 +287,14 @@ class SupervisorClient:
             self._expect_end(0.0)
 
     def _expect_end(self, grace_seconds: float) -> None:
-        """Set the time by which the supervisor must have ended, and resume it if it is suspended."""
+        """Set the time by which the supervisor must have ended. Resume the supervisor if it is suspended."""
         moment = time.monotonic() + grace_seconds + _LATE_SECONDS
         self._take_over_at = moment if self._take_over_at is None else min(moment, self._take_over_at)
         if self.lifeline is not None:
             self.lifeline.send_signal(signal.SIGCONT)
 
     def _watch_command(self) -> None:
-        """Open a pidfd, which stays valid without the supervisor, if the pid certainly is the command's."""
+        """Open a pidfd to see the command's death without the supervisor, if the pid is certainly its own."""
         try:
             self._command = os.pidfd_open(self.pid)
         except (AttributeError, OSError):
@@ -333,7 +333,7 @@ class SupervisorClient:
 
 
 def _above_standard(descriptor: int) -> int:
-    """Return the descriptor, or a duplicate above 2 that replaces it."""
+    """Return the descriptor if it is above 2, else a duplicate above 2. The original is then closed."""
     if descriptor > 2:
         return descriptor
     higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -342,7 +342,7 @@ def _above_standard(descriptor: int) -> int:
 
 
 def _lifeline_environment(run_id: str) -> dict[str, str]:
-    """Return the supervisor's environment: the run's tag, and what some Python builds need to start."""
+    """Return the supervisor's environment: the run's tag, and the library paths that some Python builds need."""
     passed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     return {**passed, orphans.RUN_ID: run_id}
 

@@ -39,7 +39,7 @@ class Completed:
 
     @property
     def ending(self) -> str:
-        """``timed out``, ``exceeded a limit``, or the exit code."""
+        """End of the command: ``timed out``, ``exceeded a limit``, or the exit code."""
         return "timed out" if self.timed_out else "exceeded a limit" if self.over_limit else f"exit {self.exit_code}"
 
 
@@ -97,7 +97,7 @@ def run(
 
 
 def _watch(client: SupervisorClient, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
-    """Move the pipes until the command ends. Return why the harness ended it: ``limit``, ``stop``, or empty."""
+    """Move the pipes' data until the command ends. Return why the harness ended it: ``limit``, ``stop`` or empty."""
     why = ""
     look_again = _STOP_LOOK_SECONDS if stop else _FOREVER
     while not client.finished:
@@ -152,18 +152,18 @@ def start(
 
 
 def exit_status(code: int) -> int:
-    """Return an exit code as a shell reports it: 128 + n if signal n killed the command."""
+    """Return an exit code as shells report it: 128 + n if signal n killed the command."""
     return 128 - code if code < 0 else code
 
 
 def new_run_id() -> str:
-    """Return 128 random bits in hexadecimal."""
+    """Return a new run id: 128 random bits in hexadecimal."""
     return os.urandom(16).hex()
 
 
 class Running(SupervisorClient):
-    """Running command, which is stopped at the end of the context. Output waits in the pipe until it is read. Only one
-    thread may read; any thread may call ``write`` and ``stop``."""
+    """Running command, which is stopped at the end of the context. Output waits in the pipe until a thread reads it.
+    Only one thread may read; any thread may call ``write`` and ``stop``."""
 
     def __init__(
         self,
@@ -192,13 +192,13 @@ class Running(SupervisorClient):
 
     @property
     def record(self) -> dict[str, object]:
-        """JSON values for ``end_orphans`` after a crash: the supervisor as owner, ``run_id`` and ``group``."""
+        """JSON object that ``end_orphans`` needs after a crash: the supervisor's identity, ``run_id`` and ``group``."""
         facts: dict[str, object] = {"run_id": self.run_id, "group": self.group}
         return {**self.owner.as_record(), **facts} if self.owner else facts
 
     @property
     def at_end(self) -> bool:
-        """True once the command and its descendants have exited and every line was read."""
+        """True once the command and its descendants have exited and every line of output was read."""
         return self.finished and not self._lines
 
     @property
@@ -207,7 +207,7 @@ class Running(SupervisorClient):
         return self._stderr.bytes()
 
     def read_line(self, timeout_seconds: float) -> bytes | None:
-        """Return the next line without its end, cut and marked over 1 MiB; ``None`` after the timeout or at the end."""
+        """Return the next line without its end; ``None`` after the timeout or at the end. Lines over 1 MiB are cut."""
         until = time.monotonic() + timeout_seconds
         while (line := self._lines.pop()) is None and not self.finished:
             left = until - time.monotonic()
@@ -217,8 +217,8 @@ class Running(SupervisorClient):
         return line
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Return the exit code once the command has exited; ``None`` after the timeout. Output is read meanwhile, and
-        its latest 4 MiB are kept for ``read_line``."""
+        """Wait until the command exits and return its exit code; ``None`` after the timeout. Output is read meanwhile,
+        and its latest 4 MiB are kept for ``read_line``."""
         until = _FOREVER if timeout_seconds is None else time.monotonic() + timeout_seconds
         while not self.exited and (left := until - time.monotonic()) > 0:
             self.pump(left)
@@ -232,7 +232,7 @@ class Running(SupervisorClient):
             self.pump(_FOREVER)
 
     def close(self) -> None:
-        """Kill what remains of the command and release its resources. Repeated calls are harmless."""
+        """Kill all remaining processes of the command and release its resources. Repeated calls are harmless."""
         try:
             super().close()
         finally:
@@ -249,7 +249,7 @@ class Running(SupervisorClient):
 
 
 def _each(*sinks: Callable[[bytes], object] | None) -> Callable[[bytes], object]:
-    """Return a sink that passes every chunk to each of the given sinks, in order."""
+    """Return a function that passes each chunk to all given functions, in order. ``None`` is skipped."""
     found = [sink for sink in sinks if sink is not None]
 
     def take(chunk: bytes) -> None:

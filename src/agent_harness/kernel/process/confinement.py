@@ -44,7 +44,7 @@ _libc: "Any" = ctypes.CDLL(None, use_errno=True)
 def confine(
     terms: "Sequence[bytes]", folder: bytes, program: bytes, words: "list[bytes]"
 ) -> "tuple[bytes, list[bytes]]":
-    """Confine this process permanently. Return the program to start and its arguments, perhaps in ``bwrap``."""
+    """Confine this process permanently. Return the program to start and its arguments (for bubblewrap, ``bwrap``)."""
     kind, base, network, *rest = terms
     rules: list[Rule] = [(rest[at], rest[at + 1], rest[at + 2]) for at in range(0, len(rest) - 2, 3)]
     if kind.startswith(b"bubblewrap:"):
@@ -64,7 +64,7 @@ def confine(
 
 
 def landlock_abi() -> int:
-    """Return the kernel's Landlock version; 0 without Landlock."""
+    """Return the kernel's Landlock version; 0 if the kernel has no Landlock."""
     return max(0, _libc.syscall(_CREATE_RULESET, None, 0, 1))
 
 
@@ -86,7 +86,7 @@ def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only
 
 
 def _enter(flags: int) -> None:
-    """Enter new namespaces in which users keep their ids. For root, a helper outside of them maps all users."""
+    """Enter new namespaces in which users keep their ids. For root, a helper process outside maps all users."""
     own = [b"%d %d 1" % (number, number) for number in (os.geteuid(), os.getegid())]
     if os.geteuid():
         _check(_libc.unshare(flags))
@@ -126,7 +126,7 @@ def _map_own(own: "list[bytes]") -> None:
 
 
 def _ranges(path: bytes) -> bytes:
-    """Return an id map in which each user of this namespace keeps its number."""
+    """Return the text of an id map in which each id of this namespace stays the same."""
     with open(path, "rb") as listing:
         found = [line.split() for line in listing]
     return b"\n".join(b"%s %s %s" % (first, first, count) for first, _, count in found)
@@ -148,7 +148,7 @@ def _opened(rule: "Rule") -> "Rule":
 
 
 def _lay(mode: bytes, path: bytes, source: bytes) -> None:
-    """Apply one mount rule, unless its path does not exist."""
+    """Apply one mount rule. A rule whose path does not exist is skipped."""
     if not os.path.lexists(path):
         return
     if mode == b"empty":
@@ -162,7 +162,7 @@ def _lay(mode: bytes, path: bytes, source: bytes) -> None:
 
 
 def _protect(path: bytes, *, read_only: bool) -> None:
-    """Set the mode of the mounts at and below a path. Mounts that are read-only stay read-only."""
+    """Make the mounts at and below a path read-only, or writable. Mounts that cannot become writable stay read-only."""
     sets, clears = (_READ_ONLY, 0) if read_only else (0, _READ_ONLY)
     attributes = (ctypes.c_uint64 * 4)(sets, clears, 0, 0)
     if _libc.syscall(_MOUNT_SETATTR, _HERE, path, _RECURSIVE, attributes, 32):
@@ -172,7 +172,7 @@ def _protect(path: bytes, *, read_only: bool) -> None:
 
 
 def _raise(network: bytes) -> None:
-    """Start the devices of a separate network. The extra interface needs a kernel with bridges."""
+    """Start the devices of a separate network. The device of ``interface`` needs a kernel with bridges."""
     if network == b"open":
         return
     import _socket
@@ -206,7 +206,7 @@ def _raise(network: bytes) -> None:
 
 
 def _restrict(allowed: "list[bytes] | None") -> None:
-    """Restrict writing to the ``allowed`` paths, if given, and signals to the sandbox, if the kernel can."""
+    """Restrict writing to the ``allowed`` paths (None: all), and signals to the sandbox, if the kernel can."""
     version = landlock_abi()
     if allowed is not None and version < _ALLOW_LIST_ABI:
         raise OSError(38, os.strerror(38))

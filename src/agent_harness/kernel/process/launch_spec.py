@@ -59,8 +59,7 @@ class Sandbox:
     ``kernel/process/confinement.py``.
 
     ``rules`` are (mode, path, source), from the top of the disk downwards. ``rw`` and ``ro`` mount ``source`` at the
-    path, or keep its current content. ``empty`` mounts a file system in memory; its source is the size limit in
-    bytes."""
+    path; without a source, the content stays. ``empty`` mounts a file system in memory, of the size in ``source``."""
 
     kind: str  # namespaces, landlock, bubblewrap:PROGRAM, or none
     base: str  # mode of all other paths: rw or ro
@@ -74,7 +73,7 @@ class Sandbox:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Rules as in a supervisor's launch order; empty if nothing is confined."""
+        """Words that describe the sandbox in a supervisor's launch order; empty if nothing is confined."""
         if self.kind == "none":
             return ()
         return (self.kind, self.base, self.network, *(word for rule in self.rules for word in rule))
@@ -83,7 +82,7 @@ class Sandbox:
 def scrubbed_environment(
     extra: Mapping[str, str] | None = None, *, keep_agent_credentials: bool = False
 ) -> dict[str, str]:
-    """Return this environment without secrets and variables that affect commands, plus ``extra``.
+    """Return this process's environment plus ``extra``, without secrets and variables that affect commands.
     ``keep_agent_credentials`` keeps the login variables of agent clients; use it only for the agent itself."""
     kept = _credential_prefixes(os.environ) if keep_agent_credentials else ()
     environment = {name: value for name, value in os.environ.items() if _passes(name, kept)}
@@ -92,7 +91,7 @@ def scrubbed_environment(
 
 
 def callers_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return this environment without the surrounding run's variables, plus ``extra``, for the user's own commands."""
+    """Return this process's environment plus ``extra``, without the variables of the surrounding run."""
     return {**{name: value for name, value in os.environ.items() if name not in _OF_THIS_RUN}, **extra}
 
 
@@ -118,9 +117,9 @@ def write_order(
     stays: bool = False,
     sandbox: Sandbox | None = None,
 ) -> bytes:
-    """Return the launch order in the supervisor's format (``kernel/process/supervisor.py``). A string is run as a shell
-    command. Raise ``ToolMissing`` if the program is not found from ``cwd`` and the ``PATH`` of ``env``. Raise
-    ``Refused`` if the folder is missing or an argument cannot be passed to a program."""
+    """Return the launch order in the supervisor's format (``kernel/process/supervisor.py``). If ``command`` is a
+    string, a shell runs it. Raise ``ToolMissing`` if the program is not found from ``cwd`` and the ``PATH`` of ``env``.
+    Raise ``Refused`` if the folder is missing or an argument cannot be passed to a program."""
     folder = os.path.abspath(cwd)
     words = ["sh", "-c", command] if isinstance(command, str) else list(command)
     if not words or not words[0]:
@@ -146,7 +145,7 @@ def write_order(
 
 
 def find_program(name: str, folder: str, search_path: str) -> str:
-    """Return the absolute path of a program for a command in ``folder``, or raise ``ToolMissing``."""
+    """Return the absolute path of a program for a command in ``folder``. Raise ``ToolMissing`` if it is not found."""
     places = [""] if "/" in name else search_path.split(os.pathsep)
     candidates = [os.path.join(folder, place, name) for place in places]
     for candidate in candidates:

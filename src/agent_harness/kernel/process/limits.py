@@ -29,12 +29,12 @@ class Limits:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Limits as in a supervisor's launch order; empty if nothing is limited."""
+        """Words that describe the limits in a supervisor's launch order; empty if nothing is limited."""
         found = (self.memory, self.processes, self.free_disk if self.folders else 0)
         return (*map(str, found), *self.folders) if any(found) else ()
 
     def on(self, *folders: str) -> "Limits":
-        """Return the limits for a command that writes to the given folders."""
+        """Return the same limits, with free space watched on the disks of the given folders."""
         return replace(self, folders=tuple(dict.fromkeys(folders)))
 
 
@@ -42,7 +42,7 @@ NO_LIMITS = Limits()
 
 
 def bytes_from(given: object, *, least: int = 0) -> int:
-    """Return the bytes of ``4 GiB``, ``50%`` of the memory, a number, or ``off`` (0), or raise ``ValueError``."""
+    """Return the bytes of ``4 GiB``, ``50%`` of the memory, a number or ``off`` (0). Raise ``ValueError`` if wrong."""
     if given in _OFF and given != "":
         return 0
     found = _AMOUNT.fullmatch(str(given).strip()) if isinstance(given, str | int) and given is not True else None
@@ -59,7 +59,7 @@ def bytes_from(given: object, *, least: int = 0) -> int:
 
 
 def count_from(given: object) -> int:
-    """Return the number that a setting states: a number, ``auto`` or ``off`` (0). Otherwise raise ``ValueError``."""
+    """Return the number in a setting: a number, ``auto`` or ``off`` (0). Raise ``ValueError`` if it is invalid."""
     if given == PROCESSES:
         return usual_processes()
     if given in _OFF and given != "":
@@ -71,14 +71,14 @@ def count_from(given: object) -> int:
 
 @cache
 def memory_of_machine() -> int:
-    """Return the bytes that this process and its children can use, on the machine or in its container."""
+    """Return the memory in bytes that this process and its children can use, on the machine or in its container."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min((whole, *_of_control_groups("memory", "memory.max", "memory.limit_in_bytes")))
 
 
 @cache
 def usual_processes() -> int:
-    """Return the default limit: far above legitimate use, and at most half of the kernel's limit."""
+    """Return the default limit of processes: far above legitimate use, and at most half of the kernel's limit."""
     wished = max(_LEAST_PROCESSES, _FOR_EACH_PROCESSOR * (os.cpu_count() or 1))
     of_kernel = (_number(f"/proc/sys/kernel/{name}") for name in ("pid_max", "threads-max"))
     most = [each for each in (*of_kernel, *_of_control_groups("pids", "pids.max", "pids.max")) if each]
@@ -86,7 +86,7 @@ def usual_processes() -> int:
 
 
 def _of_control_groups(controller: str, name: str, older: str) -> Iterator[int]:
-    """Yield the limits of all control groups (version 1 or 2) that contain this process."""
+    """Yield the limit of each control group (version 1 or 2) that contains this process and has a limit."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as listing:
             groups = [line.rstrip("\n").split(":", 2) for line in listing]
@@ -112,12 +112,12 @@ def _number(path: str) -> int | None:
 
 
 def held() -> bool:
-    """Return True if this machine can enforce limits on memory and processes; those on disks always work."""
+    """Return True if this machine can enforce limits of memory and processes. Disk limits work on every machine."""
     return sys.platform == "linux" and supervisor.sees_own_pids()
 
 
 def told(said: str) -> str:
-    """Return the end of a sentence about an exceeded limit from the supervisor's ``NAME SIZE FOUND``."""
+    """Return the end of a sentence about an exceeded limit. ``said`` is the supervisor's text ``NAME SIZE FOUND``."""
     name, limit, found = said.split()
     match name:
         case "memory":

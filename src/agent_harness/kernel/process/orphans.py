@@ -22,9 +22,9 @@ _LOOK_AGAIN_SECONDS = 0.002
 
 
 def end_orphans(record: Mapping[str, object]) -> int:
-    """Kill what remains of the command in ``record`` (``Running.record``); return the number of processes. Call after a
-    crash, under the project's lock. Only processes with the record's run id are killed, and none if it is from another
-    host or boot, or this process's own. Other members may be missing or invalid."""
+    """Kill the remaining processes of the command in ``record`` (``Running.record``), and return their number. Call
+    this after a crash, under the project's lock. Only processes with the record's run id are killed. Nothing is killed
+    if the record is from another host or boot, or of this run. Missing or invalid members are allowed."""
     if not isinstance(record, Mapping):
         return 0
     run_id = record.get("run_id")
@@ -47,9 +47,9 @@ def is_proof(run_id: object) -> TypeGuard[str]:
 
 
 def sweep(run_id: str, *, rounds: int = 2) -> int:
-    """Kill every process with this run id and return their number; 0 for an id that is too short to be unique. Stop
-    after ``rounds`` searches in a row without a match: two, because a process that starts a program has no visible
-    environment meanwhile, or one if only stray processes are expected."""
+    """Kill every process with this run id and return their number; 0 if the id is too short to be unique. Stop after
+    ``rounds`` searches in a row without a match. Use two rounds, because a process that starts a program has no visible
+    environment for a moment; one is enough if only stray processes are expected."""
     if not is_proof(run_id):
         return 0
     return _end_all(
@@ -60,12 +60,12 @@ def sweep(run_id: str, *, rounds: int = 2) -> int:
 
 
 def end_descendants(root: int) -> int:
-    """Kill the descendants of a live supervisor, not the supervisor, and return their number."""
+    """Kill the descendants of a live supervisor and return their number. The supervisor itself is not killed."""
     return _end_all(lambda: descendants(root), lambda pid: pid in descendants(root), 2)
 
 
 def carries(pid: int, run_id: str) -> bool:
-    """Return True if this process itself was started with this run id."""
+    """Return True if this process was started with this run id in its environment."""
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as environment:
             return os.fsencode(f"{RUN_ID}={run_id}") in environment.read().split(b"\0")
@@ -87,7 +87,7 @@ def descendants(root: int) -> list[int]:
 
 
 def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds: int) -> int:
-    """Kill those processes from ``find`` that ``ours`` confirms, until ``rounds`` consecutive searches find nothing."""
+    """Kill processes from ``find`` that ``ours`` confirms, until ``rounds`` searches find none. Return the number."""
     ended: set[int] = set()
     until = time.monotonic() + (_SWEEP_SECONDS if _pids_are_ours() else 0.0)
     empty = 0
@@ -103,12 +103,12 @@ def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds:
 
 
 def _pids_are_ours() -> bool:
-    """Return False if /proc shows another container's pids, which would be those of wrong processes here."""
+    """Return False if /proc shows the pids of another container, because these pids mean other processes here."""
     return supervisor.sees_own_pids() or not os.path.isdir("/proc/self")
 
 
 def _kill(pid: int, ours: Callable[[int], bool]) -> bool:
-    """Kill a process if ``ours`` confirms it, and wait up to a second. Return True if it was signalled."""
+    """Kill a process if ``ours`` confirms it, and wait up to a second. Return True if the process was signalled."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -145,7 +145,7 @@ def _kill_by_number(pid: int, ours: Callable[[int], bool]) -> bool:
 
 
 def _reap(pid: int) -> None:
-    """Reap a killed process: in a container, this process may be pid 1, the parent of all orphans."""
+    """Reap a killed process. In a container, this process may be pid 1 and so the parent of all orphans."""
     with suppress(OSError):
         os.waitpid(pid, os.WNOHANG)
 

@@ -1,4 +1,4 @@
-"""Output of a command in bounded space: its last bytes in memory, a log with a size limit, and lines of limited length.
+"""Output of a command in bounded space: its last bytes in memory, a log with a size limit, lines of limited length.
 Memory use does not grow with the length of the output. A log is written as the output arrives, so that the log survives
 a crash of the harness."""
 
@@ -17,7 +17,7 @@ _LINE_COST_BYTES = 50  # memory of a line in addition to its bytes
 
 
 class OutputTail:
-    """Last ``keep_bytes`` of an output, and the count of all its bytes."""
+    """Last ``keep_bytes`` of an output, and the number of all its bytes."""
 
     __slots__ = ("_held", "_keep", "_parts", "total_bytes")
 
@@ -39,7 +39,7 @@ class OutputTail:
 
 
 class HeadTail:
-    """First and last bytes of a stream. A line between them states how much is missing."""
+    """First and last bytes of a stream. A line between the two parts states how many bytes are missing."""
 
     __slots__ = ("_head", "_head_bytes", "_tail", "_tail_bytes")
 
@@ -65,7 +65,7 @@ class HeadTail:
 
 
 def clipped(text: str, limit: int = 500) -> str:
-    """Return a text; of one with more than ``limit`` characters, only its beginning and end."""
+    """Return the text; if it has more than ``limit`` characters, only its beginning and end."""
     if len(text) <= limit:
         return text
     mark = "\n...\n"
@@ -75,8 +75,8 @@ def clipped(text: str, limit: int = 500) -> str:
 
 class CappedLog:
     """Log file of at most ``limit_bytes``: its first quarter, a marker, and the latest output. An existing file is
-    appended to. Raises ``Refused`` if it cannot be opened or is not regular. After a failed write, as on a full disk,
-    the rest is dropped."""
+    appended to. Raise ``Refused`` if the file cannot be opened or is not regular. After a failed write, as on a full
+    disk, the remaining output is dropped."""
 
     def __init__(self, path: str | os.PathLike[str], limit_bytes: int) -> None:
         self._limit = max(4096, limit_bytes)
@@ -118,7 +118,7 @@ class CappedLog:
 
 
 class Lines:
-    """Lines of an output, cut and marked over 1 MiB. If over 4 MiB are unread, the next chunk drops the oldest."""
+    """Unread lines of an output, each at most 1 MiB. If over 4 MiB are unread, the next chunk drops the oldest."""
 
     __slots__ = ("_held", "_lines", "_partial", "_skipping", "dropped")
 
@@ -130,7 +130,7 @@ class Lines:
         self.dropped = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Add a chunk. Old unread lines may be dropped."""
+        """Add a chunk of output. Old unread lines may be dropped."""
         while self._held > _BACKLOG_BYTES and len(self._lines) > 1:
             self.pop()
             self.dropped += 1
@@ -144,12 +144,12 @@ class Lines:
             self._extend(last)
 
     def end(self) -> None:
-        """End the output. An unfinished last line then counts as a line."""
+        """End the output. An incomplete last line then counts as a line."""
         if self._partial:
             self._end_line()
 
     def pop(self) -> bytes | None:
-        """Return the oldest unread line without its end; ``None`` without a complete line."""
+        """Return the oldest unread line without its end; ``None`` if there is no complete line."""
         if not self._lines:
             return None
         line = self._lines.popleft()

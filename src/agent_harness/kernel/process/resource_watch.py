@@ -29,8 +29,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ResourceWatch:
-    """Watch over the resources of all descendants of this process. ``terms``: limits of memory, processes and free disk
-    space (0 for none), then the folders of the watched disks."""
+    """Watch over the resources of all descendants of this process. ``terms`` are the limits of memory, processes and
+    free disk space (0 for none), then the folders whose disks are watched."""
 
     __slots__ = (
         *("_count_at", "_disks", "_free", "_kills", "_memory", "_others", "_processes", "_room", "_sees", "_signal"),
@@ -45,9 +45,9 @@ class ResourceWatch:
         free: "Callable[[bytes], int]",
         signal: "Callable[[int], object]",
     ) -> None:
-        """``before``: results of ``tasks`` and, for each folder, ``free`` from before the command. ``tasks`` returns
-        the tasks on the machine, negative if /proc is missing or shows other pids; ``free`` the free bytes on a
-        folder's disk. ``signal`` signals all processes of the command."""
+        """``before`` contains the results of ``tasks``, and of ``free`` for each folder, from before the command.
+        ``tasks`` returns the number of tasks on the machine, negative if /proc is unusable. ``free`` returns the free
+        bytes on a folder's disk. ``signal`` signals all processes of the command."""
         self._tasks, self._free, self._signal = tasks, free, signal
         self._others, *free_before = before  # that are not the command's, when they were last counted
         self._sees = self._others >= 0
@@ -59,7 +59,7 @@ class ResourceWatch:
         self.rest = _SOON  # seconds until it is to look again
 
     def look(self) -> str:
-        """Return the exceeded limit as text: its name, its size and the measured amount; empty if none."""
+        """Return the exceeded limit as ``NAME SIZE FOUND``: name, limit and measured amount; empty if none."""
         if self._sees and (found := self._many()):
             return found
         now = time.monotonic()
@@ -71,7 +71,7 @@ class ResourceWatch:
         return self._full_disk()
 
     def look_back(self) -> str:
-        """Return the limit that the command exceeded before it failed; empty if none."""
+        """Return the limit that a failed command exceeded, in the format of ``look``; empty if none."""
         more = _kills() - self._kills if self._sees and self._memory else 0
         return f"killed {more} {more}" if more > 0 else self._full_disk()
 
@@ -107,7 +107,7 @@ class ResourceWatch:
 
 
 def _own() -> "tuple[list[tuple[int, int, int]], float]":
-    """Return all descendants, and the monotonic time before which another listing would cost too much."""
+    """Return all descendants, and the monotonic time before which the next listing would cost too much."""
     began = time.process_time()
     found = descendants(os.getpid())
     return found, time.monotonic() + min(_LONGEST_REST, (time.process_time() - began) * _SHARE)
@@ -134,7 +134,7 @@ def _everybody() -> "Iterator[tuple[int, int, int, int]]":
 
 
 def _held(pid: int) -> int:
-    """Return a process's anonymous memory in bytes and its share of shared memory, without mapped files."""
+    """Return a process's anonymous memory and its share of shared memory in bytes, without mapped files."""
     sizes = _sizes(f"/proc/{pid}/smaps_rollup")
     if b"Pss_Anon" in sizes:
         return sum(sizes.get(name, 0) for name in (b"Pss_Anon", b"Pss_Shmem", b"SwapPss"))
@@ -142,18 +142,18 @@ def _held(pid: int) -> int:
 
 
 def _memory_of_machine() -> int:
-    """Return the bytes that all programs together use and that others cannot have."""
+    """Return the bytes of memory that all programs together use and that are not available to others."""
     sizes = _sizes("/proc/meminfo", 256)
     return sizes.get(b"MemTotal", 1 << 62) - sizes.get(b"MemAvailable", 0)
 
 
 def free_memory() -> int:
-    """Return the available bytes; a huge number if the system does not report them."""
+    """Return the available memory in bytes; a huge number if the system does not report it."""
     return _sizes("/proc/meminfo", 256).get(b"MemAvailable", 1 << 62)
 
 
 def _sizes(path: str, most: int = 1 << 16) -> "dict[bytes, int]":
-    """Return sizes in bytes by name, from lines such as ``NAME: 4 kB``."""
+    """Return the sizes in a /proc file in bytes, by name. The file's lines are like ``NAME: 4 kB``."""
     words = (line.split() for line in _read(path, most).splitlines())
     return {name[:-1]: 1024 * int(count) for name, count, *unit in (w for w in words if len(w) == 3) if unit == [b"kB"]}
 

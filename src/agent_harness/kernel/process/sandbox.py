@@ -79,7 +79,7 @@ LEAST_MEMORY = 64 << 20  # a limit below is a mistake: no interpreter lives in i
 
 
 def settings_from(given: object, *, network: str = LOOPBACK) -> SandboxSettings:
-    """Return the settings from a mode or an object as in ``.harness.yaml``. Invalid values are ignored."""
+    """Return the settings in a mode or a ``sandbox:`` object of ``.harness.yaml``. Invalid values are ignored."""
     found = given if isinstance(given, Mapping) else {"mode": given}
     mode, wished, writable = (found.get(name) for name in ("mode", "network", "writable"))
     return SandboxSettings(
@@ -110,7 +110,7 @@ def limits_from(settings: SandboxSettings, folders: Iterable[str] = ()) -> limit
 
 
 def told(settings: SandboxSettings = AUTO) -> str:
-    """Describe the sandbox and its network, and missing limits, for the record of a check."""
+    """Return a text for the record of a check: the sandbox, its network, and whether limits are missing."""
     kind, allowed = kind_for(settings), limits_from(settings)
     watched = limits.held() and allowed.memory and allowed.processes
     without = "" if watched else ", no limit of memory and processes"
@@ -144,12 +144,12 @@ def kind_for(settings: SandboxSettings) -> str | None:
 
 
 def can_lay(settings: SandboxSettings) -> bool:
-    """Return True if folders can be mounted over others for a command without other namespaces."""
+    """Return True if the sandbox of a command can mount folders over others without other namespaces."""
     return kind_for(settings) == "namespaces" and _holds("landlock")
 
 
 def covers(kind: str | None) -> str:
-    """Return one line for the user: what a sandbox kind protects, and what not."""
+    """Return one line for the user that says what a sandbox kind protects and what it does not protect."""
     match (kind or "none").partition(":")[0]:
         case "namespaces" | "bubblewrap":
             return (
@@ -181,8 +181,7 @@ def of_check(
     at_home: bool = False,
     laid: dict[str, tuple[str, str]] | None = None,
 ) -> tuple[Sandbox, str]:
-    """Return the sandbox of one check, and the path of ``temporary`` (its folder for temporary files) inside the
-    sandbox.
+    """Return the sandbox of one check, and the path of ``temporary`` (its folder for temporary files) in the sandbox.
 
     ``own``: folders that the check may change. ``reads``: folders that the check must not change, even inside ``own``.
     Other temporary files are hidden, except those in ``own``, in ``reads``, in environment variables and in ``names``.
@@ -236,7 +235,7 @@ def of_check(
 
 
 def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tuple[str, str]]:
-    """Return rules that hide files and hidden folders of the home, except the wanted paths and their parents."""
+    """Return rules that hide files and hidden folders of the home, except the ``wanted`` paths and their parents."""
     rules: dict[str, tuple[str, str]] = {}
     given = tuple(f"{each}/" for each in wanted)
     try:
@@ -259,7 +258,7 @@ def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tup
 def _laid_over(
     place: str, scratch: str, needed: Iterable[str], rules: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[str, str]]:
-    """Return rules that replace the shared temporary folder by the check's own, except for needed files."""
+    """Return rules that replace the shared temporary folder ``place`` by the check's own, except for needed files."""
     below = [path for path in needed if _is_in(path, place) and path != scratch]
     entries = {os.path.join(place, path[len(place) :].strip("/").partition("/")[0]) for path in below}
     laid = {place: ("rw", scratch)}
@@ -276,7 +275,7 @@ def _laid_over(
 
 
 def _paths_in(texts: Iterable[str]) -> list[str]:
-    """Return the shared temporary files whose paths occur in these texts."""
+    """Return the paths in these texts that lie in a shared folder for temporary files."""
     places = "|".join(re.escape(place) for place in _temporary_places())
     found = (match for text in texts for match in re.findall(rf"(?:{places})/+[^\s:;,'\"()/]+", text))
     return [os.path.realpath(path) for path in found]
@@ -321,7 +320,7 @@ def of_agent(
 
 
 def left_open(places: Iterable[str | os.PathLike[str]], *, settings: SandboxSettings = AUTO) -> Callable[[str], bool]:
-    """Return a function that tells if an agent in ``places`` may write to a path: always, without a sandbox."""
+    """Return a function that returns True if an agent in ``places`` may write to a path (without sandbox, any)."""
     if kind_for(settings) is None:
         return lambda path: True
     own = [os.path.realpath(path) for path in places]
@@ -348,7 +347,7 @@ def _made(
 
 
 def _machine(*, root_only: bool = False) -> dict[str, tuple[str, str]]:
-    """Return the rules for the kernel's file systems: normal rights, except for root's kernel switches."""
+    """Return the rules for the kernel's file systems: usual rights, but root's kernel switches are read-only."""
     rules = {} if root_only else dict.fromkeys(("/proc", "/dev"), ("rw", ""))
     if os.geteuid() == 0:
         rules |= dict.fromkeys(_KERNEL_SWITCHES, ("ro", ""))
@@ -403,7 +402,7 @@ def _protected(own: Sequence[str], environ: Mapping[str, str], *, installs: bool
 
 
 def _of_harness_within(own: Sequence[str]) -> list[str]:
-    """Return the harness's package folder if it is installed in an environment inside the project."""
+    """Return the harness's package folder if it lies in an environment inside the project; else an empty list."""
     inside = _PACKAGE.parent.name in ("site-packages", "dist-packages")
     return [str(_PACKAGE)] if inside and any(_is_in(os.path.realpath(_PACKAGE), place) for place in own) else []
 
@@ -414,7 +413,7 @@ def _home_and_git(environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _make_missing(environ: Mapping[str, str], checkouts: Sequence[str], own: Sequence[str]) -> None:
-    """Create missing paths, because only an existing one can be protected, but no unused state folder."""
+    """Create missing paths, because only an existing path can be protected. Skip an unused state folder."""
     home, git = _home_and_git(environ)
     state = os.path.realpath(trusted_state.usual_base())
     used = os.path.isabs(trusted_state.usual_base()) and not any(_is_in(state, place) for place in own)
@@ -434,7 +433,7 @@ def _is_in(path: str, place: str) -> bool:
 
 
 def _allowed(rules: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return the rules as an allow-list: a folder with a read-only part is replaced by its other entries."""
+    """Return the rules as an allow-list. A folder with a read-only part is replaced by its other entries."""
     closed = [path for path, (mode, _) in rules.items() if mode == "ro"]
     opened = [path for path, (mode, _) in rules.items() if mode == "rw"]
     return {path: ("rw", "") for place in opened for path in _open_parts(place, closed)}
@@ -488,7 +487,7 @@ def _noted() -> dict[str, Any]:
 
 
 def _machine_as_it_is() -> str:
-    """Return as text what determines which sandbox works: boot, user, container, helper program, kernel."""
+    """Return a text that changes if another sandbox may work: boot, user, container, helper program and kernel."""
     spaces = [_link(f"/proc/self/ns/{name}") for name in ("user", "mnt", "pid")]
     bwrap = shutil.which("bwrap") or ""
     stamp = os.stat(bwrap).st_mtime_ns if bwrap else 0
@@ -504,7 +503,7 @@ def _link(path: str) -> str:
 
 
 def _kind(name: str) -> str | None:
-    """Return the kind as in the launch order, with its program if it needs one; ``None`` if unavailable."""
+    """Return a sandbox kind as in the launch order, with its program if needed; ``None`` if unavailable."""
     if sys.platform != "linux":
         return None
     if name != "bubblewrap":
@@ -525,7 +524,7 @@ exit 0
 
 @cache
 def _holds(kind: str) -> bool:
-    """Return True if a test shows that this kind prevents forbidden writes and permits allowed ones."""
+    """Return True if a test shows that this sandbox kind prevents forbidden writes and permits allowed writes."""
     with tempfile.TemporaryDirectory(prefix="harness-try-") as folder:
         top = os.path.realpath(folder)
         for name in ("open/closed", "closed"):

@@ -45,7 +45,7 @@ _SIGNALS = 1 << 1  # the scope of signals
 
 
 def main(control: int, status: int, report: int) -> None:
-    """Execute one launch order. Return when no process of its command is left."""
+    """Execute one launch order. Return when no process of the command is left."""
     for descriptor in (control, status, report):
         os.set_inheritable(descriptor, False)
     order = read_order(control)
@@ -54,7 +54,7 @@ def main(control: int, status: int, report: int) -> None:
 
 
 def read_order(control: int) -> bytes | None:
-    """Return the launch order; ``None`` if the harness died before sending all of it."""
+    """Return the launch order; ``None`` if the harness died before the order was complete."""
     head = _read_exactly(control, 8)
     return None if head is None else _read_exactly(control, int.from_bytes(head, "big"))
 
@@ -91,13 +91,13 @@ class Order:
 
 
 def _listed(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return the list whose length the first field states, and the fields after it."""
+    """Return the list whose length is in the first field, and the fields after the list."""
     end = 1 + int(fields[0])
     return fields[1:end], fields[end:]
 
 
 class Keeper:
-    """Supervisor of one command and all its descendants, which waits until all have exited."""
+    """Supervisor of one command and all its descendants. It waits until all of them have exited."""
 
     __slots__ = (
         *("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "stopping", "wake", "wrapped"),
@@ -151,7 +151,7 @@ class Keeper:
         self._say("ended")
 
     def _watch_harness(self) -> None:
-        """Detect the harness's death through a pidfd too, because a forked process may keep the control pipe open."""
+        """Detect the harness's death by a pidfd too. A forked process may keep the control pipe open."""
         try:
             self.poller.register(os.pidfd_open(os.getppid()), select.POLLIN)
         except (AttributeError, OSError):
@@ -187,7 +187,7 @@ class Keeper:
         return code
 
     def _look(self) -> None:
-        """Check the limits if a check is due. If the command exceeds one, kill all its processes."""
+        """Check the resource limits if a check is due. If the command exceeds a limit, kill all its processes."""
         if self.look_at is None or time.monotonic() < self.look_at:
             return
         if self.watch is None:
@@ -205,14 +205,14 @@ class Keeper:
         return bool(passed)
 
     def _signal_everybody(self, number: int) -> None:
-        """Signal all processes of the command in one step, so that no fork escapes: if signals cannot leave the
-        sandbox, also those outside the command's process group."""
+        """Signal the command's process group. If signals cannot leave the sandbox, signal all other processes of the
+        command too, in one step, so that no fork escapes."""
         self._signal_group(number)
         if self.scoped:
             _signal_each([-1], number)
 
     def _reap(self) -> int | None:
-        """Return the dead command's exit code. If possible, it stays a zombie, so that its pid is not reused."""
+        """Return the command's exit code; ``None`` while it runs. A dead command stays a zombie, to keep its pid."""
         if not hasattr(os, "waitid"):  # macOS
             pid, wait_status = os.waitpid(self.pid, os.WNOHANG)
             self.reaped = pid == self.pid
@@ -244,7 +244,7 @@ class Keeper:
         return [pid for pid in children() if pid != self.pid and not _reaped(pid)]
 
     def _kill_rest(self) -> None:
-        """Kill all children, then those that they leave behind, until none is left. Only this process reaps its
+        """Kill all children, then the processes that they leave behind, until none is left. Only this process reaps its
         children, so no pid can have been reused."""
         until = time.monotonic() + KILL_SECONDS
         self._signal_everybody(signal.SIGKILL)
@@ -335,8 +335,8 @@ def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int)
 
 
 def come_first() -> None:
-    """Raise this process's priority if it is root's, so that it need not wait for a command's processes. It mostly
-    sleeps. A nice value would not help: each session has its own CPU share."""
+    """Raise this process's priority if its user is root, so that it need not wait for a command's processes. The
+    supervisor mostly sleeps. A nice value would not help: each session has its own CPU share."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     except (AttributeError, OSError):
@@ -354,8 +354,8 @@ def be_ended_first() -> None:
 
 
 def limit_processes(count: int) -> None:
-    """Limit the user's processes to the current number plus twice ``count``, in case the watch is too slow. The kernel
-    ignores this for root."""
+    """Limit the user's processes to the current number plus twice ``count``, in case the resource watch is too slow.
+    The kernel ignores this limit for root."""
     if not count or not os.geteuid() or not sees_own_pids():
         return
     try:
@@ -384,7 +384,7 @@ def tasks_of_machine() -> int:
 
 
 def confined(order: Order) -> "tuple[bytes, list[bytes]]":
-    """Enter the sandbox. Return the program to start in it, and its arguments."""
+    """Enter the sandbox. Return the program to start there, and its arguments."""
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from confinement import confine  # pyrefly: ignore[missing-import]  # this program stands alone
 
@@ -392,7 +392,7 @@ def confined(order: Order) -> "tuple[bytes, list[bytes]]":
 
 
 def free_bytes(path: bytes) -> int:
-    """Return the free bytes on a folder's disk; -1 if unknown."""
+    """Return the free bytes on the disk of a folder; -1 if unknown."""
     try:
         found = os.statvfs(path)
     except OSError:
@@ -403,7 +403,7 @@ def free_bytes(path: bytes) -> int:
 def watched(
     limits: "list[bytes]", before: "tuple[int, ...]", signal_everybody: "Callable[[int], object]"
 ) -> "ResourceWatch":
-    """Return the watch over the resources. Its module is loaded only if the command still runs at the first check."""
+    """Return the resource watch of a command. Its module is loaded only now, which saves time for short commands."""
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from resource_watch import ResourceWatch  # pyrefly: ignore[missing-import]  # this program stands alone
 
@@ -411,16 +411,15 @@ def watched(
 
 
 def can_be_scoped(order: Order) -> bool:
-    """Return True if signals can be kept inside the sandbox. A scope forbids the mounts of Landlock rules."""
+    """Return True if signals can be kept inside the sandbox. With Landlock, a scope would forbid mount rules."""
     return bool(order.terms) and not order.wrapped and not (order.terms[0] == b"landlock" and any(order.terms[5::3]))
 
 
 def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
-    """Limit the signals of this process and the command to its own descendants (Linux 6.12); return True on success.
+    """Keep signals of this process and the command to its own descendants (Linux 6.12). Return True on success.
 
     Success is tested: a signal that reached the parent before must now fail. The process may no longer gain privileges,
-    so this is only for sandboxed commands. ``moves``: more Landlock rules follow, so this layer must allow moves
-    between folders."""
+    so this is only for sandboxed commands. ``moves``: more Landlock rules follow, so allow moves between folders."""
     call = find_function("syscall")
     parent = os.getppid()
     try:
@@ -448,12 +447,12 @@ def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
 
 
 def find_prctl() -> "Callable[..., object]":
-    """Return ``prctl(2)``; without it (macOS, a Python without ctypes), a function that does nothing."""
+    """Return ``prctl(2)``; on systems without it (macOS, a Python without ctypes), a function that does nothing."""
     return find_function("prctl")
 
 
 def find_function(name: str) -> "Callable[..., object]":
-    """Return a function of the C library, or one that returns -1."""
+    """Return a function of the C library; a function that returns -1 if there is no such function."""
     try:
         from _ctypes import FUNCFLAG_CDECL, CFuncPtr, _SimpleCData, dlopen, dlsym
 
@@ -470,12 +469,12 @@ def find_function(name: str) -> "Callable[..., object]":
 
 
 def children() -> list[int]:
-    """Return this process's children, with dead ones until they are reaped; none without /proc."""
+    """Return the pids of this process's children, including dead ones that are not reaped; empty without /proc."""
     return children_of(os.getpid())
 
 
 def children_of(pid: int) -> list[int]:
-    """Return a process's children; none without /proc."""
+    """Return the pids of a process's children; empty without /proc."""
     if not sees_own_pids():
         return []
     try:
@@ -486,12 +485,12 @@ def children_of(pid: int) -> list[int]:
 
 
 def children_by_scan(parent: int) -> list[int]:
-    """Return a process's children by reading all processes, for kernels without child lists."""
+    """Return the pids of a process's children by reading all processes, for kernels without lists of children."""
     return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if parent_of(pid) == parent]
 
 
 def sees_own_pids() -> bool:
-    """Return True if /proc shows this process's own pid. In a container, /proc may be that of the host."""
+    """Return True if /proc shows this process's own pid. In a container, /proc may show the host's pids."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -499,7 +498,7 @@ def sees_own_pids() -> bool:
 
 
 def parent_of(pid: int) -> int | None:
-    """Return the parent's pid; ``None`` without the process or /proc."""
+    """Return the pid of a process's parent; ``None`` without the process or /proc."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as record:
             return int(record.read().rpartition(b")")[2].split()[1])
@@ -530,7 +529,7 @@ def _reaped(pid: int) -> bool:
 
 
 def _any_child_left() -> bool:
-    """Reap every dead child of this process; return False if no child is left."""
+    """Reap every dead child of this process. Return False if no child is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -55,7 +55,7 @@ class ShellWord:
         return self.filled() if self.holes else self.text
 
     def filled(self, instead: str | None = None) -> str:
-        """Return the word with ``instead``, or if it is None the source text, for each substitution."""
+        """Return the word with ``instead`` in place of each substitution; with ``None``, the source text stays."""
         parts, before = list[str](), 0
         for at, written in self.holes:
             parts += (self.text[before:at], written if instead is None else instead)
@@ -63,7 +63,7 @@ class ShellWord:
         return "".join((*parts, self.text[before:]))
 
     def behind(self, cut: int) -> ShellWord:
-        """Return the part of the word from letter ``cut`` to the end."""
+        """Return the part of the word that starts at letter number ``cut``."""
         return ShellWord(self.text[cut:], self.at[cut:], self.start, self.end, self.quoted)
 
 
@@ -102,7 +102,7 @@ class ShellText:
     fault: str  # why no shell accepts it, in a few words
 
     def every(self) -> Iterator[tuple[ShellCommand, bool]]:
-        """Yield each command after those of its substitutions, with True if another command reads its output."""
+        """Yield each command after those in its substitutions; True means that another command reads its output."""
         yield from _every(self.commands, within=False)
 
 
@@ -140,7 +140,7 @@ class _Letters:
         self.holes.append((self.length, written))
 
     def word(self, start: int, end: int, places: Sequence[int] | None) -> ShellWord:
-        """Return the finished word; ``places`` maps positions in an inner text to positions in the outer text."""
+        """Return the finished word. ``places`` maps positions in an inner text to positions in the outer text."""
         one = len(self.spans) == 1
         at: Sequence[int] = range(*self.spans[0]) if one else [i for span in self.spans for i in range(*span)]
         if places is not None:
@@ -212,8 +212,6 @@ class _Level:
 
 
 class _ShellReader:
-    """One-pass parser of shell text."""
-
     def __init__(self, text: str, places: Sequence[int] | None = None, depth: int = 0) -> None:
         self.text, self.places, self.depth = text, places, depth
         self.at = 0
@@ -262,7 +260,7 @@ class _ShellReader:
             level.now.document = target
 
     def documents(self, level: _Level) -> None:
-        """Read the here-documents whose text begins on this line."""
+        """Read the here-documents of ``level`` whose text begins on this line."""
         pending = level.pending
         level.pending = []
         for command, tabs, mark in pending:
@@ -299,7 +297,7 @@ class _ShellReader:
         return letters.runs
 
     def too_deep(self) -> bool:
-        """Return True and skip the rest of the text if the nesting limit is reached."""
+        """Return True if the nesting limit is reached; then the rest of the text is skipped."""
         if self.depth < DEEPEST:
             return False
         self.fail("it is nested too deeply")
@@ -307,12 +305,12 @@ class _ShellReader:
         return True
 
     def inner(self, text: str, places: Sequence[int]) -> _ShellReader:
-        """Return a parser of an inner text. The given positions are those of its letters in the outer text."""
+        """Return a parser of an inner text. ``places`` are the positions of its letters in the outer text."""
         known = self.places
         return _ShellReader(text, places if known is None else [known[i] for i in places], self.depth + 1)
 
     def arithmetic(self, now: ShellCommand) -> bool:
-        """Read ``((...))`` at the start of a command as a command with one argument; return False if there is none."""
+        """Read ``((...))`` at the start of a command as one argument. Return False if there is no such text."""
         end = self.arithmetic_end(self.at) if [each.text for each in now.words[:2]] in ([], ["for"]) else 0
         if end:
             for start, stop in ((self.at, self.at + 2), (self.at + 2, end - 2)):
@@ -325,7 +323,7 @@ class _ShellReader:
         return end > 0
 
     def arithmetic_end(self, at: int) -> int:
-        """Return the position after the ``))`` that closes the ``((`` at ``at``; 0 if it does not."""
+        """Return the position after the ``))`` that closes the ``((`` at ``at``; 0 if nothing closes it that way."""
         if self._closing is None:
             self._closing = {}
             opened = list[int]()
@@ -402,7 +400,7 @@ class _ShellReader:
                 self.take(letters, self.at + 1)
 
     def expansion(self, letters: _Letters, *, quoted: bool = False) -> None:
-        """Read what a dollar sign or backtick begins. Commands are parsed; variables are not expanded."""
+        """Read the expansion that starts with a dollar sign or backtick. Commands are parsed; variables stay."""
         text, start = self.text, self.at
         if text.startswith("$(", start):
             self.substitution(letters)
@@ -415,7 +413,7 @@ class _ShellReader:
             self.take(letters, start + 1)
 
     def substitution(self, letters: _Letters) -> None:
-        """Read a substitution: ``$(...)``, ``<(...)``, ``>(...)`` or ``$((...))``."""
+        """Read a substitution (``$(...)``, ``<(...)``, ``>(...)`` or ``$((...))``) and its commands."""
         start = self.at
         self.at += 2
         if end := self.arithmetic_end(start + 1):

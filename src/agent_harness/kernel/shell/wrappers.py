@@ -1,4 +1,4 @@
-"""Programs that start another program: the words that belong to such a program, and the command in the remaining
+"""Programs that start another program: finds the words that belong to such a program, and the command in the remaining
 words."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def name_of(words: Sequence[str]) -> str:
 
 
 def unwrapped(words: Sequence[str], at: int = 0) -> int:
-    """Return the number of words that belong to the wrapper at ``at``; 1 for an assignment; 0 if neither is there."""
+    """Return the number of words of the wrapper at ``at``; 1 for an assignment; 0 if there is neither."""
     if at < len(words) and _ASSIGNMENT.fullmatch(words[at]):
         return 1
     name = words[at].rpartition("/")[2] if at < len(words) else ""
@@ -70,7 +70,7 @@ def unwrapped(words: Sequence[str], at: int = 0) -> int:
 
 
 def program_at(words: Sequence[str]) -> int:
-    """Return the index of the program after assignments and wrappers; the number of words if there is none."""
+    """Return the index of the program, after assignments and wrappers; the number of words without a program."""
     at = 0
     while count := unwrapped(words, at):
         at += count
@@ -78,7 +78,7 @@ def program_at(words: Sequence[str]) -> int:
 
 
 def programs(text: str) -> Iterator[str]:
-    """Yield the programs that shell text starts. Wrappers come before the program that they start."""
+    """Yield the programs that shell text starts. A wrapper comes before the program that it starts."""
     for words in (command.plain for command, _ in read(text).every()):
         at = 0
         while at < len(words):
@@ -88,7 +88,7 @@ def programs(text: str) -> Iterator[str]:
 
 
 def script_of(words: Sequence[str]) -> str | None:
-    """Return the text that ``sh -c``, ``eval``, ``env -S`` or perhaps ``((...))`` runs; otherwise ``None``."""
+    """Return the text that ``sh -c``, ``eval``, ``env -S`` or perhaps ``((...))`` runs; ``None`` for other commands."""
     name = name_of(words)
     if name in ("eval", "(("):
         return " ".join(words[1:])
@@ -113,7 +113,7 @@ def _after(words: Sequence[str], option: str) -> str | None:
 
 
 def script_file_at(words: Sequence[str]) -> int:
-    """Return the index of a shell's first operand, its script file or the text of ``-c``; 0 without one."""
+    """Return the index of a shell's first operand: its script file, or the text of ``-c``; 0 without an operand."""
     for at in range(1, len(words)):
         if not words[at].startswith(("-", "+")) and not _VALUED_OF_SHELL.fullmatch(words[at - 1]):
             return at

@@ -40,7 +40,7 @@ class Hidden:
 
 
 def hidden_since(operation: Operation, index: str, found: walk.Scan) -> Hidden:
-    """Return the paths that became ignored after the snapshot. This is fast unless a ``.gitignore`` has changed."""
+    """Return the paths that became ignored after the snapshot. This is fast if no ``.gitignore`` has changed."""
     known = operation.notes.ignored_places()
     new = [path for path in found.ignored if not walk.under(path, known)]
     if not any(_is_rules(path) for path in (*new, *found.every_path())):
@@ -59,7 +59,7 @@ def _is_rules(path: bytes) -> bool:
 
 
 def _rules_folder(operation: Operation, index: str, rules: Sequence[bytes]) -> str:
-    """Return a new folder that contains only the snapshot's ``.gitignore`` files."""
+    """Return the path of a new folder that contains only the snapshot's ``.gitignore`` files."""
     folder = operation.room.path("rules")
     shutil.rmtree(folder, ignore_errors=True)
     os.mkdir(folder)
@@ -69,7 +69,7 @@ def _rules_folder(operation: Operation, index: str, rules: Sequence[bytes]) -> s
 
 
 def _caches(operation: Operation, folder: str, rules: Sequence[bytes], names: Sequence[bytes]) -> list[bytes]:
-    """Return the folders whose own ``.gitignore`` ignores the whole folder and that contain no file of the snapshot."""
+    """Return the folders with a ``.gitignore`` that ignores the whole folder, if the snapshot has no file in them."""
     places = {path: path[: -len(RULES)] for path in rules}
     new = [path for path, place in places.items() if place and not walk.holds(names, place)]
     copies = {path: os.path.join(os.fsencode(folder), path) for path in new}
@@ -92,7 +92,7 @@ def _ignored_by(operation: Operation, folder: str, paths: Sequence[bytes]) -> se
 
 
 def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
-    """Yield the file, or every file below an ignored folder. Nested repositories are recorded but not entered."""
+    """Yield ``path`` if it is a file, else every file below it. Nested repositories are recorded but not entered."""
     if not path.endswith(b"/"):
         yield path
         return
@@ -134,7 +134,7 @@ def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, 
 
 
 def tree_of_files(git: Git, *, exclude: Sequence[str] = (), base: Snapshot | None = None) -> str:
-    """Return the tree of the commit that ``candidate`` would make. No ref keeps this tree, so git may delete it."""
+    """Return the id of the tree that ``candidate`` would commit. No ref keeps this tree, so git may delete it."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
@@ -146,8 +146,8 @@ def tree_of_files(git: Git, *, exclude: Sequence[str] = (), base: Snapshot | Non
 def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base: Snapshot | None = None) -> None:
     """Move the branch and the index to a commit whose tree equals the work tree. No file is written.
 
-    ``branch`` is a full name or "detached"; ``expected_head`` is its current commit, ``None`` for none. Afterwards HEAD
-    refers to the branch. With a ``base``, index flags that the user had set at that time are set again. The call can be
+    ``branch`` is a full name or "detached"; ``expected_head`` is its current commit, ``None`` without one. Afterwards
+    HEAD refers to the branch. With a ``base``, index flags that the user had set then are set again. The call can be
     repeated after a crash. Raise ``UnsafeTree`` if the branch has moved or a git operation is unfinished."""
     refuse_operation(git)
     refuse_elsewhere(git, branch)
@@ -168,9 +168,9 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
 
 
 def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Scan]:
-    """Return an index and the differences between the index and the files. The base's stored index is used if its
-    digest matches, else a new index that makes git read every file. The latter is also used if attributes changed,
-    because unchanged files may then become other objects."""
+    """Return an index, and the differences between the index and the files. If the base's stored index is unaltered, it
+    is used. Otherwise a new index makes git read every file. If attributes changed, a new index is also used, because
+    unchanged files may then become other objects."""
     warm = operation.kept_index(base.index_plain, operation.notes.young_plain) if base else None
     if warm:
         found = operation.scan(warm)
@@ -185,7 +185,7 @@ def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Sc
 
 
 def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Snapshot | None) -> tuple[str, str]:
-    """Return the tree of the current files, with ``exclude`` as in the base's HEAD, and its index."""
+    """Return the tree of the current files and its index. Files that match ``exclude`` are as in the base's HEAD."""
     excluded = walk.matcher(exclude, operation.git.prefix())
     index, found = _compared(operation, base)
     wanted = base.head if base else head.commit
@@ -207,7 +207,7 @@ def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Sna
 def _read_changes(
     operation: Operation, index: str, found: walk.Scan, base: Snapshot | None, stays_out: Callable[[bytes], bool]
 ) -> None:
-    """Read changed files into the index, including newly ignored files that the base contains or git tracks."""
+    """Read changed files into the index. Newly ignored files count if the base contains them or git tracks them."""
     hidden = {os.fsencode(path): oid for path, oid in operation.notes.hidden.items()}
     paths = [*found.changed, *found.untracked, *_tracked(operation, found)]
     paths = [path for path in paths if path not in hidden or operation.blob_id(path) != hidden[path]]
@@ -219,7 +219,7 @@ def _read_changes(
 
 
 def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
-    """Return those of the ignored files and nested repositories that are in the repository's own index."""
+    """Return the ignored files and nested repositories that are in the repository's own index."""
     copy = operation.room.copy_of_index("own") if found.ignored or found.nested else None
     if copy is None:
         return []
@@ -231,13 +231,13 @@ def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
 
 
 def _held_untracked(operation: Operation, base: Snapshot, known: set[bytes]) -> list[bytes]:
-    """Return the files that were untracked in the base and still exist, even if they are ignored now."""
+    """Return the existing files that were untracked in the base, even if they are ignored now."""
     new = [path for path, (old, _) in operation.git.differences(base.index_tree, base.commit).items() if old == ABSENT]
     return operation.files_among(path for path in new if path not in known)
 
 
 def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes]) -> None:
-    """Reset these index entries to the content that they have in the given tree."""
+    """Reset the index entries at these paths to the given tree."""
     with operation.git.objects() as objects:
         entries = {path: objects.at(tree, path) for path in paths}
     lines = {path: ABSENT if entry.mode == FOLDER else entry for path, entry in entries.items()}
@@ -249,7 +249,7 @@ def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes
 
 
 def _index_of(operation: Operation, commit: str) -> str:
-    """Return an index of the commit in which the data about each file is up to date."""
+    """Return an index of the commit. Its data about each file is up to date, so git need not read the files."""
     digest, tree = operation.git.trusted_index or ("", "")
     warm = operation.room.kept(digest, "warm")
     if warm is None:

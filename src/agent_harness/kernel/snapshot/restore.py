@@ -50,7 +50,7 @@ BEFORE = "Rescued before going back to "
 
 
 class Aside:
-    """Folder for rescued files. Nothing in the folder is ever replaced."""
+    """Folder for rescued files. No file in the folder is ever replaced."""
 
     def __init__(self, git: Git, folder: str | os.PathLike[str]) -> None:
         self._top = os.fsencode(git.top())
@@ -59,7 +59,7 @@ class Aside:
 
     @property
     def moved(self) -> list[bytes]:
-        """Names in the folder, oldest first."""
+        """Original names of the moved files, oldest first."""
         return [name for name, _, _ in self._moves]
 
     def move(self, path: bytes) -> None:
@@ -72,7 +72,7 @@ class Aside:
         self._moves.append((name, source, target))
 
     def put_back(self) -> None:
-        """Undo every move whose original path is still free, so that these files are back in place."""
+        """Undo every move whose original path is still free."""
         for move in reversed(list(self._moves)):
             _, source, target = move
             if not os.path.lexists(source) and os.path.isdir(os.path.dirname(source)):
@@ -80,7 +80,7 @@ class Aside:
                 self._moves.remove(move)
 
     def clear_way(self, wanted: Iterable[bytes], held: Iterable[bytes]) -> None:
-        """Move everything that blocks files at the paths ``wanted``, except files that a commit contains."""
+        """Move everything away that blocks a file at a path in ``wanted``, except the files ``held`` by a commit."""
         ordered = sorted(held)
         known = set(ordered)
         free = set[bytes]()
@@ -99,7 +99,7 @@ class Aside:
                 self.move(path)
 
     def _empty(self, folder: bytes, ordered: Sequence[bytes], known: set[bytes]) -> None:
-        """Move the content of a folder that no commit contains to the folder for rescued files."""
+        """Move the parts of a folder that no commit contains to the folder for rescued files."""
         for entry in sorted(os.scandir(os.path.join(self._top, folder)), key=lambda entry: entry.name):
             path = folder + b"/" + entry.name
             if path in known:
@@ -124,7 +124,7 @@ class Aside:
 
 
 class _Changed(Exception):
-    """Error: something changed during the restore. Nothing was lost, and all steps start again."""
+    """Error: files or refs changed during the restore. Nothing was lost; all steps start again."""
 
 
 @dataclass(slots=True)
@@ -152,7 +152,7 @@ class _Now:
 
 @dataclass(slots=True)
 class _Done:
-    """Rescue commits made so far in a restore. Each rescue commit has the previous one among its parents."""
+    """Rescue commits made so far in a restore. The parents of each include the previous rescue commit."""
 
     ref: str | None = None
     commit: str | None = None
@@ -190,7 +190,7 @@ def restore(
 
     Raise ``UnsafeTree`` and leave the work tree unchanged in these cases: the snapshot was deleted, another work tree
     has the branch checked out, files keep changing, or a git operation is unfinished. With ``set_aside_operation``, the
-    operation's git files are moved to the rescued files instead."""
+    git files of the operation are moved to the rescued files instead."""
     if not set_aside_operation:
         refuse_operation(git)
     refuse_elsewhere(git, snapshot.branch)
@@ -265,7 +265,7 @@ def _scan(way: _Way, index: str) -> walk.Scan:
 
 
 def _open(folder: bytes) -> bool:
-    """Add all owner permissions to a folder of this user; return True if this changed the permissions."""
+    """Give the owner all permissions on a folder of this user. Return True if this changed the permissions."""
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o700 == 0o700:
         return False
@@ -285,7 +285,7 @@ def _fits(way: _Way, path: bytes) -> bool:
 
 
 def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
-    """Commit the current state under a rescue ref and return the commit; ``None`` if nothing differs."""
+    """Commit the current state under a rescue ref. Return the new commit; ``None`` if nothing differs."""
     if not plan.add and not plan.remove and set(now.commits) <= {now.base}:
         return None
     operation, done = way.operation, way.done
@@ -305,7 +305,7 @@ def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
 
 
 def _clear_way(way: _Way, plan: _Plan) -> None:
-    """Move away the files of an unfinished git operation, and what blocks the snapshot's files."""
+    """Move away the files of an unfinished git operation, and all files that block the snapshot's files."""
     above = {parent for path in (*plan.add, *plan.remove) for parent in walk.parents(path)}
     for folder in (b"", *sorted(above)):  # opened, since something will be written or removed in them
         if way.operation.kind(folder) == "folder":
@@ -330,7 +330,7 @@ def _write_files(way: _Way, index: str, made: str) -> None:
 
 
 def _make_empty_folders(operation: Operation) -> None:
-    """Create the folders that were empty when the snapshot was taken, unless their path is in use."""
+    """Create the folders that were empty at the snapshot. A folder whose path is in use is skipped."""
     top = os.fsencode(operation.git.top())
     for path in map(os.fsencode, operation.notes.empty):
         if kind_at(top, path) == "nothing" and not walk.Links(top).above(path):
@@ -339,7 +339,7 @@ def _make_empty_folders(operation: Operation) -> None:
 
 
 def _set_modes(operation: Operation, index: str) -> None:
-    """Restore the permissions that git does not store; snapshots of earlier versions contain few of them."""
+    """Restore the file permissions that git does not store. Snapshots of earlier versions contain few of them."""
     kept, usual = operation.notes.modes, operation.notes.usual_modes
     for path, git_mode in operation.modes(index).items() if usual else ():
         wanted = kept.get(os.fsdecode(path), usual.get(git_mode))
@@ -353,7 +353,7 @@ def _set_modes(operation: Operation, index: str) -> None:
 
 
 def _index_as_it_was(way: _Way, full: str) -> str:
-    """Return the snapshot's index: the stored index, or else an index made from the staged files and the notes."""
+    """Return the snapshot's index: the stored index, or an index made from the staged files and the notes."""
     snapshot, operation = way.snapshot, way.operation
     if snapshot.index_exact == snapshot.index_full and not operation.notes.flags:
         return full
@@ -386,7 +386,7 @@ def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def rescue_base(git: Git, commit: str, subject: str) -> str:
-    """Return the commit that a rollback restored: as the rescue's message says, else the parent."""
+    """Return the commit that a rollback restored. It is named in the rescue's message; the default is the parent."""
     named = subject.removeprefix(BEFORE) if subject.startswith(BEFORE) else ""
     base = git.commit_of(named) if named.isalnum() else None
     return base or git.commit_of(f"{commit}^1") or git.empty_tree()
@@ -426,8 +426,8 @@ def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonOb
 
 
 def write_changes(git: Git, commit: str, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[str]:
-    """Write the commit's changed files to the work tree, whose files the caller must have saved. Return their names,
-    safe for a terminal. HEAD, branches and the index stay."""
+    """Write the changed files of a commit to the work tree, and return their names, safe for a terminal. The caller
+    must have saved these files. HEAD, branches and the index stay."""
     with git.room() as room, IsolatedView(git.repository, head=commit, raw=True) as view:
         index = room.path("rescue")
         view.call("read-tree", commit, index=index)

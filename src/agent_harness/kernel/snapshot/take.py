@@ -1,7 +1,7 @@
 """Creation of a snapshot of the work tree. Source: ``tasklist.md`` 11.2. One ``git status`` call finds everything that
-a snapshot needs. If the work tree is clean, the snapshot uses the tree of HEAD, and only two small commits and a ref
-are made. Line endings, encodings, keywords and filters (such as Git LFS) make an index object differ from the file's
-bytes, although git calls the file unchanged. A snapshot keeps the bytes, so such files are read without conversion."""
+a snapshot needs. If the work tree is clean, the snapshot uses the tree of HEAD: only two small commits and a ref are
+made. Line endings, encodings, keywords and filters (such as Git LFS) make an index object differ from the file's bytes,
+although git calls the file unchanged. A snapshot keeps the bytes, so such files are read without conversion."""
 
 import os
 import stat
@@ -26,8 +26,8 @@ TRUE = ("true", "input", "1", "yes", "on")
 
 
 def converted(operation: Operation, index: str, listing: bytes, found: walk.Scan) -> list[bytes]:
-    """Return the unchanged paths whose bytes may differ from their git object. ``listing`` describes the index. This is
-    fast if neither attributes nor settings ask for a conversion."""
+    """Return the unchanged paths whose bytes may differ from their git object. ``listing`` is the output of ``ls-files
+    -v`` for the index. This is fast if neither attributes nor settings require a conversion."""
     everywhere = operation.notes.settings.get("core.autocrlf", "false").lower() in TRUE
     if not everywhere and not _has_attributes(operation, listing, found):
         return []
@@ -50,7 +50,7 @@ def _has_attributes(operation: Operation, listing: bytes, found: walk.Scan) -> b
 
 
 def _asked_for(operation: Operation, index: str, paths: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
-    """Return the paths with attributes that may change any content, and the paths with line-ending attributes."""
+    """Return the paths with attributes that may change any content, and those with attributes for line endings."""
     with IsolatedView(operation.git.repository, head=NOWHERE, attributes=operation.notes.info_attributes) as view:
         done = view.call("check-attr", "-z", "-a", "--stdin", input=walk.joined(paths), index=index)
     fields = walk.split(done.stdout)
@@ -79,9 +79,9 @@ def _size(path: bytes) -> int:
 
 
 def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") -> Snapshot:
-    """Take a snapshot and store it under a new ref; without changes, this costs one ``git status``. ``exclude``:
-    patterns of the harness's own files below the root of ``git``, which are left out. Raise ``UnsafeTree`` if a git
-    operation is unfinished, a path is in conflict, or the ref exists."""
+    """Take a snapshot, store it under a new ref, and return it. Without changes, this costs one ``git status``.
+    ``exclude`` are patterns of the harness's own files below the root of ``git``, which are left out. Raise
+    ``UnsafeTree`` if a git operation is unfinished, a path is in conflict, or the ref exists."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
@@ -112,7 +112,7 @@ def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") 
 
 
 def _without_flags(operation: Operation, exact: str, listing: bytes) -> str:
-    """Return an index without flags that hide changes of existing files. The removed flags are stored in the notes."""
+    """Return an index without flags that hide changes of existing files. The notes record the removed flags."""
     flags = walk.flagged(listing)
     if not flags:
         return exact
@@ -137,7 +137,7 @@ def _scan(operation: Operation, plain: str) -> walk.Scan:
 
 
 def _empty_folders(top: str, closed: Set[bytes]) -> list[str]:
-    """Return the empty folders of the work tree, except in nested repositories and fully ignored folders."""
+    """Return the empty folders of the work tree. The folders in ``closed`` are not searched."""
     left, empty = [""], list[str]()
     while left and len(empty) < MOST_EMPTY:
         below = left.pop()
@@ -156,7 +156,7 @@ def _empty_folders(top: str, closed: Set[bytes]) -> list[str]:
 def _with_everything(
     operation: Operation, plain: str, listing: bytes, found: walk.Scan, excluded: Callable[[bytes], bool]
 ) -> str:
-    """Return an index that contains the current state of every file, except the harness's own files."""
+    """Return an index with the current state of every file, except the harness's own files."""
     shaped = [path for path in converted(operation, plain, listing, found) if not excluded(path)]
     add, gone = operation.storable([path for path in (*found.changed, *found.untracked) if not excluded(path)])
     ours = [record[2:] for record in walk.split(listing) if excluded(record[2:])]
@@ -169,7 +169,7 @@ def _with_everything(
 
 
 def _note_racy(operation: Operation, plain: str, full: str) -> None:
-    """Note the index entries that are too recent to be trusted, except files that the user left out."""
+    """Record in the notes which index entries are too recent to be trusted, except files that the user left out."""
     second = second_now(operation.room.folder)
     found = {index: racy(index, second, id_bytes=operation.id_bytes()) for index in {plain, full}}
     texts: dict[str, dict[str, str] | None] = {}
@@ -185,7 +185,7 @@ def _note_racy(operation: Operation, plain: str, full: str) -> None:
 
 
 def _note_modes(operation: Operation, full: str) -> None:
-    """Note every file's permissions, because git stores only one bit. This needs one ``lstat`` per file."""
+    """Record every file's permissions in the notes, because git stores only one bit of them."""
     modes: dict[str, dict[bytes, int]] = {"100644": {}, "100755": {}}
     for path, git_mode in operation.modes(full).items():
         with suppress(OSError):
@@ -199,7 +199,7 @@ def _note_modes(operation: Operation, full: str) -> None:
 
 
 def _commit(operation: Operation, head: Head, tree: str, index_tree: str, message: str) -> str:
-    """Create the commit of a snapshot. An extra parent holds the staged files and the notes, so that git keeps them."""
+    """Create the commit of a snapshot and return its id. An extra parent holds the staged files and the notes."""
     beside = operation.commit(
         index_tree, [], f"What was staged, and notes of a snapshot\n\n{operation.notes.as_text()}"
     )
