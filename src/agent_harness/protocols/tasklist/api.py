@@ -225,12 +225,12 @@ class TaskList:
         engine_factory: EngineFactory | None = None,
         **limits: Any,
     ) -> JsonObject:
-        """Run the agents on the list's tasks, and return an answer with ``exit_code``. ``limits``:
+        """Run the agents on the list's tasks, and return an answer with ``exit_code``.
 
-        ``max_tasks``; ``max_minutes`` of each attempt; ``max_cost_usd`` of all attempts together. Raise
-        ``NothingEligible`` for an empty list. With ``workers``, agents run concurrently, each in its own workspace,
-        and the answer has another format. Work lands on ``branch``, by default the checked-out branch.
-        ``engine_factory`` makes the engine of the workers."""
+        The ``limits`` are ``max_tasks``, ``max_minutes`` of each attempt, and ``max_cost_usd`` of all attempts
+        together. Raise ``NothingEligible`` for an empty list. With ``workers``, agents run concurrently, each in its
+        own workspace, and the answer has another format. Work lands on ``branch``, by default the checked-out
+        branch. ``engine_factory`` makes the engine of the workers."""
         import os
         from contextlib import suppress
         from pathlib import Path
@@ -646,8 +646,8 @@ def restore(folder: str) -> JsonObject | None:
 def traces(folder: str) -> JsonObject:
     """Return what the harness added to a folder, so that an uninstall can remove everything. Nothing changes.
 
-    The answer has ``files`` (files that people wrote come last) and the lines of ``.git/info/exclude`` and
-    ``.gitignore``. ``place`` is the user's state of the list. Raise ``Busy`` or ``Refused`` during a session."""
+    The answer has ``files`` (files that people wrote come last), the lines of the two git ignore files, and the
+    ``lock``. ``place`` is the user's state of the list. Raise ``Busy`` or ``Refused`` during a session."""
     from agent_harness.protocols.tasklist import planning
 
     return planning.traces(TaskListLayout(folder))

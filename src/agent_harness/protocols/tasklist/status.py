@@ -200,7 +200,7 @@ def _name_proof(task_id: str) -> str:
 
 
 def _left_by_run(state: State) -> JsonObject | None:
-    """Return the tasks of a dead parallel run: proven tasks that wait for the merge, and unfinished tasks. Or None."""
+    """Return the proven tasks that wait for the merge and the unfinished tasks of a dead parallel run, or None."""
     left = leases.left_by_run(state)
     proven_ids = [task.id for task in left if task.raw.get("landing") is not None]
     return (

@@ -38,10 +38,11 @@ DECISIONS = ("resume", "fail")
 def recover(caller: "Caller", task_id: str | None = None, decide: str | None = None) -> list[JsonObject]:
     """Recover one task, or all interrupted tasks that this caller may recover. Return the findings and actions.
 
-    ``action`` is ``completed``, ``failed``, ``released``, ``blocked`` (the proof cannot run) or ``resume``. After
-    ``resume``, only the agent can decide, by passing ``resume`` or ``fail`` as ``decide``. The task then belongs to
-    this caller (``token``). ``row`` is the row of the table. Raise ``NotOwner`` while the owner is working. Raise
-    ``UnsafeTree``, with a halt, if someone else committed during the attempt."""
+    ``action`` is ``completed``, ``failed``, ``released``, ``blocked`` (the proof cannot run) or ``resume``.
+    ``resume`` means that only the agent can decide, by passing ``resume`` or ``fail`` as ``decide``. After the
+    decision (``decided``), the task belongs to this caller (``token``). ``row`` is the row of the table. Raise
+    ``NotOwner`` while the owner is working. Raise ``UnsafeTree``, with a halt, if someone else committed during the
+    attempt."""
     if decide is not None and decide not in DECISIONS:
         raise UsageError(f"--decide must be resume or fail, got {decide!r}", hint="--decide resume or --decide fail")
     state, now = caller.store.read(), caller.store.now()

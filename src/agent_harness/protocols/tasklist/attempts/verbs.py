@@ -85,9 +85,7 @@ def complete(
 
 
 def _demand(known: "AttemptFacts | None") -> str:
-    """Return what a proof needs besides a passing check:
-
-    ``GRADE``, ``CHANGE`` or, for work that a user accepts, ``PASS``."""
+    """Return what a proof needs: ``GRADE``, ``CHANGE`` or, for work that a user accepts, only a pass (``PASS``)."""
     if known is None:
         return GRADE
     return CHANGE if known.word is None else PASS
