@@ -16,7 +16,7 @@ MOST_TITLE_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """Part of a list that the import leaves out, and why."""
+    """Part of a list that the import leaves out, and the reason."""
 
     what: str
     why: str
@@ -64,13 +64,13 @@ class Backlog:
 
 
 def one_line(text: object, most: int = MOST_TITLE_CHARACTERS) -> str:
-    """Truncate at a word boundary if the text is too long."""
+    """Return the text on one line. A text that is too long is cut at a word boundary."""
     line = " ".join(str(text).split())
     return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + "…"
 
 
 def proof_for(item: BacklogItem, command: str | None) -> str | None:
-    """Return the item's own command, or else the common ``command`` with ``{id}`` replaced."""
+    """Return the item's own command. Without one, return the common ``command`` with ``{id}`` replaced."""
     if item.proof or not command:
         return item.proof
     return command.replace("{id}", re.sub(r"[^\w.-]+", "_", item.id).lstrip(".-") or "_")
@@ -78,14 +78,14 @@ def proof_for(item: BacklogItem, command: str | None) -> str | None:
 
 @dataclass(slots=True)
 class Sorter:
-    """Sorter for the items of one list, which also collects the parts that are left out."""
+    """Sorter for the items of one list. It also collects the parts that are left out."""
 
     left_out: list[LeftOut] = field(default_factory=list)
 
     def sorted(self, found: Sequence[BacklogItem], *, with_done: bool) -> list[BacklogItem]:
         """Return the open items, or ``with_done`` all, in order and without unknown dependencies and cycles. Each item
-        depends on its parts, which get the item's dependencies. A dependency on a done item is met. The time is linear
-        in items and dependencies."""
+        depends on its parts, and the parts get the item's dependencies. A dependency on a done item is met. The time is
+        linear in items and dependencies."""
         items = self._unique(found)
         gone = {each.what.partition(" ")[0] for each in self.left_out}
         known = {each.id: each for each in items}

@@ -56,9 +56,9 @@ OWN = ("features.json", "harness-tasks.json", "task.json")
 def read(
     path: Path, *, wanted: str | None = None, tag: str | None = None, with_done: bool = False, into: str | None = None
 ) -> Backlog:
-    """Read the task list in a file or folder. ``wanted`` is its format if the content does not show it. ``into`` is the
-    importing project, whose own state cannot be imported. Raise ``UsageError`` for a folder with several lists, and
-    ``Refused`` for a file that is not a task list."""
+    """Return the work items of the task list in a file or folder. ``wanted`` is the format if the content does not show
+    it. ``into`` is the importing project, whose own state cannot be imported. Raise ``UsageError`` for a folder with
+    several lists, and ``Refused`` for a file that is not a task list."""
     here = Path(into).resolve() if into else None
     file = _file_in(path, here) if path.is_dir() else path
     if here and file.name in OWN and file.resolve().parent == here:
@@ -156,7 +156,7 @@ def _objects(found: object, sorter: Sorter, what: str) -> Iterator[JsonObject]:
 
 
 def _said(raw: JsonObject, *parts: tuple[str, str]) -> str:
-    """Join members of an item; each that is not empty follows its heading."""
+    """Return the named members of an item as one text. Each non-empty member follows its heading."""
     found = []
     for name, heading in parts:
         text = raw.get(name)
@@ -376,7 +376,7 @@ def _speckit(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 def _speckit_items(text: str, sorter: Sorter) -> Iterator[BacklogItem]:
     """Yield the spec-kit tasks in order. Tasks marked ``[P]`` depend only on earlier tasks, not on each other. Each
-    section depends on the previous one. A task also depends on those that its text lists."""
+    section depends on the previous section. A task also depends on the tasks that its text lists."""
     before: tuple[str, ...] = ()  # dependencies of the next one with [P]
     since: list[str] = []  # dependencies of the next one without
     section = None
@@ -461,7 +461,7 @@ def _markdown_items(text: str, sorter: Sorter) -> list[BacklogItem]:
 
 
 def _slug(text: str, above: str, seen: set[str]) -> str:
-    """Return an id from the item's words, below its parent's id; duplicates are numbered."""
+    """Return an id from the item's words, below its parent's id. Duplicate ids are numbered."""
     words = "-".join(re.findall(r"\w+", text.lower()))[:60].strip("-") or "item"
     name = f"{above}/{words}" if above else words
     return next(each for each in chain((name,), (f"{name}~{n}" for n in count(2))) if each not in seen)
@@ -502,7 +502,7 @@ def _tell_uncarried(listed: list[JsonObject], own: _Members, sorter: Sorter) -> 
 
 
 def _feature_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
-    """Yield the features by priority; those without a priority come last."""
+    """Yield the features by priority. Features without a priority come last."""
     listed = [*_objects(found, sorter, "feature")]
     listed.sort(key=lambda raw: raw["priority"] if isinstance(raw.get("priority"), int) else float("inf"))
     _tell_uncarried(listed, _OF_FEATURES, sorter)
@@ -550,7 +550,7 @@ def _task_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
 
 
 def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
-    """Read a long task as one item, whose proof runs the commands of all criteria in turn."""
+    """Return a long task as one item. The item's proof runs the commands of all criteria in turn."""
     raw = _object(text, file)
     steps: list[str] = []
     commands: list[str] = []
@@ -575,7 +575,7 @@ def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 
 def _all_of(commands: list[str]) -> str | None:
-    """Return one command that succeeds only if all do. Each runs in its own subshell."""
+    """Return one command that succeeds only if all commands succeed, or None without commands."""
     if len(commands) < 2:
         return commands[0] if commands else None
     return " && ".join(f"( {each}\n)" if "\n" in each or "#" in each else f"( {each} )" for each in commands)

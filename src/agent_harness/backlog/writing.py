@@ -22,7 +22,7 @@ _RANKS = {0: "high", 1: "medium", 2: "low"}
 
 
 def write(form: str, name: str, items: Sequence[BacklogItem]) -> str:
-    """``name`` is the name of the project."""
+    """Return the items as a task list in the format ``form``. ``name`` is the name of the project."""
     return WRITERS[form](name, items)
 
 
@@ -59,12 +59,12 @@ def _has_lines(command: str) -> bool:
 
 
 def _as_prose(line: str) -> str:
-    """Escape a line so that it is not read as an item, heading, fence or proof."""
+    """Return the line, escaped so that it is not read as an item, heading, fence or proof."""
     return _MARKS.sub(r"\\\g<0>", _PROOF_MARK.sub(r"\g<1>\\`", line))
 
 
 def _without_order(title: str) -> str:
-    """Escape a title so that it is not read as a statement about a dependency."""
+    """Return the title, escaped so that it is not read as a statement about a dependency."""
     return _ORDER_MARK.sub(r"\\\g<0>", title)
 
 
@@ -133,7 +133,7 @@ def _prd(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _speckit(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a list with ids T001, T002 and so on. Each task depends only on those that its text lists."""
+    """Return a list with ids T001, T002 and so on. Each task depends only on the tasks that its text lists."""
     number = {each.id: f"T{place:03d}" for place, each in enumerate(items, 1)}
     lines = [f"# Tasks: {name}", ""]
     for each in items:
@@ -161,7 +161,7 @@ def _tasklist(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _features(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a feature list. Test files prove its features; an item without one gets a new file name and is open."""
+    """Return a feature list, with test files as proofs. An item without a test file gets a new name and is open."""
     named = all(each.id.isdecimal() for each in items) and len({int(each.id) for each in items}) == len(items)
     number = {each.id: int(each.id) if named else place for place, each in enumerate(items, 1)}
     known: list[JsonObject] = [{"test_file": each.test_file} for each in items if each.test_file]
@@ -184,7 +184,7 @@ def _features(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _longtask(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a long task with a criterion for each item, decided by its command or else by the user."""
+    """Return a long task with one criterion for each item. The item's command, or else the user, decides it."""
     criteria: list[JsonObject] = []
     for each in items:
         said = "\n".join([each.title, each.text, *(f"- {step}" for step in each.steps)])

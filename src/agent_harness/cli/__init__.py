@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def project_here() -> "Root":
-    """Return the nearest project of any kind. The error names the commands that create one."""
+    """Return the nearest project of any kind. Raise ``NotAProject`` with the commands that create a project."""
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.errors import NotAProject
     from agent_harness.kernel import root

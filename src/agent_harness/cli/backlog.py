@@ -149,7 +149,7 @@ class _Target:
 
     @classmethod
     def here(cls) -> _Target:
-        """Return the nearest project as the target; without a project, a new task list."""
+        """Return the nearest project as the target. Without a project, the target is a new task list."""
         from agent_harness.kernel import root
 
         found = root.find()
@@ -182,7 +182,7 @@ class _Target:
         return open_list()
 
     def add(self, backlog: Backlog, items: list[BacklogItem], validate: str | None) -> int:
-        """Return the number of items added."""
+        """Add the items to the project, and return the number of added items."""
         from agent_harness.backlog.items import proof_for
 
         rows: list[JsonObject] = []
@@ -345,7 +345,7 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
 
 
 def _own_list() -> tuple[Path, Backlog]:
-    """Return the state file here, and its items. Only proven or checked items are marked as done."""
+    """Return the path of the state file here, and its items. Only proven or checked items are marked as done."""
     from dataclasses import replace
 
     from agent_harness.backlog.reading import read

@@ -11,7 +11,7 @@ AGENTS = ("claude-code", "codex", "api", "acp:", "command:", "scripted:")
 
 
 def main(words: list[str]) -> int:
-    """Always return 0, because a shell waits for the output."""
+    """Print completions for a command line. Always return 0, because a shell waits for the output."""
     what = words[1] if len(words) > 1 else ""
     found = AGENTS if what == "agents" else _known(what)
     print("".join(f"{each}\n" for each in found if _is_one_word(each)), end="")
@@ -19,7 +19,7 @@ def main(words: list[str]) -> int:
 
 
 def _is_one_word(value: str) -> bool:
-    """Return True if every shell takes the untrusted value as one plain word. Users press Enter unchecked."""
+    """Return True if every shell takes the untrusted value as one plain word. Users press Enter without a check."""
     return not value.startswith("-") and all(each.isalnum() or each in "._:/@+,=-" for each in value)
 
 

@@ -128,7 +128,7 @@ def _project() -> "FeatureLayout":
 
 
 def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> int:
-    """Ask the user for the answer. If the user only presses Enter, the question stays stored (C12)."""
+    """Ask for the answer, and return an exit code. If the user only presses Enter, the question stays (C12)."""
     forget_typed()
     chosen = click.prompt("Choose (a word, its letter or number; Enter: later)", default="", show_default=False)
     if not chosen.strip():
@@ -348,7 +348,7 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
 
 
 def _sessions_of(here: "Root", last: int, session: int | None) -> "list[JsonObject]":
-    """Return the last sessions of a task list or long task, or only one, each with its output line."""
+    """Return the last sessions of a task list or long task, or only ``session``. Each has an output line."""
     from agent_harness.views.reading import reader_of
 
     known = reader_of(here.kind, here.path).load().sessions

@@ -343,7 +343,7 @@ def _call(words: list[str]) -> int:
 
 
 def _for_a_person(command: str, answer: object, folder: str) -> object:
-    """Return the answer as text if stdout is a terminal; else unchanged, for JSON output."""
+    """Return the answer as text if stdout is a terminal. Otherwise return it unchanged, for JSON output."""
     from agent_harness.kernel.terminal import is_terminal
 
     if not isinstance(answer, dict) or not is_terminal():
@@ -354,7 +354,7 @@ def _for_a_person(command: str, answer: object, folder: str) -> object:
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
-    """Run a slice and store its output in the task's folder. F-RUN-1, F-RUN-2, F-REC-6."""
+    """Run a slice, store its output in the task's folder, and return its answer. F-RUN-1, F-RUN-2, F-REC-6."""
     from agent_harness.kernel import terminal
 
     if options.get("dry-run"):
@@ -400,7 +400,7 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
 
 def _with_what_was_missed(answer: str, folder: str) -> str:
-    """Add the failed notifications and telemetry exports of this task to the answer."""
+    """Return the answer with the failed notifications and telemetry exports of this task added."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 

@@ -50,7 +50,7 @@ def _say_json(verb: str, found: JsonObject) -> None:
 
 
 def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
-    """Print lines wrapped to the terminal's width, but those that start with a word in ``whole`` as they are."""
+    """Print lines wrapped to the terminal's width. Lines that start with a word in ``whole`` are not wrapped."""
     from agent_harness.kernel import terminal
 
     print("\n".join(terminal.laid_out(lines, whole=whole)))

@@ -112,7 +112,7 @@ def _passes_already(task_id: str) -> str:
 
 
 def _new_list_at() -> Path | None:
-    """Return the repository's top folder; None if a project is here or above, or if it is the home directory."""
+    """Return the repository's top folder, or None in the home directory or if a project is here or above."""
     from agent_harness.kernel import root
     from agent_harness.kernel.git import Git
 
@@ -125,7 +125,7 @@ def _new_list_at() -> Path | None:
 
 
 def _asked() -> JsonObject:
-    """Ask the user for each optional field of a task. An empty answer selects the default."""
+    """Ask the user for each optional field of a task, and return the fields. An empty answer selects the default."""
     found: JsonObject = {
         "priority": click.prompt("Priority", type=click.Choice(["P0", "P1", "P2"]), default="P1", show_choices=True),
         "depends": parts(click.prompt("Depends on (task ids, separated by commas)", default="", show_default=False)),
@@ -206,7 +206,7 @@ def resume(*, as_json: bool) -> int:
 
 
 def workers_set() -> int | None:
-    """Return the number of workers in the settings; None for a single agent."""
+    """Return the number of workers in the settings, or None for a single agent."""
     return open_list().workers
 
 

@@ -76,7 +76,7 @@ def _run(group: str, words: list[str]) -> int:
 
 
 def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
-    """Return None for a task list, or with ``--root``. Raise ``NotAProject`` if there is no project."""
+    """Return the nearest feature project; None for a task list or with ``--root``. Else raise ``NotAProject``."""
     from agent_harness.kernel import root
 
     if given.get("root"):
@@ -130,7 +130,7 @@ def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
 
 
 def _told(key: str, value: object) -> Iterator[str]:
-    """Yield one line for a member of an answer, or a heading and its entries without the empty ones."""
+    """Yield one line for a member of an answer. For a list, yield a heading and the non-empty entries."""
     if key == "task" and isinstance(value, dict):
         value = {name: value.get(name) for name in _OF_A_TASK}
     if not isinstance(value, (dict, list)) or key not in _LONG:

@@ -134,7 +134,7 @@ class Screen:
                 self._draw(below)
 
     def countdown(self, line: str) -> None:
-        """Show a line in the footer, or print it now and then without a terminal. An empty line ends it."""
+        """Show a line in the footer. Without a terminal, print it now and then. An empty line ends the countdown."""
         self._waiting = line
         if not terminal.is_plain(self._stream):
             if self._footer is None:  # which else says it
@@ -270,7 +270,7 @@ def show(text: str, *, err: bool = False) -> None:
 
 
 def show_answer(found: Mapping[str, Any], lines: Sequence[str], *, as_json: bool) -> None:
-    """Print the answer as one JSON object, or else the lines."""
+    """Print the answer as one JSON object, or print the lines."""
     if as_json:
         click.echo(json.dumps({"ok": True, **found}, ensure_ascii=False, default=str))
     else:

@@ -37,7 +37,7 @@ HELP = ("-h", "--help")
 
 
 class HelpAsked(Exception):
-    """The user asked for help on a verb or, if ``verb`` is empty, on the whole program."""
+    """Signal that the user asked for help on a verb or, if ``verb`` is empty, on the whole program."""
 
     def __init__(self, verb: str) -> None:
         super().__init__(verb)
@@ -48,7 +48,7 @@ class HelpAsked(Exception):
 
 
 def utf8_text(word: str) -> str:
-    """Raise ``ValueError`` if the word cannot be encoded as UTF-8."""
+    """Return the word. Raise ``ValueError`` if the word cannot be encoded as UTF-8."""
     try:
         word.encode()
     except UnicodeEncodeError:
@@ -57,7 +57,7 @@ def utf8_text(word: str) -> str:
 
 
 def parts(text: str) -> list[str]:
-    """Return the entries of a comma-separated list, stripped and without empty ones."""
+    """Return the stripped, non-empty entries of a comma-separated list."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -94,7 +94,7 @@ class Number:
 
 
 class Argument:
-    """Positional argument of a verb. With ``many``, it takes all remaining words."""
+    """Positional argument of a verb. With ``many``, the argument takes all remaining words."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class Program:
         self.examples = list(examples)
 
     def verb(self, word: str) -> str:
-        """Return the verb of a word or alias. Raise ``HelpAsked`` for a help option, else ``UsageError``."""
+        """Return the verb of a word or alias. Raise ``HelpAsked`` for a help option, ``UsageError`` for others."""
         if word in HELP:
             raise HelpAsked("")
         name = self.aliases.get(word, word)
@@ -246,7 +246,7 @@ class Program:
         return name
 
     def parse(self, name: str, words: list[str]) -> dict[str, object]:
-        """Return the given values by name. Raise ``HelpAsked`` for a help option, else ``UsageError``."""
+        """Return the given values by name. Raise ``HelpAsked`` for a help option, ``UsageError`` for invalid words."""
         verb, style = self.verbs[name], self.style
         given: dict[str, object] = {}
         rest = words[::-1]
@@ -273,7 +273,8 @@ class Program:
         return given
 
     def _leading(self, name: str, verb: Subcommand, rest: list[str]) -> str:
-        """Remove and return the first word after the verb; the current folder if it is optional and missing."""
+        """Remove the first word after the verb, and return it. If it is optional and missing, return the current
+        folder."""
         if rest and rest[-1] in HELP:
             raise HelpAsked(name)
         if rest and not rest[-1].startswith("--"):
@@ -298,7 +299,8 @@ class Program:
         return self._read(name, option.word, option.kind, value)
 
     def _again(self, name: str, option: Option, before: object, value: object) -> object:
-        """Return the value of an option that is given again, or raise ``UsageError``."""
+        """Return the value of an option that is given twice. Raise ``UsageError`` if the option may be given only
+        once."""
         if option.many:
             return f"{before},{value}"
         if option.value is not None:
@@ -314,7 +316,7 @@ class Program:
             raise self._no("bad", name, word=word, why=str(error)) from None
 
     def _place(self, name: str, verb: Subcommand, places: list[str], given: dict[str, object]) -> None:
-        """Raise ``UsageError`` if an argument is missing or there are too many words."""
+        """Store the arguments in ``given``. Raise ``UsageError`` if an argument is missing or a word is left over."""
         for argument in verb.arguments:
             end = len(places) if argument.many else 1
             mine, places = places[:end], places[end:]
@@ -340,7 +342,7 @@ class Program:
 
 
 def guarded(program: Program, run: Callable[[list[str]], int], words: list[str]) -> int:
-    """Return the exit code of a command. Print its help if that is asked for, and an error as one line."""
+    """Run a command, and return its exit code. Help is printed if the user asks for help. An error is one line."""
     try:
         return run(words)
     except HelpAsked as asked:
@@ -356,7 +358,7 @@ def guarded(program: Program, run: Callable[[list[str]], int], words: list[str])
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return an empty string if no word is similar."""
+    """Return the known word that is most similar to ``word``. The text is empty if no word is similar."""
     squeezed = {each.replace("-", ""): each for each in known}
     if not squeezed:
         return ""
@@ -423,7 +425,7 @@ def _wrapped(text: str) -> str:
 
 
 def _rows(rows: list[tuple[str, str]]) -> str:
-    """Return two columns. An entry that is too wide for the first one gets a line of its own."""
+    """Return the rows as text in two columns. An entry that is too wide for the first column gets its own line."""
     from textwrap import wrap
 
     width = max(len(first) for first, _ in rows if len(first) <= _WIDEST) + 2

@@ -31,7 +31,7 @@ PLAIN_WIDTH = 100
 
 
 def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json: bool) -> int:
-    """Watch until the user quits. Return the exit code."""
+    """Show the project until the user quits, and return the exit code."""
     if everything:
         if item is not None:
             raise UsageError("--all and an item cannot be used together", hint="harness watch --help")
@@ -97,7 +97,7 @@ def _plain(view: WatchReader) -> int:
 
 
 def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
-    """Return the number of earlier rows that the new list still contains; the oldest are removed first."""
+    """Return the number of rows in ``before`` that ``after`` still contains. The oldest rows are removed first."""
     first = after[0] if after else None
     gone = next((n for n, row in enumerate(before) if row is first), len(before))
     return len(before) - gone

@@ -71,12 +71,12 @@ class OneProject:
 
     @property
     def _item(self) -> str | None:
-        """Id of the selected item, else of the current item, the next item, or the only item."""
+        """Id of the item to show: the selected item, the current item, the next item, or the only item."""
         items = self._seen.view.items
         return self._chosen or watch.current(self._seen.view) or (items[0].id if len(items) == 1 else None)
 
     def _look(self) -> None:
-        """Reload the project. If it cannot be read, keep the last view and show its age."""
+        """Reload the project. If the project cannot be read, keep the last view and show its age."""
         try:
             seen = self._view.load()
             if seen.view.is_unreadable and not self._seen.view.is_unreadable:
@@ -103,7 +103,8 @@ class OneProject:
         return self._said_by_agent(item)
 
     def _said_by_agent(self, item: str | None) -> Sequence[str]:
-        """Return the end of the transcript of the item's running session, or else of its last session."""
+        """Return the end of the transcript of the item's running session. Without a running session, use the last
+        one."""
         if item is None:
             return [NOTHING_CHOSEN]
         kept = self._view.transcript(self._seen, item)
@@ -302,7 +303,7 @@ def _page(title: str, lines: Sequence[str]) -> ScrolledText:
 
 
 def _keys_that_fit(footer: str, columns: int) -> str:
-    """Return the key hints that fit into the width. The last one, how to quit, is always kept."""
+    """Return the key hints that fit into the width. The last hint, how to quit, is always kept."""
     parts = shown(footer).split("  ")
     while len("  ".join(parts)) > columns and len(parts) > 2:
         parts.pop(-2)

@@ -41,7 +41,7 @@ def demo(path: Path | None, plain: bool, as_json: bool) -> int:
 
 
 def prepare(path: Path | None) -> DemoLayout:
-    """Return a new demo folder, ready for ``harness init``; ``UsageError`` if ``path`` is in use."""
+    """Return a new demo folder, ready for ``harness init``. Raise ``UsageError`` if ``path`` is in use."""
     place = DemoLayout(_folder(path))
     place.project.mkdir()
     place.script.write_text(bundled_script(), encoding="utf-8")
@@ -129,7 +129,7 @@ class Performance:
         self._half_written_at: float | None = None
 
     def play(self) -> None:
-        """Run the commands; stop at the first that fails."""
+        """Run the commands of the demo. After a failed command, stop."""
         if self._run("init", "--spec", self.place.spec.name) != 0:
             return
         if self._run("run", "--until-done", kill=True) != -signal.SIGKILL:
@@ -167,7 +167,7 @@ class Performance:
         self.view.tick(self.story)
 
     def _titles(self) -> dict[int, str]:
-        """Return the title of each feature; empty until the plan exists."""
+        """Return the title of each feature by its id. The mapping is empty until the plan exists."""
         try:
             found = FeatureList(files.read_json(self.place.state.features)).features
         except (HarnessError, OSError):

@@ -72,7 +72,7 @@ def sample() -> Traversable:
 
 
 def bundled_script() -> str:
-    """Return one YAML list, joined from one file for each feature."""
+    """Return the script of the scripted agent, a YAML list that is joined from one file for each feature."""
     parts = sorted((p for p in (sample() / "script").iterdir() if p.name.endswith(".yaml")), key=lambda p: p.name)
     return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 
@@ -95,8 +95,8 @@ def has_pytest() -> bool:
 
 
 def add_python(place: DemoLayout) -> None:
-    """Create a virtual environment with pytest in the demo's folder; child processes find it first on PATH. pytest is
-    fetched with uv if uv is on PATH, else with pip. If that fails, remove the folder and raise ``ToolMissing``."""
+    """Create a virtual environment with pytest in the demo's folder, first on a child's PATH. pytest is fetched with uv
+    if uv is on PATH, else with pip. If that fails, remove the folder and raise ``ToolMissing``."""
     python = str(place.python / "bin" / "python")
     if uv := shutil.which("uv"):
         steps = [
@@ -133,7 +133,7 @@ def environment(place: DemoLayout | None = None) -> dict[str, str]:
 
 
 def git(folder: Path, *words: str) -> str:
-    """Return the output; raise ``HarnessError`` if the command fails."""
+    """Run git in a folder, and return its output. Raise ``HarnessError`` if the command fails."""
     done = subprocess.run(
         ["git", *words], cwd=folder, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
@@ -144,7 +144,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 class Child:
-    """Running ``harness`` command; stdout and stderr are read together, line by line, without blocking."""
+    """Running ``harness`` command. Its stdout and stderr are read together, line by line, without blocking."""
 
     def __init__(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], log: Path) -> None:
         self.arguments = tuple(arguments)
@@ -168,7 +168,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """``None`` while the command runs, and negative if a signal ended it."""
+        """Exit code of the command. ``None`` while the command runs, and negative if a signal ended it."""
         return self._process.poll()
 
     @property
@@ -189,7 +189,7 @@ class Child:
         self._process.wait()
 
     def end(self) -> None:
-        """Send SIGINT, then stronger signals; the command has exited when this returns."""
+        """Send SIGINT, then stronger signals, until the command has exited."""
         for way, patience in ((signal.SIGINT, _GRACE_SECONDS), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
             if self.exit_code is not None:
                 return

@@ -41,7 +41,7 @@ class KilledRun:
 
 
 def examine(place: DemoLayout, killed_exit_code: int | None) -> list[Promise]:
-    """Check every promise on disk; one that cannot be checked counts as not kept."""
+    """Return every promise, with the result of its check on disk. A failed check means a broken promise."""
     story = told(journal.read(place.state.log("events.jsonl")))
     ending = KilledRun(place=place, story=story, killed_exit_code=killed_exit_code)
     return [_judged(name, look, ending) for name, look in _PROMISES]

@@ -280,7 +280,7 @@ WIDE = 100
 
 
 def _claims(sessions: list[DemoSession], width: int) -> RenderableType:
-    """Return a table, or on a narrow terminal one block of text for each session."""
+    """Return a table of claims and verdicts. For a narrow terminal, return a block of text for each session."""
     if width < WIDE:
         lines = [Text("Claims and verdicts", style="italic"), Text()]
         return Group(*lines, *(line for session in sessions for line in _block(session)))
@@ -330,7 +330,7 @@ def _where_to_look(ending: DemoEnding) -> Iterator[tuple[str, str]]:
 
 
 def _rows(session: DemoSession) -> Iterator[tuple[Text, ...]]:
-    """Yield one row for each claim; one row if the session has no claim."""
+    """Yield one row for each claim of a session. A session without a claim has one row."""
     feature = f"#{session.feature_id}" if session.feature_id else ""
     cost = "" if session.cost_usd is None else f"${session.cost_usd:.2f}"
     first = (str(session.number), session.prompt_type, feature)
@@ -366,7 +366,7 @@ def _promises(promises: list[Promise]) -> Table:
 
 
 def _cost(place: DemoLayout) -> float | None:
-    """Return the total of costs.yaml in US dollars. The file is JSON, which is also valid YAML."""
+    """Return the total cost in costs.yaml in US dollars, or None if it cannot be read. The file is JSON."""
     try:
         found = json.loads(Path(place.state.costs).read_text(encoding="utf-8"))["cumulative"]["total_cost_usd"]
     except (OSError, ValueError, LookupError, TypeError):

@@ -11,8 +11,8 @@ _BLOCK = 1 << 20
 
 
 class Follow:
-    """Reader of a growing file. A missing file has no lines; one that became shorter was replaced, and is read from its
-    beginning."""
+    """Reader of a growing file. A missing file has no lines. A file that became shorter was replaced, and is read
+    again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -49,7 +49,7 @@ _SHOWN_AS = (
 
 
 def spoken(line: str) -> str | None:
-    """Return a transcript line for the live view; ``None`` if it repeats another or only counts."""
+    """Return a transcript line as the live view shows it, or ``None`` for a line that is not shown."""
     for prefix, shown in _SHOWN_AS:
         if line.startswith(prefix):
             return None if shown is None else shown + line.removeprefix(prefix)
@@ -57,7 +57,7 @@ def spoken(line: str) -> str | None:
 
 
 def printable(text: object, limit: int = 200) -> str:
-    """Return one line, safe to print on a terminal, cut at ``limit`` characters."""
+    """Return the text as one line of at most ``limit`` characters that is safe to print on a terminal."""
     line = one_line(str(text))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
@@ -67,7 +67,7 @@ Record = Mapping[str, Any]
 
 @dataclass(kw_only=True)
 class Claim:
-    """The agent's statement that its feature is done; ``found`` is the test result that the harness measured."""
+    """Statement of the agent that its feature is done. ``found`` is the test result that the harness measured."""
 
     verdict: str = "open"  # open, verified, rejected, regression
     found: str = ""
@@ -99,7 +99,7 @@ class Story:
         return last if last and last.ending == "running" else None
 
     def hear(self, event: Record) -> None:
-        """Add one event; one of an unknown type changes nothing."""
+        """Add one event to the story. An event of an unknown type changes nothing."""
         step = _STEPS.get(str(event.get("type")))
         number = event.get("session", event.get("session_id"))
         if step and isinstance(number, int):

@@ -16,7 +16,7 @@ __all__ = ["engine_for"]
 
 
 def engine_for(url: str, git: Git, folder: str, say: Callable[[str], None], refs: str = REFS) -> Engine | None:
-    """Return the engine for a run; None for ``local:``, whose workers are processes on this machine. ``folder``
+    """Return the engine for a run, or None for ``local:``, whose workers are processes on this machine. ``folder``
     contains the project's parallel runs. ``refs`` is the ref folder for its jobs on a remote. Raise ``UsageError`` for
     an invalid address, and ``ToolMissing`` without the extra ``temporal``."""
     address = address_of(url)

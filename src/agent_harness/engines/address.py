@@ -47,8 +47,7 @@ class EngineAddress:
 
 
 def address_of(url: str) -> EngineAddress | None:
-    """Return None for ``local:``, whose workers are processes on this machine. Raise ``UsageError`` for an invalid
-    URL."""
+    """Return the parsed engine URL, or None for ``local:``. Raise ``UsageError`` for an invalid URL."""
     if url in ("local", "local:"):
         return None
     parts = urlsplit(url)
@@ -95,7 +94,7 @@ def address_of(url: str) -> EngineAddress | None:
 
 
 def with_exchange(url: str, folder: str) -> str:
-    """Add the folder of ``--exchange``. Raise ``UsageError`` if the URL is ``local:`` or invalid."""
+    """Return the URL with the folder of ``--exchange``. Raise ``UsageError`` for ``local:`` or an invalid URL."""
     whole = os.path.abspath(os.path.expanduser(folder))
     found = f"{url}{'&' if '?' in url else '?'}{urlencode({'exchange': whole})}"
     if url in ("local", "local:"):
@@ -105,7 +104,7 @@ def with_exchange(url: str, folder: str) -> str:
 
 
 def with_priority(url: str, priority: int, weight: float) -> str:
-    """Add a project's priority and weight, unless the URL contains them. Raise ``UsageError`` for an invalid URL."""
+    """Return the URL with a project's priority and weight, if it has none. Raise ``UsageError`` if invalid."""
     if address_of(url) is None:
         return url
     said = dict(parse_qsl(urlsplit(url).query))

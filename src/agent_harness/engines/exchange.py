@@ -39,8 +39,8 @@ def is_exchange(remote: str, project: str) -> bool:
 
 
 def made(folder: str, project: str) -> str:
-    """Return the path of a project's repository in an exchange folder, created if missing. Raise ``PreflightFailed`` if
-    the folder is missing, or if the repository cannot be created or is unsafe."""
+    """Return the path of a project's repository in an exchange folder. A missing repository is created. Raise
+    ``PreflightFailed`` if the folder is missing, or if the repository cannot be created or is unsafe."""
     path = os.path.join(folder, f"{project}.git")
     if not os.path.isdir(folder):
         raise PreflightFailed(
@@ -74,8 +74,8 @@ def _make(folder: str, path: str) -> None:
 
 
 def served_by(path: str, program: str) -> str:
-    """Return ``receive-pack`` or ``upload-pack`` with options against running repository code. A repository of another
-    user is accepted. Raise ``UnsafeTree`` if the harness did not create it."""
+    """Return the git server command ``program`` with options that prevent code of the repository from running. A
+    repository of another user is accepted. Raise ``UnsafeTree`` if the harness did not create the repository."""
     _refuse_odd(path)
     given = ("core.hooksPath=/dev/null", "core.alternateRefsCommand=true", f"safe.directory={path}")
     return " ".join(["git", *(f"-c {shlex.quote(each)}" for each in given), program])
@@ -103,8 +103,8 @@ def _lines(path: str) -> list[str]:
 
 
 def _holds_a_link(path: str) -> bool:
-    """Return True for symbolic links, or alternates, where git reads and writes: in the top folder, ``refs`` and the
-    first level of ``objects``."""
+    """Return True if the repository contains symbolic links or alternates where git reads and writes. These places are
+    the top folder, ``refs`` and the first level of ``objects``."""
     with os.scandir(path) as found:
         top = [*found]
     if any(each.is_symlink() for each in top) or os.path.lexists(os.path.join(path, "objects", "info", "alternates")):

@@ -42,19 +42,19 @@ _PATH = re.compile(r"(?!/)(?:(?!\.\.?(?:/|$))[^/\0]+(?:/|$))+")
 
 
 class JobRefused(Refused):
-    """The workers refuse to execute this job."""
+    """Error that the workers refuse to execute this job."""
 
     code = "order_refused"
 
 
 class RemoteAway(HarnessError):
-    """The remote could not be reached or rejected a push. A later attempt can succeed."""
+    """Error that the remote could not be reached or rejected a push. A later attempt can succeed."""
 
     code = "remote_away"
 
 
 def refs_of(head: Mapping[str, object]) -> str:
-    """Return the remote's ref folder for bundles that a message names. Raise ``JobRefused`` if the name is invalid."""
+    """Return the ref folder on the remote that a message names. Raise ``JobRefused`` if the name is invalid."""
     found = head.get("refs", REFS)
     if not isinstance(found, str) or not re.fullmatch(REFS_PATTERN, found):
         raise JobRefused(f"{found!r} is not a ref folder for jobs")
@@ -80,8 +80,7 @@ class Bundles:
     # ---- at home
 
     def send(self, job: Job) -> JsonObject:
-        """Push a job unless the remote has it. Return its ``ref`` and the ``sha`` of its commit. May be called
-        again."""
+        """Push a job unless the remote has it. Return its ``ref`` and commit (``sha``). May be called again."""
         ref = f"{JOBS}/{self.project}/{job.id}"
         sha = self.git.commit_of(ref)
         if sha is None:
@@ -109,8 +108,8 @@ class Bundles:
         return self.git.commit_tree(_tree(self.git, contents), [*dict.fromkeys(parents)], f"Job {job.id}")
 
     def receive(self, job: Job, head: Mapping[str, object], folder: str) -> None:
-        """Fetch and store the accepted result. Its candidate and rescues become refs of the project; ``result.json`` is
-        written last. Raise ``UnsafeTree`` if the result is invalid."""
+        """Fetch and store the accepted result. Raise ``UnsafeTree`` if the result is invalid. The result's candidate
+        and rescues become refs of the project. ``result.json`` is written last."""
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{RESULTS}/{self.project}/{job.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
             raise UnsafeTree(f"the result of {job.id} refers to {ref!r}, which belongs to another job")
@@ -156,7 +155,7 @@ class Bundles:
     ) -> list[str]:
         """Fetch the refs of jobs that are not running, delete them on the remote, and return the new rescue refs. Work
         that is not counted yet (late results, saved work) becomes a rescue. Before the deletion, ``count`` is called
-        with the job, the try and its cost in US dollars, perhaps more than once for the same try."""
+        with the job, the try and its cost in US dollars. ``count`` may be called more than once for one try."""
         mine = f"{RESULTS}/{self.project}/"
         found: list[str] = []
         known = self.remote_refs(f"{mine}{only}*") | self.remote_refs(f"{JOBS}/{self.project}/{only}*")
@@ -181,8 +180,8 @@ class Bundles:
         return found
 
     def _new_in(self, ref: str, sha: str) -> tuple[list[str], float]:
-        """Return the commits with work in a bundle, and the try's known cost in US dollars. If the bundle's own commit
-        is a snapshot of files, it is the work; otherwise, its parents are."""
+        """Return the commits with work in a bundle, and the try's known cost in US dollars. The work is the bundle's
+        own commit if this is a snapshot of files. Otherwise, the work is its parents."""
         if _order_of_saving(ref)[0]:
             return [sha], 0.0
         told = _object(_contents(self.git, sha).get(RESULT, b""))
@@ -190,7 +189,7 @@ class Bundles:
         return [each for each in self._behind(sha) if each != told.get("base")], spent
 
     def remote_refs(self, pattern: str) -> dict[str, str]:
-        """Return matching refs of the remote with their commits. Raise ``RemoteAway`` if the remote fails."""
+        """Return the matching refs of the remote, each with its commit. Raise ``RemoteAway`` if the remote fails."""
         try:
             given = self._served_by("upload-pack")
             there = self._there(pattern)
@@ -200,7 +199,7 @@ class Bundles:
             raise RemoteAway(f"{self.remote}: {error.message}", hint=f"git ls-remote {self.remote}") from None
 
     def _served_by(self, program: str) -> str | None:
-        """Return the git server command for an exchange folder; None for any other remote."""
+        """Return the git server command for an exchange folder, or None for any other remote."""
         if not exchange.is_exchange(self.remote, self.project):
             return None
         try:
@@ -227,7 +226,7 @@ class Bundles:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}{more}", hint=f"git push {self.remote} {there[0]}")
 
     def _fetch_existing(self, ref: str) -> None:
-        """Raise ``UnsafeTree`` if the remote can be reached but does not have the ref."""
+        """Fetch a ref from the remote. Raise ``UnsafeTree`` if the remote can be reached but does not have the ref."""
         try:
             self._fetch(f"+{ref}:{ref}")
         except RemoteAway:
@@ -247,8 +246,8 @@ class Bundles:
     # ---- on the workers' side
 
     def take(self, head: Mapping[str, object], folder: str, workspace: str) -> Job:
-        """Fetch a job into ``folder``, and return it with local paths, ready to be executed in ``workspace``. Raise
-        ``JobRefused`` if it differs from the job that was announced."""
+        """Fetch a job into ``folder``, and return the job with local paths, ready to be executed in ``workspace``.
+        Raise ``JobRefused`` if the job differs from the announced job."""
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{JOBS}/{self.project}/"):
             raise JobRefused(f"{ref!r} is not a job ref")
@@ -291,7 +290,7 @@ class Bundles:
             raise JobRefused(f"{job.id} belongs to the project {job.project!r}")
 
     def saved(self, job_id: str) -> str | None:
-        """Return the commit that an earlier try saved last, or None."""
+        """Return the commit that an earlier try saved last, or None if no work was saved."""
         refs = self.remote_refs(f"{RESULTS}/{self.project}/{job_id}/*")
         kept = [ref for ref in refs if ".saved-" in ref or ".left-" in ref]
         if not kept:
@@ -301,13 +300,13 @@ class Bundles:
         return self.git.commit_of(last)
 
     def save(self, job_id: str, attempt: int, kind: str, number: int, commit: str, *, spent: float = 0.0) -> str:
-        """Push unfinished work and the cost of the try in US dollars; return the ref of the work."""
+        """Push unfinished work and the cost of the try in US dollars, and return the ref of the work."""
         ref = f"{RESULTS}/{self.project}/{job_id}/{attempt}.{kind}-{number}"
         self._push(f"{commit}:{ref}", *self._account(job_id, attempt, spent))
         return ref
 
     def _account(self, job_id: str, attempt: int, spent: float) -> list[str]:
-        """Return the refspec that pushes the cost of a try, in a list; empty without cost."""
+        """Return the refspec that pushes the cost of a try, in a list. The list is empty without cost."""
         if spent <= 0.0:
             return []
         tree = _tree(self.git, {RESULT: jsontext.spaced({"id": job_id, "cost_usd": spent}).encode()})
@@ -315,8 +314,8 @@ class Bundles:
         return [f"+{sha}:{RESULTS}/{self.project}/{job_id}/{attempt}.spent"]
 
     def leave(self, job_id: str, attempt: int, commits: Sequence[str], spent: float = 0.0) -> list[str]:
-        """Push work and cost of a try without a result; return the new refs. Work that the remote has is skipped, so
-        repeated calls are safe."""
+        """Push work and cost of a try without a result, and return the new refs. Work that the remote already has is
+        skipped, so repeated calls are safe."""
         mine = f"{RESULTS}/{self.project}/{job_id}/{attempt}"
         there = self.remote_refs(f"{mine}*")
         if mine in there:
@@ -331,9 +330,9 @@ class Bundles:
         ]
 
     def answer(self, job: Job, attempt: int, folder: str, began: datetime) -> JsonObject:
-        """Push the result in ``folder`` with all its commits, and return the message that announces it. It includes
-        rate limits noted since ``began``, the start of the try, and logs up to the total size that the receiver
-        accepts; ``left_out`` lists the other logs. Raise ``RemoteAway`` if the push fails."""
+        """Push the result in ``folder`` with all its commits, and return the message that announces the result. The
+        result includes rate limits noted since ``began``, the start of the try. Logs are included up to the total size
+        that the receiver accepts. ``left_out`` lists the other logs. Raise ``RemoteAway`` if the push fails."""
         result = files.read_json(os.path.join(folder, RESULT))
         git = self.git
         kept = [str(each) for each in result.pop("rescues", None) or []]
@@ -368,13 +367,13 @@ class Bundles:
 
 
 def _try_of(ref: str) -> str:
-    """Return the try number in the ref of a result or a try's cost; "1" for any other ref."""
+    """Return the try number in the ref of a result or of a try's cost. For any other ref, return "1"."""
     found = re.fullmatch(r"(\d{1,9})(?:\.spent)?", ref.rpartition("/")[2])
     return found[1] if found else "1"
 
 
 def _order_of_saving(ref: str) -> tuple[int, bool, int]:
-    """Sort key for a ref of saved work: the try, True if a killed worker left it, and the number; else zeros."""
+    """Return a sort key for a ref of saved work: the try, True if a killed worker left the work, and the number."""
     found = re.fullmatch(r"(\d{1,9})\.(saved|left)-(\d{1,9})", ref.rpartition("/")[2])
     return (int(found[1]), found[2] == "left", int(found[3])) if found else (0, False, 0)
 
@@ -396,8 +395,8 @@ def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
 
 
 def _contents(git: Git, sha: str) -> dict[str, bytes]:
-    """Return the files in a bundle, by path. Raise ``UnsafeTree`` if it is too large, or contains symbolic links or
-    unsafe file names."""
+    """Return the files in a bundle, by path. Raise ``UnsafeTree`` if the bundle is too large, or contains symbolic
+    links or unsafe file names."""
     found: dict[str, bytes] = {}
     total = 0
     with git.view(), git.objects() as objects:

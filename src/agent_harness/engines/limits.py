@@ -23,17 +23,17 @@ _MEMBERS = ("account", "until", "noted_at", "lifted_at", "attempt", "source", "s
 
 
 def known_here() -> list[JsonObject]:
-    """Return the limits that the coordinator sends with a job: of API keys and of accounts on other machines."""
+    """Return the rate limits that the coordinator sends with a job: of API keys and of accounts on other machines."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or "@" in _name(each))
 
 
 def news_of(since: datetime) -> list[JsonObject]:
-    """Return the limits that a worker reports: of API keys, and all noted since ``since``."""
+    """Return the rate limits that a worker reports: of API keys, and all limits noted since ``since``."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or _at(each) >= since)
 
 
 def take_in(records: object, host: object, *, of_others: bool) -> None:
-    """Store the limits that the machine ``host`` has reported; ``of_others`` includes the limits of its logins."""
+    """Store the rate limits that the machine ``host`` reported. ``of_others`` includes the limits of its logins."""
     here = socket.gethostname()
     for each in records[:MOST] if isinstance(records, list) else ():
         account = _name(each) if isinstance(each, dict) else ""

@@ -14,8 +14,8 @@ _LOGIN = ":login"
 
 
 def rooms(roster: Roster) -> dict[str, int]:
-    """Return the maximum number of agents for each limited account: the lowest of fleet.yaml, ``host.json`` and this
-    machine's throttle. If agents run on other machines, only fleet.yaml counts."""
+    """Return the maximum number of agents for each limited account. This is the lowest number in fleet.yaml,
+    ``host.json`` and this machine's throttle. If agents run on other machines, only fleet.yaml counts."""
     found = {named(name): agents for name, agents in roster.accounts.items()}
     if roster.engine is not None:
         return found
@@ -29,7 +29,7 @@ def rooms(roster: Roster) -> dict[str, int]:
 
 
 def named(name: str) -> str:
-    """Return the account of an agent kind such as ``claude-code`` or ``claude-code:login``; other names unchanged."""
+    """Return the account of an agent kind such as ``claude-code:login``. Other names are returned unchanged."""
     kind = name.removesuffix(_LOGIN)
     if kind not in registry.KINDS or kind in registry.NEEDED:
         return name
@@ -40,7 +40,7 @@ def named(name: str) -> str:
 
 
 def of_member(member: Member) -> str:
-    """Return the account of a run's first agent; empty if it is unknown."""
+    """Return the account of a run's first agent, or an empty text if the account is unknown."""
     if member.kind == slices.KIND:
         return slices.account(member)
     try:

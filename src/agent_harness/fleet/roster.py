@@ -54,8 +54,7 @@ def usual_file() -> str:
 
 
 def read(file: str) -> Roster:
-    """Raise ``NothingEligible`` if the file does not exist, and ``ConfigurationError``, with the line, if it is
-    invalid."""
+    """Return the projects in fleet.yaml. Raise ``NothingEligible`` without it, ``ConfigurationError`` if invalid."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -138,7 +137,7 @@ def _paths(file: str, row: Any, line: int) -> Iterator[str]:
 
 
 def _problem(path: str, members: Mapping[str, Member]) -> str | None:
-    """Return why this path cannot be a project of the fleet, or None."""
+    """Return the reason why this path cannot be a project of the fleet, or None if it can."""
     if not os.path.isdir(path):
         return "is gone"
     place = root.find(path, pin=False)
@@ -217,7 +216,7 @@ def _accounts(file: str, found: Any) -> dict[str, int]:
 
 
 def change(file: str, path: str, *, add: bool) -> str:
-    """Add a project to fleet.yaml or remove it; return a sentence that reports it. Comments are kept."""
+    """Add a project to fleet.yaml or remove it, and return a sentence that says so. Comments are kept."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt")

@@ -32,8 +32,8 @@ class SlotRequest:
 
 
 def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Return the number of agents for each project that gets at least one. No agent stays idle while a project may use
-    it. ``rooms`` has the maximum of each limited account over all projects."""
+    """Return the number of agents for each project that gets at least one agent. No agent stays idle while a project
+    may use it. ``rooms`` has the maximum of each limited account over all projects."""
     classes: dict[int, list[SlotRequest]] = {}
     for request in requests:
         if request.count > 0:
@@ -86,8 +86,8 @@ class FairClock:
         return self._minutes.get(project, 0.0)
 
     def wanting(self, requests: Iterable[tuple[str, float]]) -> None:
-        """Set the projects that want agents now, with their weights. A new project starts with at least as many
-        minutes, relative to its weight, as the project that has the fewest."""
+        """Set the projects that want agents now, with their weights. A new project starts with the minutes, relative to
+        its weight, of the project that has the fewest minutes."""
         now = dict(requests)
         there = [self.minutes(each) / now[each] for each in self._active if each in now]
         floor = min(there, default=0.0)

@@ -20,8 +20,8 @@ _OPTIONS = ("--worker", "--fallback-worker")
 
 
 def command(member: Member) -> list[str]:
-    """Return the command for one slice, with the first two agents of the project's row in fleet.yaml, or else the
-    task's own agents."""
+    """Return the command for one slice of a long task. The command names the first two agents of the project's row in
+    fleet.yaml, if any. Otherwise the task's own agents run."""
     words = [sys.executable, "-P", "-m", "agent_harness.cli.lth", "run", member.path, "--no-wait"]
     for option, spec in zip(_OPTIONS, member.agents, strict=False):
         words += [option, spec]
@@ -29,7 +29,7 @@ def command(member: Member) -> list[str]:
 
 
 def under_way(path: str) -> JsonObject | None:
-    """Return the running slice in the format of a parallel run's snapshot, or None."""
+    """Return the running slice in the format of a parallel run's snapshot, or None if no slice is running."""
     told = next((each for each in now.told(reader_of(KIND, path).home) if each["alive"]), None)
     if told is None:
         return None
@@ -43,7 +43,7 @@ def stamp(path: str) -> object:
 
 
 def due(path: str) -> tuple[str, str, float | None]:
-    """Return the task's state in the words of the fleet, the reason, and the seconds until it may change. Raise
+    """Return the task's state in the words of the fleet, the reason, and the seconds until the state may change. Raise
     ``HarnessError`` if the task cannot be loaded."""
     from agent_harness.protocols.longtask.api import LongTask
 
@@ -55,7 +55,7 @@ def due(path: str) -> tuple[str, str, float | None]:
 
 
 def account(member: Member) -> str:
-    """Return the account of the next slice's agent; empty if it is unknown."""
+    """Return the account of the next slice's agent, or an empty text if the account is unknown."""
     from agent_harness.protocols.longtask.run import adapters
 
     try:
@@ -68,7 +68,7 @@ def account(member: Member) -> str:
 
 
 def answer(printed: Sequence[str]) -> JsonObject:
-    """Return the JSON answer in the output of ``lth run``; empty if the slice could not start."""
+    """Return the JSON answer in the output of ``lth run``, or an empty object if the slice could not start."""
     if "{" not in printed or "}" not in printed:
         return {}
     first = len(printed) - 1 - [*reversed(printed)].index("{")

@@ -17,12 +17,12 @@ STATE = "state.json"
 
 
 def folder(*, make: bool = False) -> str | None:
-    """Return the folder with the supervisor's state; None if it does not exist and ``make`` is not set."""
+    """Return the folder with the supervisor's state, or None without such a folder. ``make`` creates the folder."""
     return trusted_state.of_user("fleet", make=make)
 
 
 def seen() -> JsonObject:
-    """Return the state that the supervisor saved last; empty if there is none."""
+    """Return the state that the supervisor saved last, or an empty object."""
     there = folder()
     try:
         return files.read_json(os.path.join(there, STATE), exact=False) if there else {}
@@ -31,7 +31,7 @@ def seen() -> JsonObject:
 
 
 def supervisor() -> str | None:
-    """Return a description of the process that supervises the fleet now, or None."""
+    """Return a description of the process that supervises the fleet now, or None if no process does."""
     there = folder()
     holder = LockFile(os.path.join(there, "fleet.lock")).holder() if there else None
     return str(holder) if holder else None
@@ -43,7 +43,7 @@ def is_paused() -> bool:
 
 
 def run_of(member: Member) -> JsonObject | None:
-    """Return the snapshot of a project's run or of a long task's running slice, or None."""
+    """Return the snapshot of a project's run or of a long task's running slice, or None if nothing runs."""
     if member.kind == slices.KIND:
         return slices.under_way(member.path)
     path = parallel_of(member.kind, member.path)
@@ -51,8 +51,8 @@ def run_of(member: Member) -> JsonObject | None:
 
 
 def spent_usd(member: Member, run: JsonObject) -> float:
-    """Return what a run has spent so far in US dollars, from the harness's record outside the project: an agent may
-    have changed the snapshot."""
+    """Return the amount that a run has spent so far, in US dollars. The amount comes from the harness's record outside
+    the project, because an agent may have changed the snapshot."""
     if member.kind == slices.KIND:
         return run_snapshot.spent_usd(run)  # read there, too
     home = reader_of(member.kind, member.path).home

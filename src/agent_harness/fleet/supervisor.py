@@ -91,7 +91,7 @@ class FleetSupervisor:
     """Supervisor of all projects of the fleet, which runs until a signal stops it."""
 
     def __init__(self, read: Callable[[], Roster], say: Callable[[str], None], stop: Stop) -> None:
-        """``read`` returns the current roster. Raise ``Refused`` if the state folder cannot be written."""
+        """Prepare the supervisor; ``read`` returns the roster. Raise ``Refused`` without a writable state folder."""
         self._read = read
         self._say = say
         self._stop = stop
@@ -182,7 +182,7 @@ class FleetSupervisor:
         return each.member.priority, self._clock.minutes(each.member.path) / each.member.weight
 
     def _request(self, each: _Watched, roster: Roster, today: dict[str, float], total: float) -> SlotRequest | None:
-        """Return None without work or with a used-up daily budget. Interrupt the run of a project over its budget."""
+        """Return the number of agents that a project wants; None without work or with its daily budget used up."""
         spent = today.get(each.member.path, 0.0) + each.spent_live
         over = each.member.day_usd is not None and spent >= each.member.day_usd
         if over or (roster.day_usd is not None and total >= roster.day_usd):
@@ -207,7 +207,7 @@ class FleetSupervisor:
         )
 
     def _account(self, each: _Watched) -> str:
-        """Return the account of a project's agents; empty if no account has a limit."""
+        """Return the account of a project's agents, or an empty text if no account has a limit."""
         if self._rooms and each.account is None:
             each.account = accounts.of_member(each.member)
         return each.account or ""
@@ -259,7 +259,7 @@ class FleetSupervisor:
             each.look_at = 0.0
 
     def _look_at_task(self, each: _Watched, *, changed: bool) -> None:
-        """Read the state of a long task, which counts as one item. Park it if it cannot be loaded."""
+        """Read the state of a long task, which counts as one item. If the task cannot be loaded, park it."""
         each.stamp, each.account = self._stamp(each), None
         each.look_at = time.monotonic() + clock.scaled(LOOK_SECONDS)
         try:
@@ -275,7 +275,7 @@ class FleetSupervisor:
             each.state, each.why = state, why
 
     def _counted(self, each: _Watched) -> ProjectView | None:
-        """Count a project's items, and return its view. If it cannot be read, park it and return None."""
+        """Count a project's items, and return its view. If the project cannot be read, park it and return None."""
         member = each.member
         each.stamp, each.look_at = self._stamp(each), time.monotonic() + clock.scaled(LOOK_SECONDS)
         each.account = None
@@ -315,7 +315,7 @@ class FleetSupervisor:
         self._died(each, "its run crashed", process.returncode)
 
     def _slice_over(self, each: _Watched, code: int, answer: JsonObject) -> None:
-        """Process the end of a slice. If it failed or could not start, delay the next one."""
+        """Process the end of a slice. If the slice failed or could not start, delay the next slice."""
         if answer.get("decision") == "wait":
             seconds = number_below(answer.get("waitSeconds"), _ANY_SECONDS) or MOST_WAIT_SECONDS
             each.begin_at = time.monotonic() + clock.scaled(seconds)
@@ -331,7 +331,7 @@ class FleetSupervisor:
             each.deaths = []
 
     def _died(self, each: _Watched, what: str, code: int) -> None:
-        """Delay the next run after a crash, longer with each crash; after too many, park the project."""
+        """Delay the next run after a crash, longer with each crash. After too many crashes, park the project."""
         now = time.monotonic()
         each.deaths = [at for at in each.deaths if now - at < clock.scaled(HOUR_SECONDS)] + [now]
         if len(each.deaths) >= DEATHS_AN_HOUR:
@@ -378,7 +378,7 @@ class FleetSupervisor:
         return []
 
     def _answer(self, each: _Watched) -> JsonObject:
-        """Return the last JSON object in the output of the project's run."""
+        """Return the last JSON object in the output of the project's run, or an empty object."""
         for line in reversed(self._printed(each)):
             if line.startswith("{"):
                 with suppress(ValueError):
@@ -399,7 +399,7 @@ class FleetSupervisor:
         each.given = workers
 
     def _end_ours(self, each: _Watched) -> None:
-        """Interrupt a run that a supervisor started, like one Ctrl-C: each turn ends after its current operation."""
+        """Interrupt a run that a supervisor started, like one Ctrl-C. Each turn ends after its current operation."""
         run = status.run_of(each.member)
         shown = Owner.from_record((run or {}).get("owner"))
         if run and run.get("alive") and shown is not None and shown == each.started:

@@ -43,8 +43,8 @@ def states(file: str, cwd: str, environ: Mapping[str, str]) -> list[dict[str, An
 
 
 def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
-    """Make Codex trust the harness's hooks in this file, and no others. Return False if Codex does not read the file,
-    for example because the project itself is not trusted."""
+    """Make Codex trust the harness's hooks in this file, and no others. Return True if they are trusted. Return False
+    if Codex does not read the file, for example because the project itself is not trusted."""
     with _server(cwd, environ) as server:
         found = _ours(server, file, cwd)
         wanted = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in found if _needs_trust(hook)}
@@ -56,9 +56,9 @@ def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
 
 
 def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[str, str]) -> list[str]:
-    """Remove Codex's trust entries for these hooks from its settings; return the removed keys. A hook is (event, index
-    of its group, index in the group). All other bytes stay. Raise ``Refused`` and change nothing if the settings cannot
-    be edited safely. Source: `[hooks.state."FILE:stop:0:0"]` as written by Codex 0.169."""
+    """Remove Codex's trust entries for these hooks from its settings, and return the removed keys. A hook is (event,
+    index of its group, index in the group). All other bytes stay. Raise ``Refused`` and change nothing if the settings
+    cannot be edited safely. Source: `[hooks.state."FILE:stop:0:0"]` as written by Codex 0.169."""
     path = os.path.join(environ.get("CODEX_HOME") or os.path.expanduser("~/.codex"), "config.toml")
     try:
         text = files.read_bytes(path).decode()
@@ -73,7 +73,7 @@ def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[
 
 
 def _noted(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Codex's trust record of each hook, by the hook's key."""
+    """Return Codex's trust records. The keys are the keys of the hooks."""
     hooks = settings.get("hooks")
     state = hooks.get("state") if isinstance(hooks, dict) else None
     return state if isinstance(state, dict) else {}
@@ -90,7 +90,7 @@ def _label(event: str) -> str:
 
 
 def _without(text: str, keys: set[str], path: str) -> str:
-    """Remove the tables of these hooks, and the outer table if it becomes empty."""
+    """Return the settings text without the tables of these hooks. An outer table that becomes empty is removed, too."""
     gone: set[tuple[str, ...]] = {("hooks", "state", key) for key in keys}
     if keys == set(_noted(_toml(text))):
         gone.add(("hooks", "state"))
@@ -124,7 +124,7 @@ def _significant(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _header(line: str) -> tuple[str, ...] | None:
-    """Return the names in a TOML table header; ``None`` for any other line."""
+    """Return the names in a TOML table header, or ``None`` if the line is not a table header."""
     names: list[str] = []
     try:
         found: Any = _toml(line.strip()) if line.lstrip().startswith("[") else None
@@ -178,7 +178,7 @@ def _server(cwd: str, environ: Mapping[str, str]) -> Iterator[_Server]:
 
 
 class _Server:
-    """Short-lived ``codex app-server``, with one JSON message per line and one time limit for all messages."""
+    """Short-lived process ``codex app-server``. Each line is a JSON message. One time limit applies to all messages."""
 
     def __init__(self, cwd: str, environ: Mapping[str, str]) -> None:
         self._deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -198,7 +198,7 @@ class _Server:
             raise ToolMissing(f"codex cannot be started: {error.strerror}", hint="type /hooks in Codex") from None
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Raise ``Refused`` if Codex refuses the request or does not answer in time."""
+        """Send a request to Codex, and return its result. Raise ``Refused`` after an error or a timeout."""
         self._number += 1
         self._send({"id": self._number, "method": method, "params": params})
         while True:

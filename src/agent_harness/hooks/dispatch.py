@@ -52,7 +52,7 @@ def _unproven(layout: TaskListLayout, state: State) -> list[Task]:
 
 
 def _outcomes(ask: Callable[[], int]) -> int:
-    """Return 0 if the log is unreadable, so that the hook continues."""
+    """Return the number of attempts that ``ask`` reads from the log, or 0 if the log is unreadable."""
     try:
         return ask()
     except (HarnessError, OSError):
@@ -60,7 +60,7 @@ def _outcomes(ask: Callable[[], int]) -> int:
 
 
 def _finished(event: Event, layout: TaskListLayout, made: Decision, state: State) -> Decision:
-    """Remove the marker file of a finished list, and start a further review if the list asks for it."""
+    """Remove the marker file of a finished list. Return the decision: one more review, or allow."""
     _act(event, layout, made)
     again = None
     if "reflect" in made.effects:
@@ -86,7 +86,7 @@ def _session_start(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _other_session(event: Event, state: State) -> dict[str, Any] | None:
-    """Return another client's session; ``None`` if this client, or a program that it started, holds the session."""
+    """Return the lease of another client's session. Return ``None`` if this client or its program holds the session."""
     if state.session is None:
         return None
     from agent_harness.kernel import clock
@@ -101,7 +101,7 @@ def _other_session(event: Event, state: State) -> dict[str, Any] | None:
 
 
 def _is_above(pid: object) -> bool:
-    """Return True if that process started this one, directly or indirectly."""
+    """Return True if the process ``pid`` started this process, directly or indirectly."""
     from agent_harness.kernel import owner
 
     above: int | None = os.getpid()
@@ -140,7 +140,7 @@ def _teammate_idle(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _count(event: Event, layout: TaskListLayout, state: State, key: str, limit: int) -> Count:
-    """Count one call of a caller that has no user turns."""
+    """Count one blocked stop of a caller that has no user turns, and return the count."""
     from agent_harness.hooks.stop_limit import Stops
 
     made = _as_call(event, state)
@@ -171,13 +171,13 @@ EVENTS = tuple(RULES)
 
 
 def named(text: str) -> str | None:
-    """Return the event of a word in any client's spelling (``SessionStart``, ``session_start``), or ``None``."""
+    """Return the hook event that a word in any spelling names (``SessionStart``, ``session_start``), or ``None``."""
     plain = text.lower().replace("-", "").replace("_", "")
     return next((name for name in EVENTS if name.replace("-", "") == plain), None)
 
 
 def run(name: str, event: Event) -> HookAnswer:
-    """Return an empty answer if no task list is active."""
+    """Return the hook's answer to an event. If no task list is active, the answer is empty."""
     if event.environ.get("HARNESS_DISABLE"):
         return HookAnswer()
     root = find_root(event)
@@ -198,7 +198,7 @@ def run(name: str, event: Event) -> HookAnswer:
 
 
 def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
-    """Answer for a finished list without a marker. Its last session may still have reviews to do."""
+    """Return the answer for a finished list without a marker. Its last session may still have reviews to do."""
     if name != "stop" or not os.path.isfile(layout.reflect):
         return HookAnswer()
     from agent_harness.hooks import final_review
@@ -239,7 +239,7 @@ def _log(name: str, event: Event, layout: TaskListLayout, made: Decision) -> Non
 
 
 def _add_line(path: str, line: str) -> None:
-    """Append to a file that the client or the user has named; ignore errors."""
+    """Append a line to a file that the client or the user has named. Errors are ignored."""
     from agent_harness.kernel import files
 
     try:
@@ -272,7 +272,7 @@ def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
 
 
 def _tell_session(event: Event) -> None:
-    """Make the session's id available to the commands that the session runs later."""
+    """Write the session's id to the client's environment file, for commands that the session runs later."""
     path = event.environ.get("CLAUDE_ENV_FILE")
     if not path or not event.session_id or "\n" in event.session_id or "\0" in event.session_id:
         return
@@ -282,7 +282,7 @@ def _tell_session(event: Event) -> None:
 
 
 def call(name: str) -> int:
-    """Answer the client that started this process; return its exit status, always 0 or 2."""
+    """Answer the client that started this process. Return the exit status, 0 or 2."""
     try:
         event = Event(read(0), os.environ)
         found = run(name, event)
@@ -298,7 +298,7 @@ def call(name: str) -> int:
 
 
 def _write(descriptor: int, content: bytes) -> None:
-    """Ignore the error if the client no longer reads."""
+    """Write the content to a file descriptor. If the client no longer reads, ignore the error."""
     try:
         while content:
             content = content[os.write(descriptor, content) :]

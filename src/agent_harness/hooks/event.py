@@ -39,17 +39,17 @@ class Event:
         self.environ = environ
 
     def text(self, name: str) -> str:
-        """Return the stripped text; empty if the member is missing."""
+        """Return the named payload member as stripped text. The text is empty if the member is missing."""
         found = self.payload.get(name)
         return found.strip() if isinstance(found, str) else ""
 
     def flag(self, name: str) -> bool | None:
-        """Return ``None`` if the member is missing or not Boolean."""
+        """Return the named payload member, or ``None`` if the member is missing or not Boolean."""
         found = self.payload.get(name)
         return found if isinstance(found, bool) else None
 
     def entries(self, name: str) -> list[Any]:
-        """Return an empty list if the member is missing."""
+        """Return the named payload member, or an empty list if the member is missing."""
         found = self.payload.get(name)
         return found if isinstance(found, list) else []
 
@@ -59,16 +59,16 @@ class Event:
 
     @property
     def worker(self) -> str:
-        """Empty if there is no worker id."""
+        """Worker id of the caller. The text is empty if there is no worker id."""
         return self.environ.get("HARNESS_WORKER_ID", "").strip()
 
     def identities(self, *names: str) -> list[str]:
-        """Return the names under which this caller may own a task: its worker id and these members, unless empty."""
+        """Return the names under which this caller may own a task: its worker id and the named members."""
         return [each for each in (self.worker, *(self.text(name) for name in names)) if each]
 
 
 def read(descriptor: int) -> dict[str, Any]:
-    """Return the payload on standard input; empty if it is missing, too long, or not a JSON object."""
+    """Return the payload on standard input, or an empty object if it is missing, too long or no JSON object."""
     chunks: list[bytes] = []
     room = MAX_BYTES
     try:
@@ -85,8 +85,8 @@ def read(descriptor: int) -> dict[str, Any]:
 
 
 def parse(raw: bytes) -> dict[str, Any]:
-    """Return an empty object for anything but a JSON object. Damage that a state file must not have is ignored, because
-    a client that cuts a text may leave half a character."""
+    """Return the JSON object in ``raw``, or an empty object if ``raw`` contains anything else. Half a character, which
+    a client that cuts a text may leave, is accepted."""
     try:
         found = jsontext.loads(raw.decode("utf-8", "replace"), exact=False)
     except ValueError:
@@ -95,7 +95,7 @@ def parse(raw: bytes) -> dict[str, Any]:
 
 
 def find_root(event: Event) -> str | None:
-    """Return the task list's folder; ``None`` without one or with a wrong ``HARNESS_STATE_ROOT``."""
+    """Return the task list's folder, or ``None`` if there is none or ``HARNESS_STATE_ROOT`` is wrong."""
     start = event.payload.get("cwd")
     here = start if isinstance(start, str) and start else _working_directory()
     try:
@@ -123,27 +123,27 @@ class Decision:
 
 
 def allow(why: str, message: str = "", *effects: Effect) -> Decision:
-    """Let the agent stop. ``message`` is shown to the user."""
+    """Return the decision that the agent may stop. ``message`` is shown to the user."""
     return Decision("allow", message, why, effects)
 
 
 def block(why: str, reason: str, *effects: Effect) -> Decision:
-    """Keep the agent working; ``reason`` is its next instruction."""
+    """Return the decision that the agent continues. ``reason`` is its next instruction."""
     return Decision("block", reason, why, effects)
 
 
 def context(text: str, *effects: Effect) -> Decision:
-    """Give the agent a text at the start of its session."""
+    """Return the decision that the agent gets a text at the start of its session."""
     return Decision("context", text, "context", effects)
 
 
 def keep(why: str, text: str) -> Decision:
-    """Keep a teammate agent working."""
+    """Return the decision that a teammate agent continues."""
     return Decision("keep", text, why)
 
 
 class HookAnswer:
-    """The exit status is 0, or 2 for ``keep``."""
+    """Output and exit status of a hook call. The exit status is 2 for ``keep``, otherwise 0."""
 
     __slots__ = ("code", "err", "out")
 
@@ -154,7 +154,7 @@ class HookAnswer:
 
 
 def answer(made: Decision) -> HookAnswer:
-    """Return the decision in the client's format."""
+    """Return the hook's output and exit status for a decision, in the client's format."""
     if made.kind == "keep":
         # A line on stdout as well: clients take "exit 2, no output, no such file" for a hook that is not there.
         return HookAnswer(b"HARNESS\n", f"{made.text}\n".encode("utf-8", "replace"), 2)

@@ -56,7 +56,7 @@ def package_folder() -> str:
 
 
 def command(script: str) -> str:
-    """Return shell text that does nothing if the script or its interpreter was deleted."""
+    """Return the shell command that runs a hook script. Without the script or its interpreter, it does nothing."""
     if not sys.executable:
         raise Refused("The path of this Python is unknown", hint="harness hooks print")
     path, python = (
@@ -82,7 +82,7 @@ CLIENTS: dict[str, HookClient] = {each.name: each for each in (CLAUDE_CODE, CODE
 
 
 def named(name: str) -> HookClient:
-    """Raise ``UsageError`` for an unknown name."""
+    """Return the client with this name. Raise ``UsageError`` for an unknown name."""
     if name not in CLIENTS:
         raise UsageError(
             f"Unknown client {name!r}; known clients: {', '.join(CLIENTS)}",
@@ -128,9 +128,9 @@ def install(client: str, scope: Scope, project: str, environ: Mapping[str, str])
 
 def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
     """Remove the hooks, restore the settings file byte for byte, and return a report. If the user has changed the file
-    since, the user's changes and the original copy stay (``kept``). Otherwise empty files and folders of the harness
-    are removed, as are leftovers of a killed command. Codex's trust in the hooks is removed; if this fails,
-    ``trust_left`` contains the reason."""
+    since, the user's changes and the original copy stay (``kept``). Otherwise empty files and folders of the harness,
+    and leftovers of a killed command, are removed. Codex's trust in the hooks is removed. If this fails, ``trust_left``
+    contains the reason."""
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
@@ -162,8 +162,7 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
 def _forget_trust(
     client: HookClient, path: str, text: str | None, environ: Mapping[str, str]
 ) -> tuple[list[str], str | None]:
-    """Remove the client's trust entries, while the hooks still identify them. Return the removed entries, and the
-    reason if some stay."""
+    """Remove the client's trust entries for the hooks. Return the removed entries, and the reason if some stay."""
     if client is not CODEX or text is None:
         return [], None
     found = _object(text, path)
@@ -179,7 +178,7 @@ def _forget_trust(
 
 
 def _take_back(client: HookClient, path: str, after: str, original: str | None) -> None:
-    """Write a settings file without the hooks; ``original``, if given, is restored byte for byte."""
+    """Write a settings file without the hooks. If ``original`` is given, the original is restored byte for byte."""
     kept = os.path.realpath(path) + KEPT
     if original is not None and after == _round_trip(client, path, original):
         files.replace(path, files.read_bytes(kept))
@@ -192,7 +191,7 @@ def _take_back(client: HookClient, path: str, after: str, original: str | None) 
 
 
 def _round_trip(client: HookClient, path: str, original: str) -> str | None:
-    """Return the text after adding and removing the hooks; ``None`` if the original contained hooks."""
+    """Return the original text after adding and removing the hooks, or ``None`` if the original contained hooks."""
     if _without_ours(original, path, theirs=original) != original:
         return None
     return _without_ours(_with_ours(original, groups(client), path), path, theirs=original)
@@ -219,7 +218,7 @@ def _keep_from_git(path: str, project: str, *, ends: bool = False) -> None:
 
 
 def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return False if the file is unreadable."""
+    """Return True if the client's settings contain the hooks. Return False if the file is unreadable."""
     path = named(client).place(scope, project, environ)
     try:
         text = _read(path)
@@ -229,7 +228,7 @@ def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str
 
 
 def has_traces(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if the settings contain the hooks, or if a killed command left files behind."""
+    """Return True if the settings contain the hooks or a killed command left files behind."""
     path = named(client).place(scope, project, environ)
     return installed(client, scope, project, environ) or _is_left_over(path)
 
@@ -255,7 +254,7 @@ def snippet(client: str) -> str:
 
 
 def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
-    """Return the text with exactly one entry per event. A correct entry keeps its position."""
+    """Return the settings text with exactly one harness entry per event. A correct entry keeps its position."""
     for event, group in wanted.items():
         found = _object(text, path)
         listed = _events(found, path).get(event, [])
@@ -270,7 +269,7 @@ def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
 
 def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *, theirs: str | None = None) -> str:
     """Return the text without the harness's entries. For the events in ``keep``, the first entry stays. Empty parents
-    are removed, unless they were in ``theirs``, the file before the first change."""
+    are removed, unless they were in ``theirs``, which is the file before the first change."""
     left = dict(keep or {})
     found_there = _object(theirs, path).get("hooks") if theirs is not None else None
     removable = []
@@ -291,7 +290,7 @@ def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *
 
 
 def _places(found: JsonObject) -> Iterator[tuple[str, int, int | None]]:
-    """Yield (event, group index, hook index) for each harness hook; the hook index of a whole group is None."""
+    """Yield (event, group index, hook index) of each harness hook. The hook index is None for a whole group."""
     hooks = found.get("hooks")
     for event, listed in hooks.items() if isinstance(hooks, dict) else ():
         for place, group in enumerate(listed if isinstance(listed, list) else []):
@@ -302,7 +301,7 @@ def _places(found: JsonObject) -> Iterator[tuple[str, int, int | None]]:
 
 
 def _places_of_others(text: str) -> list[tuple[str, int]]:
-    """Return the positions of all other hook groups, because clients identify a hook by its position."""
+    """Return (event, group index) of all other hook groups. Clients identify a hook by this position."""
     hooks = jsontext.loads(text).get("hooks")
     listed = [(event, groups) for event, groups in (hooks or {}).items() if isinstance(groups, list)]
     return [(event, place) for event, each in listed for place, group in enumerate(each) if not _is_only_ours(group)]
@@ -327,7 +326,7 @@ def _object(text: str, path: str) -> JsonObject:
 
 
 def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
-    """Return the member ``hooks``, in which each event is a list. Raise ``Refused`` if it has another form."""
+    """Return the member ``hooks`` of the settings. Raise ``Refused`` if an event in it is not a list."""
     hooks = found.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
         raise Refused(f"{path} was not edited: its `hooks` member has an unexpected form", hint="harness hooks print")
@@ -338,8 +337,7 @@ def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
 
 
 def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return the settings file to edit. Raise ``Refused`` if the scope is ``project`` and the real file is outside
-    it."""
+    """Return the settings file to edit. Raise ``Refused`` if a project's settings file leads outside the project."""
     path = client.place(scope, project, environ)
     top = os.path.realpath(project)
     if scope == "project" and os.path.commonpath([top, os.path.realpath(path)]) != top:
@@ -348,7 +346,7 @@ def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, 
 
 
 def _read(path: str) -> str | None:
-    """Return ``None`` if the file is missing, and an empty JSON object if it is empty."""
+    """Return the text of a settings file. Return ``None`` if the file is missing, and ``{}`` if it is empty."""
     try:
         text = files.read_bytes(path).decode()
     except (FileNotFoundError, NotADirectoryError):
@@ -359,14 +357,14 @@ def _read(path: str) -> str | None:
 
 
 def _put_aside(kept: str) -> None:
-    """Rename an older copy, which is not the original from before the new hooks."""
+    """Rename an older copy of the settings, because it is not the original from before the new hooks."""
     with suppress(FileNotFoundError):
         place = next(name for count in itertools.count(1) if not os.path.lexists(name := f"{kept}.{count}"))
         os.rename(kept, place)
 
 
 def _is_left_over(path: str) -> bool:
-    """Return True if the file equals its copy: a command was killed before it could remove the copy."""
+    """Return True if the file equals its copy. A command was then killed before it could remove the copy."""
     try:
         return files.read_bytes(os.path.realpath(path) + KEPT) == files.read_bytes(path)
     except (FileNotFoundError, HarnessError):
@@ -374,7 +372,7 @@ def _is_left_over(path: str) -> bool:
 
 
 def _sweep(path: str) -> None:
-    """Remove temporary files that killed commands have left behind."""
+    """Remove the temporary files of killed commands."""
     files.sweep(path)
     files.sweep(os.path.realpath(path) + KEPT)
 
@@ -387,7 +385,7 @@ def _forget_unused(project: str, environ: Mapping[str, str]) -> None:
 
 
 def _write(path: str, before: str | None, after: str) -> str | None:
-    """Return the path of the copy that was made before the first change, or ``None``."""
+    """Write the settings file, and return the path of the copy from before the first change, or ``None``."""
     kept = os.path.realpath(path) + KEPT
     if after == before:
         return kept if os.path.lexists(kept) else None
@@ -404,7 +402,7 @@ def _write(path: str, before: str | None, after: str) -> str | None:
 
 
 def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str, str]) -> list[str]:
-    """Return other settings files that contain the hooks, because the hooks would then run twice."""
+    """Return the paths of other settings files that contain the hooks. The hooks would then run twice."""
     scopes: tuple[Scope, ...] = ("user", "project")
     others = [
         scope for scope in scopes if os.path.realpath(client.place(scope, project, environ)) != os.path.realpath(path)
@@ -415,6 +413,6 @@ def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str
 
 
 def _path_file(environ: Mapping[str, str]) -> str:
-    """Return the file that tells a copy of the plugin where the package is: two lines, interpreter and folder."""
+    """Return the path of the file that tells a copy of the plugin where Python and the package are."""
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(home, "agent-harness", "hooks-path")

@@ -16,7 +16,7 @@ REASON = 2000
 
 
 def cut(text: str, length: int) -> str:
-    """Return at most ``length`` characters."""
+    """Return the text, cut to at most ``length`` characters."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
@@ -39,7 +39,7 @@ def stats_line(state: State) -> str:
 
 
 def damaged(error: StateDamaged, *, backup: bool) -> str:
-    """Return a message about the damage, with the remedy."""
+    """Return a message about a damaged state, with the remedy."""
     way = (
         "harness-tasks.json.bak is whole: run `harness task recover` to restore it; do not write the file by hand."
         if backup

@@ -21,7 +21,7 @@ MOST_BYTES = 1 << 20
 
 
 def of_claude_code(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Project hooks go into the local settings, because they contain paths of this machine."""
+    """Return the path of Claude Code's settings for a scope. For a project, this is the local settings file."""
     if scope == "project":
         return os.path.join(project, ".claude", "settings.local.json")
     home = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
@@ -29,7 +29,7 @@ def of_claude_code(scope: Scope, project: str, environ: Mapping[str, str]) -> st
 
 
 def of_codex(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """``hooks.json`` contains only hooks. Codex runs a hook only after the user has trusted it."""
+    """Return the path of Codex's ``hooks.json`` for a scope. Codex runs a hook only after the user has trusted it."""
     home = environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex")
     return os.path.join(os.path.join(project, ".codex") if scope == "project" else home, "hooks.json")
 

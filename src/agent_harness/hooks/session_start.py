@@ -32,7 +32,7 @@ def decide_damaged(error: StateDamaged, *, backup: bool) -> Decision:
 
 
 def decide(state: State, *, last_log: str | None, other: Mapping[str, Any] | None) -> Decision:
-    """Return the progress and the first step for the agent. ``other`` is the lease of another running session."""
+    """Return the text for the agent: progress and first step. ``other`` is the lease of another running session."""
     lines = [_counts(state)]
     lines += [f"last_log={messages.cut(last_log, LAST_LOG)}"] if last_log else []
     found = state.findings()
@@ -56,7 +56,7 @@ def _counts(state: State) -> str:
 
 
 def _interrupted(state: State) -> list[str]:
-    """Return the tasks in progress, each with the command that resumes it."""
+    """Return a line for each task in progress, with the command that resumes the task."""
     found = selection.in_progress(state)
     return [
         f"In progress: {messages.task_name(task)}. If nobody works on it: `harness task recover "
@@ -66,7 +66,7 @@ def _interrupted(state: State) -> list[str]:
 
 
 def _waiting(state: State) -> list[str]:
-    """Return the reason why no task can be started; an empty list if one can."""
+    """Return the reason why no task can be started, as a list. The list is empty if a task can be started."""
     if state.halt is not None:
         return [messages.halted(state)]
     if state.sessions_used_up:

@@ -41,7 +41,7 @@ class StopFacts:
 
 
 def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: bool) -> Decision:
-    """Tell the agent once per session that the state is unreadable, afterwards the user."""
+    """Return the decision for an unreadable state. The agent is told once per session, afterwards the user."""
     text = messages.damaged(error, backup=backup)
     if told or event.flag("stop_hook_active") is True:
         return allow("damaged", f"HARNESS: {text}")
@@ -49,7 +49,7 @@ def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: boo
 
 
 def decide(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Decide whether the agent may stop. The task list's state must be readable."""
+    """Return the decision whether the agent may stop, by rules 4 to 10. The state must be readable."""
     if waits := _limits(state, facts):
         return waits
     if event.text("permission_mode") == "plan":  # row 7: the agent cannot act, or is woken by itself
@@ -58,7 +58,7 @@ def decide(event: Event, state: State, facts: StopFacts) -> Decision:
 
 
 def _limits(state: State, facts: StopFacts) -> Decision | None:
-    """Rules 4 to 6; ``None`` if none applies. They apply when the whole list waits, even if tasks are open."""
+    """Return the decision of rules 4 to 6, or ``None`` if none applies. In them, the whole list waits."""
     if state.halt is not None:
         return allow("halt", messages.halted(state))
     config = state.config
@@ -79,7 +79,7 @@ def _limit(state: State, facts: StopFacts, why: str, message: str) -> Decision:
 
 
 def _work(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Rules 8 to 10: this worker's remaining work decides, within the limit on blocked stops."""
+    """Return the decision of rules 8 to 10: the worker's remaining work decides, within the limit on blocked stops."""
     mine = next((task for task in selection.in_progress(state) if is_mine(task, state, event.worker, facts.now)), None)
     following = selection.next_task(state)
     unproven: list[Task] = [] if mine or following or selection.work_left(state) else facts.unproven()
@@ -107,7 +107,7 @@ def _nothing_to_do(state: State) -> Decision:
 
 
 def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
-    """Return True if a task in progress keeps this worker from stopping: its own, an unowned or an expired one."""
+    """Return True if a task in progress keeps this worker from stopping: its own, or one without a live owner."""
     if not state.config.concurrent or not worker or task.claimed_by in (None, worker):
         return True
     from agent_harness.protocols.tasklist.claims import leases
@@ -164,12 +164,12 @@ Set HARNESS_WORKER_ID to the id that you claim under; if you claimed nothing, st
 
 
 def subagent_goes_free(event: Event) -> bool:
-    """Return True if a subagent may stop in any state: a stop was already blocked, or the client runs it for itself."""
+    """Return True if a subagent may stop in any state. A stop was already blocked, or the client runs the subagent."""
     return event.flag("stop_hook_active") is True or event.payload.get("agent_type") == ""
 
 
 def decide_subagent(event: Event, state: State) -> Decision:
-    """Decide whether a subagent may stop. The state must be readable. Pending tasks never keep it working."""
+    """Return the decision whether a subagent may stop. Pending tasks never keep the subagent working."""
     under_way = selection.in_progress(state)
     identities = event.identities("agent_id", "teammate_name")
     if not under_way:
@@ -195,7 +195,7 @@ def _finish(task: Task) -> str:
 
 
 def decide_teammate(event: Event, state: State, count: Callable[[], Count]) -> Decision:
-    """Decide whether a teammate may stop. The state must be readable. ``count`` is called if it would be kept."""
+    """Return the decision whether a teammate may stop. ``count`` is called only if the teammate would be kept."""
     if state.halt is not None or state.sessions_used_up:
         return allow("halt" if state.halt is not None else "max_sessions")
     made = _own_task(event, state) or _next_task(state)

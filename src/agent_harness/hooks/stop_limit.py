@@ -37,7 +37,7 @@ MAX_BYTES = 1 << 20
 
 
 class Call:
-    """``new_turn``: the user, or the program that runs the client, sent a message."""
+    """Facts about one hook call. ``new_turn``: the user, or the program that runs the client, sent a message."""
 
     __slots__ = ("at", "message", "new_turn", "signature", "started_at")
 
@@ -50,7 +50,7 @@ class Call:
 
 
 class Count:
-    """Blocked stops of a session. ``reached``: let the agent stop. ``recorded``: the number is on disk."""
+    """Number of blocked stops of a session. ``reached``: let the agent stop. ``recorded``: the number is on disk."""
 
     __slots__ = ("blocks", "limit", "reached", "recorded")
 
@@ -62,7 +62,7 @@ class Count:
 
 
 def limit_from(environ: Mapping[str, str]) -> int:
-    """Return ``HARNESS_MAX_BLOCKS``, bounded to 3..50; 7 if it is missing or not a number."""
+    """Return ``HARNESS_MAX_BLOCKS`` as a number from 3 to 50. The default, also for a text, is 7."""
     try:
         return min(50, max(3, int(environ.get("HARNESS_MAX_BLOCKS", ""))))
     except ValueError:
@@ -70,8 +70,8 @@ def limit_from(environ: Mapping[str, str]) -> int:
 
 
 def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str, Any], Count]:
-    """Return a session's entry after this call, and its count; no side effects. Only a call that may still block is
-    counted, so a session that may stop stays free until it makes progress or a new turn begins."""
+    """Return a session's entry after this call, and its count. Nothing is written. Only a call that may still block is
+    counted. A session that may stop can thus stop until it makes progress or a new turn begins."""
     blocks, total = _number(entry.get("blocks")), _number(entry.get("total"))
     moved = entry.get("signature") != call.signature
     if _is_same_call(entry, call):
@@ -90,8 +90,8 @@ def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str,
 
 
 def _is_same_call(entry: Mapping[str, Any], call: Call) -> bool:
-    """Return True if one stop led to two calls, because the same hook is registered twice. Those run concurrently; the
-    next stop can come only after the answer to this one."""
+    """Return True if one stop led to two calls, because the same hook is registered twice. Such calls run concurrently.
+    The next stop can come only after the answer to the first stop."""
     before = entry.get("at")
     if isinstance(before, bool) or not isinstance(before, (int, float)):
         return False
@@ -107,8 +107,8 @@ def _number(value: object) -> int:
 
 
 def process_start() -> float | None:
-    """Return the latest Unix time at which this process can have started, or ``None``. The system counts hundredths of
-    a second, so one more is added."""
+    """Return the latest Unix time at which this process can have started, or ``None`` if the time is unknown. The
+    system counts hundredths of a second, so one hundredth is added."""
     try:
         with open("/proc/self/stat", "rb") as file:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
@@ -119,7 +119,7 @@ def process_start() -> float | None:
 
 
 class Stops:
-    """Counts of blocked stops of all sessions. Reading never fails; ``write`` returns True on success."""
+    """Counts of blocked stops of all sessions, in ``.harness/stops.json``. Reading never fails."""
 
     __slots__ = ("_directory", "_path")
 
@@ -128,18 +128,18 @@ class Stops:
         self._path = layout.stops
 
     def entry(self, key: str) -> dict[str, Any]:
-        """Return an empty entry for a new session."""
+        """Return the entry of a session, which is empty for a new session."""
         found = self._read().get(_short(key))
         return found if isinstance(found, dict) else {}
 
     def count(self, key: str, call: Call, limit: int) -> Count:
-        """Count one call and store the count, which is ``recorded`` only if it could be stored."""
+        """Count one call, store the count and return it. ``recorded`` says whether the count could be stored."""
         after, count = counted(self.entry(key), call, limit)
         count.recorded = self.write(key, after)
         return count
 
     def write(self, key: str, entry: Mapping[str, Any] | None) -> bool:
-        """Replace or remove an entry; return True if the change is on disk."""
+        """Replace a session's entry, or remove it if ``entry`` is None. Return True if the change is on disk."""
         sessions = self._read()
         sessions.pop(_short(key), None)
         if entry is not None:

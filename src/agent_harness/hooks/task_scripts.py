@@ -44,7 +44,7 @@ def call_and_exit(name: str) -> NoReturn:
 
 
 def answer(name: str, event: Event) -> JsonObject:
-    """Return the answer; ``error`` in it describes a failed call."""
+    """Return the JSON answer of the script. The member ``error`` describes a failed call."""
     done = f"{name}ed"
     warnings: list[str] = []
     try:

@@ -29,7 +29,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class CommandResult:
-    """Raise ``AssertionError`` if the command printed a traceback."""
+    """Exit code and output of a command. Raise ``AssertionError`` if the command printed a traceback."""
 
     code: int
     out: str
@@ -40,7 +40,7 @@ class CommandResult:
 
     @property
     def text(self) -> str:
-        """Stdout, then stderr."""
+        """Text of stdout, followed by stderr."""
         return self.out + self.err
 
     @property

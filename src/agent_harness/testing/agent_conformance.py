@@ -46,8 +46,8 @@ COUNTED = {"input_tokens": 2000, "cached_tokens": 1000, "output_tokens": 140}
 
 
 def check_agent(make: Make) -> list[str]:
-    """Check each contract clause for whose behaviour ``make`` returns an agent; return the clauses' names. Raise
-    ``AssertionError`` if one is violated."""
+    """Check the contract clauses for which ``make`` returns an agent, and return the names of these clauses. Raise
+    ``AssertionError`` if a clause is violated."""
     checked = []
     for name, (behaviour, clause) in CLAUSES.items():
         agent = make(behaviour)
@@ -72,7 +72,7 @@ def check_agent(make: Make) -> list[str]:
 
 
 def events_of(turn: Turn, *, seconds: float = WAIT_SECONDS) -> list[Event]:
-    """Raise ``AssertionError`` if the turn does not end within ``seconds``."""
+    """Return all events of a turn. Raise ``AssertionError`` if the turn does not end within ``seconds``."""
     found: list[Event] = []
     until = time.monotonic() + seconds
     while not turn.ended:
@@ -92,7 +92,7 @@ def whole_turn(agent: Agent, brief: Brief) -> list[Event]:
 
 
 def listen_for(turn: Turn, word: str) -> None:
-    """Wait until a text of the agent contains the word; raise ``AssertionError`` after the timeout."""
+    """Wait until a text of the agent contains the word. Raise ``AssertionError`` after the timeout."""
     until = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < until:
         event = turn.next_event(1.0)

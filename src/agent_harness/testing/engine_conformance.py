@@ -84,7 +84,7 @@ class _Bench:
             self.engine.submit(job, self.at(job), {})
 
     def wait(self, *jobs: Job) -> list[JsonObject]:
-        """Wait until each job is reported once; return their results, which are empty for lost jobs."""
+        """Wait until each job is reported once, and return the results. The result of a lost job is empty."""
         left = {job.id for job in jobs}
         until = time.monotonic() + PATIENCE_SECONDS + len(jobs)
         while left and time.monotonic() < until:

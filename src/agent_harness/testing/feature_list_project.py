@@ -50,7 +50,7 @@ class FeatureListProject:
     ``environ`` is the environment of every command, by default that of this process."""
 
     def __init__(self, root: Path, *, base: Path | None = None, environ: Mapping[str, str] | None = None) -> None:
-        """Create no project: the folder may contain a project, other files, or nothing."""
+        """Open the folder without creating a project. The folder may contain a project, other files, or nothing."""
         self.root, self.base = root, base or root.parent
         self.environ = dict(os.environ if environ is None else environ)
         self.said: list[str] = []
@@ -120,18 +120,18 @@ class FeatureListProject:
     # -- acting ------------------------------------------------------------------------------------------------------
 
     def agent(self, turns: Sequence[Mapping[str, object]]) -> str:
-        """Write a new script for the scripted agent; return the agent's SPEC."""
+        """Write a new script for the scripted agent, and return the agent's SPEC."""
         return f"scripted:{self.script(turns)}"
 
     def script(self, turns: Sequence[Mapping[str, object]]) -> Path:
-        """Write a new script for the scripted agent next to the project; return its path."""
+        """Write a new script for the scripted agent next to the project, and return its path."""
         names = (self.base / f"script-{number}.json" for number in itertools.count(1))
         script = next(name for name in names if not name.exists())
         script.write_text(json.dumps({"turns": list(turns)}, indent=2))
         return script
 
     def command(self, *args: str, agent: Sequence[Mapping[str, object]] | str | None = None) -> list[str]:
-        """Return the command line, with the agent: a SPEC or the turns of a script."""
+        """Return the command line with the agent, which is given as a SPEC or as the turns of a script."""
         spec = self.agent(agent) if not isinstance(agent, str | None) else agent
         return [*HARNESS, *args, *([] if spec is None else ["--agent", spec])]
 
@@ -144,7 +144,7 @@ class FeatureListProject:
         agent: Sequence[Mapping[str, object]] | str | None = None,
         launcher: str | None = None,
     ) -> "subprocess.Popen[bytes]":
-        """Start ``harness``, or ``launcher``, and leave it running; its output goes to a file next to the project."""
+        """Start ``harness``, or ``launcher``, and leave it running. Its output goes to a file next to the project."""
         words = self.command(*args, agent=agent)
         if launcher is not None:
             words = [launcher, *words[len(HARNESS) :]]
@@ -182,7 +182,7 @@ class FeatureListProject:
         return Repo(self.root, environ=self.environ, init=False)
 
     def git(self, *args: str, check: bool = True) -> str:
-        """Return the output without trailing newlines."""
+        """Run git in the project, and return its output without trailing newlines."""
         return self.repo.git_bytes(*args, check=check).decode("utf-8", "replace").rstrip("\n")
 
     def put(self, files: Mapping[str, str]) -> None:
@@ -199,13 +199,13 @@ class FeatureListProject:
         self.put({"features.json": _features_text(passes, **members)})
 
     def commit(self, message: str) -> str:
-        """Commit all changes; return the new HEAD."""
+        """Commit all changes, and return the new HEAD."""
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
         return self.head
 
     def configure(self, settings: str) -> str:
-        """Append to .harness.yaml as a person would, commit and push; return the new HEAD."""
+        """Append to .harness.yaml as a person would, commit and push. Return the new HEAD."""
         with (self.root / ".harness.yaml").open("a") as file:
             file.write(settings)
         head = self.commit("Settings")
@@ -224,7 +224,7 @@ class FeatureListProject:
         return self.git("rev-parse", "HEAD")
 
     def remote(self) -> str | None:
-        """Commit of the remote branch ``main``; ``None`` without the branch."""
+        """Commit of the remote branch ``main``, or ``None`` if there is no such branch."""
         place = os.fspath(self.base / "origin.git")
         words = ["git", "--git-dir", place, "rev-parse", "-q", "--verify", "refs/heads/main"]
         return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or None
@@ -252,7 +252,7 @@ class FeatureListProject:
         return (self.root / "claude-progress.txt").read_text()
 
     def log(self, name: str) -> list[Record]:
-        """Return the rows of a log file; empty if the file does not exist."""
+        """Return the rows of a log file. The list is empty if the file does not exist."""
         path = self.root / ".harness/logs" / name
         return list(whole_lines(path)) if path.exists() else []
 
@@ -276,8 +276,8 @@ class FeatureListProject:
         return fingerprint(self.root, without=without)
 
     def wait_until(self, condition: Callable[[], object], what: str, seconds: float = 200) -> None:
-        """Wait for a condition while a started command runs. Raise ``AssertionError``, with its output, after the
-        timeout."""
+        """Wait for a condition while a started command runs. After the timeout, raise ``AssertionError`` with the
+        output."""
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"never: {what}\n{self.started()}"
@@ -314,7 +314,7 @@ def _features_text(passes: Sequence[bool], **members: Any) -> str:
 
 
 def whole_lines(path: Path) -> Iterable[Record]:
-    """Yield the rows of a log; skip a line that a crash truncated."""
+    """Yield the rows of a log. A line that a crash truncated is skipped."""
     for line in path.read_text().splitlines():
         try:
             yield json.loads(line)

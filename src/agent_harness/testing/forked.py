@@ -37,8 +37,8 @@ _OURS = tuple(
 def run(
     words: Sequence[str], *, cwd: Path | None, given: bytes, environ: Mapping[str, str] | None, seconds: float
 ) -> tuple[int, bytes, bytes] | None:
-    """Run ``harness``; return exit code, stdout and stderr, or ``None`` if a fresh process is needed. Raise
-    ``subprocess.TimeoutExpired`` after ``seconds``; the process has then been killed."""
+    """Run ``harness``, and return exit code, stdout and stderr. Return ``None`` if a fresh process is needed. After
+    ``seconds``, kill the process and raise ``subprocess.TimeoutExpired``."""
     variables = dict(os.environ if environ is None else environ)
     if _at_start(variables) != _at_start(os.environ) or not _BUSY.acquire(blocking=False):
         return None
@@ -69,7 +69,7 @@ class _ForkServer:
 
     @classmethod
     def current(cls) -> "_ForkServer":
-        """Return the fork server of this process, started if necessary."""
+        """Return the fork server of this process. If none runs, start one."""
         if cls._of is None or cls._of[0] != os.getpid() or cls._of[1]._process.poll() is not None:
             cls._of = os.getpid(), cls()
         return cls._of[1]
@@ -134,7 +134,7 @@ def _spoken(stdin: int, streams: tuple[int, int], given: bytes, until: float) ->
 
 
 def _serve(number: int) -> int:
-    """Fork for each command from the socket; return its exit code in the child, and 0 in the server."""
+    """Fork for each command from the socket. Return the command's exit code in the child, and 0 in the server."""
     own = socket.socket(fileno=number)
     from agent_harness.cli import app, main  # noqa: F401
 

@@ -35,7 +35,7 @@ _AT = "2026-01-05T09:00:00Z"
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Replaces the answer to a request; status 0 closes the connection without an answer."""
+    """Answer that replaces the normal answer to a request. Status 0 closes the connection without an answer."""
 
     status: int
     message: str = ""
@@ -45,7 +45,7 @@ class Refusal:
 
 @dataclass
 class GitHubServer:
-    """One repository with its issues; safe to read and change while clients send requests."""
+    """Server with one repository and its issues. It is safe to read and change while clients send requests."""
 
     repository: str
     token: str = "a-token-of-the-tests"  # noqa: S105
@@ -75,7 +75,7 @@ class GitHubServer:
             self._refusals += [*[None] * after, *refusals]
 
     def next_refusal(self) -> Refusal | None:
-        """Remove and return the next queued refusal; ``None`` means that the request is answered."""
+        """Remove the next queued refusal, and return it. Return ``None`` if the request is to be answered."""
         with self._lock:
             return self._refusals.pop(0) if self._refusals else None
 

@@ -49,7 +49,7 @@ def from_now(seconds: float = 0.0) -> str:
 
 
 def task(**members: Any) -> Record:
-    """Return a minimal contract; ``members`` replace the defaults, and ``None`` removes a member."""
+    """Return a minimal contract. ``members`` replace the defaults; a member that is ``None`` is removed."""
     made = {
         "schemaVersion": 1,
         "id": "demo",
@@ -122,7 +122,7 @@ def run_lth(
 
 
 def program(folder: Path, name: str, script: str) -> dict[str, str]:
-    """Write an executable shell script; return the variable ``PATH`` with its folder first."""
+    """Write an executable shell script. Return the variable ``PATH`` with the script's folder first."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -179,7 +179,7 @@ class LongTaskProject:
     def start(
         self, command: str, *words: str, environment: Mapping[str, str] | None = None
     ) -> "subprocess.Popen[bytes]":
-        """Start ``lth`` without waiting for its end; ``environment`` replaces that of this process."""
+        """Start ``lth`` without waiting for its end. ``environment`` replaces the environment of this process."""
         pipe = subprocess.PIPE
         line = argv(command, str(self.root), *words)
         return subprocess.Popen(line, stdout=pipe, stderr=pipe, stdin=subprocess.DEVNULL, env=environment)
@@ -190,7 +190,7 @@ class LongTaskProject:
     # ---- files -------------------------------------------------------------------------------------------------
 
     def write(self, name: str, content: Any) -> Path:
-        """Write a file of the task: bytes and text unchanged, any other value as JSON."""
+        """Write a file of the task. Bytes and text are written unchanged, and any other value as JSON."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):
@@ -227,7 +227,7 @@ class LongTaskProject:
         return self.root / ".lth.lock"
 
     def events(self, kind: str | None = None) -> list[Record]:
-        """Return the events of the log, oldest first; with ``kind``, only those of this type."""
+        """Return the events of the log, oldest first. With ``kind``, return only the events of this type."""
         logs = sorted((self.root / "runs").glob("*.jsonl"))
         found = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
         return [each for each in found if kind in (None, each["type"])]
@@ -242,12 +242,12 @@ class LongTaskProject:
         return [each.read_text() for each in sorted((self.root / "evidence").glob("worker-output-*.txt"))]
 
     def tree(self) -> dict[str, bytes | None]:
-        """Return every path in the task directory with its content; ``None`` for a folder."""
+        """Return every path in the task directory with its content, which is ``None`` for a folder."""
         found = sorted(self.root.rglob("*"))
         return {str(path.relative_to(self.root)): None if path.is_dir() else path.read_bytes() for path in found}
 
     def untouched(self) -> list[str]:
-        """Return the paths that a new task does not have; empty if nothing was created."""
+        """Return the paths in the folder that a new task does not have."""
         return [each for each in self.tree() if each not in _NEW]
 
 

@@ -79,11 +79,11 @@ class Repo:
     # ---- git ---------------------------------------------------------------------------------------------------
 
     def git(self, *words: str, input: bytes | None = None, check: bool = True) -> str:  # noqa: A002
-        """Return the stripped output. Raise ``AssertionError`` if the command fails and ``check`` is true."""
+        """Run git, and return its stripped output. If ``check``, raise ``AssertionError`` after a failed command."""
         return os.fsdecode(self.git_bytes(*words, input=input, check=check)).strip()
 
     def git_bytes(self, *words: str, input: bytes | None = None, check: bool = True) -> bytes:  # noqa: A002
-        """Return the unchanged output. Raise ``AssertionError`` if the command fails and ``check`` is true."""
+        """Run git, and return its unchanged output. If ``check``, raise ``AssertionError`` after a failed command."""
         done = subprocess.run(
             ["git", *words], cwd=self.path, env=self._environment(), input=input, capture_output=True, check=False
         )
@@ -106,12 +106,12 @@ class Repo:
         return self
 
     def stage(self, *paths: str) -> Self:
-        """Add the given files to the index; all files if none are given."""
+        """Add the given files to the index. Without arguments, add all files."""
         self.git("add", *(("--", *paths) if paths else ("--all",)))
         return self
 
     def commit(self, message: str = "A commit", *, stage: bool = True) -> Self:
-        """Create a commit, by default of all changes; it is empty if nothing has changed."""
+        """Create a commit, by default of all changes. If nothing has changed, the commit is empty."""
         if stage:
             self.stage()
         self._commits += 1
@@ -160,13 +160,13 @@ class Repo:
         return self
 
     def move(self, old: str, new: str) -> Self:
-        """Rename a file in the work tree; git sees a deletion and an addition."""
+        """Rename a file in the work tree. For git, this is a deletion and an addition."""
         (self.path / new).parent.mkdir(parents=True, exist_ok=True)
         (self.path / old).rename(self.path / new)
         return self
 
     def link(self, path: str, target: str) -> Self:
-        """Create a symbolic link; its target need not exist."""
+        """Create a symbolic link. The link's target need not exist."""
         file = self.path / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.symlink_to(target)
@@ -194,6 +194,6 @@ class Repo:
 
 
 def _content(folder: Path) -> dict[str, bytes | None]:
-    """Return every path below a folder with its content; a folder comes before its files."""
+    """Return every path below a folder with its content. A folder comes before its files."""
     found = sorted(folder.rglob("*"))
     return {str(each.relative_to(folder)): None if each.is_dir() else each.read_bytes() for each in found}

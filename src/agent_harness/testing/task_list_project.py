@@ -68,7 +68,8 @@ class TaskListProject:
         mode: str = "exclusive",
         **members: Any,
     ) -> None:
-        """With ``git``, create a repository that has one commit and ignores the list's files."""
+        """Create a list of ``tasks``. With ``git``, also create a repository with one commit that ignores the list's
+        files."""
         self.root, self.path = root, path or root
         self.now: datetime | None = None
         self._session: str | None = "s1"
@@ -106,7 +107,7 @@ class TaskListProject:
         return made
 
     def copied(self, root: Path) -> Self:
-        """Copy the project, so that a template can be built once and copied for each test."""
+        """Copy the project, and return the copy. A template can thus be built once and copied for each test."""
         made = copy.copy(self)
         made.root = made.path = root
         made.layout = TaskListLayout(root)
@@ -118,7 +119,7 @@ class TaskListProject:
     # ---- workers of this process -------------------------------------------------------------------------------
 
     def caller(self, name: str | None = "me", *, cwd: str | Path | None = None, **words: Any) -> Caller:
-        """Return a worker in the work tree; its session is the project's unless ``session`` is given."""
+        """Return a worker in the work tree. Without ``session``, the worker belongs to the project's session."""
         given: dict[str, Any] = {"session": self._session, "now": self.now, "environ": {}, **words}
         given["session_id"] = given.pop("session")
         return Caller.open(self.layout, worker_id=name, cwd=str(cwd or self.path), **given)
@@ -192,7 +193,7 @@ class TaskListProject:
                 process.kill()
 
     def agent(self, text: str, *, name: str = "agent.sh") -> str:
-        """Write a shell script as an agent and return its SPEC; the script can call ``harness``."""
+        """Write a shell script as an agent, and return its SPEC. The script can call ``harness``."""
         tools = self.root.parent / "tools"
         tools.mkdir(exist_ok=True)
         script = tools / name

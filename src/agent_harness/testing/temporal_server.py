@@ -24,7 +24,7 @@ READY_SECONDS = 60.0
 
 
 def program() -> str | None:
-    """Return ``None`` if the Temporal server is not installed."""
+    """Return the path of the Temporal server program, or ``None`` if it is not installed."""
     beside = Path(sys.executable).with_name("temporal")
     return str(beside) if beside.exists() else shutil.which("temporal")
 
@@ -51,7 +51,7 @@ class TemporalServer:
         self.kill()
 
     def start(self) -> None:
-        """Start the server on its existing database; return once it accepts connections."""
+        """Start the server on its existing database. Return when the server accepts connections."""
         found = program()
         assert found, "make test-engine installs the server"
         words = [found, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(self.port)]

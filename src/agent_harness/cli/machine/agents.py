@@ -59,7 +59,7 @@ def agents(as_json: bool) -> int:
 
 
 def _versions(agent: "FoundAgent") -> str | None:
-    """Return the version and the oldest supported one; None for an agent that is not a program."""
+    """Return the agent's version and the oldest supported version. Return None if the agent is not a program."""
     if agent.program is None:
         return None
     if agent.too_old:
@@ -68,7 +68,7 @@ def _versions(agent: "FoundAgent") -> str | None:
 
 
 def settings_here() -> tuple[Any, Path | None]:
-    """Return the agent setting and folder of the current feature project; else (None, None)."""
+    """Return the agent setting and the folder of the current feature project, or (None, None) without a project."""
     from agent_harness.errors import HarnessError
     from agent_harness.kernel import root
 
@@ -176,7 +176,7 @@ def _limits_of_host(as_json: bool) -> int:
 
 
 def _input(account: str, terms: "AccountTerms") -> dict[str, int]:
-    """Return the used and allowed input tokens per minute; empty if there is no limit."""
+    """Return the used and allowed input tokens per minute. The object is empty without such a limit."""
     from agent_harness.kernel import clock, host
     from agent_harness.kernel.host import throttles
 
@@ -227,7 +227,7 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
 
 
 def _account(named: str) -> str:
-    """Return the known account with this name, else that of the client with this name, else the name."""
+    """Return the account with this name, or the account of the client with this name. The default is the name."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if named in LimitClock().throttled() or any(each.account == named for each in LimitClock().all()):

@@ -307,7 +307,7 @@ def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _install(problem: str) -> str | None:
-    """Return the command that installs the extra that a problem names; None if no extra is missing."""
+    """Return the command that installs the extra named in a problem, or None if no extra is missing."""
     from agent_harness.agents.discovery import extras
 
     return next((each["install"] for each in extras() if each["install"] in problem), None)
@@ -386,7 +386,7 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
 
 
 def _plain_git(path: str, top: str) -> str | None:
-    """Return git's error with the repository's own settings, or None. No program that they name is run."""
+    """Return the error of git with the repository's own settings, or None. No program in these settings is run."""
     for words in _PLAIN:
         done = _ran(words, cwd=path)
         if done.returncode:
@@ -486,7 +486,7 @@ def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _run_by_codex(shell_command: str) -> str | None:
-    """Return the last output line of a shell command in a turn of Codex; None if Codex did not run it."""
+    """Return the last output line of a shell command in a turn of Codex, or None if Codex did not run it."""
     from agent_harness.agents.base import Brief
     from agent_harness.agents.codex import command
     from agent_harness.agents.usage import printed_objects

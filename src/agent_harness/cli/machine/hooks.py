@@ -115,7 +115,7 @@ def hook(event: str) -> int:
 
 
 def _unknown(message: str) -> int:
-    """Report an unknown event. A client gets 0, because any other status tells it to continue."""
+    """Report an unknown event, and return the exit code. A client gets 0, because it acts on any other status."""
     if sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(message, hint="harness hook stop < payload.json")
     show(message, err=True)
@@ -127,7 +127,7 @@ def _scope(user: bool) -> Any:
 
 
 def _project() -> str:
-    """Return the folder whose client settings apply: that of the nearest task list, or the current one."""
+    """Return the folder whose client settings apply: the folder of the nearest task list, or the current folder."""
     from agent_harness.kernel import root
 
     try:
@@ -138,7 +138,7 @@ def _project() -> str:
 
 
 def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | None]:
-    """Return whether Codex trusts the hooks (None: not asked), and a note for the user or None."""
+    """Return True or False for Codex's trust in the hooks (None: not asked), and a note for the user or None."""
     from agent_harness.hooks import codex_trust
 
     skipped = f"Codex silently skips these hooks until you trust them: {codex_trust.HINT}"

@@ -78,7 +78,7 @@ class _Walk:
         self.say(f"{step}: {message}")
 
     def wants(self, question: str) -> bool:
-        """Without a terminal, a step is done only with ``--yes``."""
+        """Return True if the user wants a step. Without a terminal, a step is done only with ``--yes``."""
         return click.confirm(question, default=True) if self.asks else self.yes
 
     # -- agent ---------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class _Walk:
         self.note("project", "done", f"a task list in {made['root']}")
 
     def _repository(self) -> None:
-        """Without a repository, offer `git init`, and say which features do not work without one."""
+        """Offer `git init` in a folder without a repository, and say which features need a repository."""
         if _in_repository():
             return
         lost = "without a git repository no attempt can be rolled back, rescued or committed"
@@ -206,7 +206,7 @@ class _Walk:
     # -- a first run ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> str:
-        """Print and return the command that the user can type after the set-up."""
+        """Print the command that the user can type after the set-up, and return it."""
         from agent_harness.kernel import root
 
         there = root.find()
@@ -297,7 +297,7 @@ class _Removal:
 
     @classmethod
     def at(cls, folder: Path, *, rescues: bool) -> "_Removal":
-        """If a task list and a feature project are in the same folder, the removal covers both."""
+        """Return the removal for a folder. If a task list and a feature project are there, it covers both."""
         from agent_harness.kernel import root
         from agent_harness.protocols.features import api as features
         from agent_harness.protocols.tasklist import api as tasklist

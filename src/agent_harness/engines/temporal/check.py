@@ -67,7 +67,7 @@ async def _of_server(client: Client, address: EngineAddress) -> list[JsonObject]
 
 
 def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
-    """Check that a private ref can be pushed to the remote and deleted again."""
+    """Push a private ref to the remote and delete it again. Return a row that says whether this worked."""
     row: JsonObject = {"what": "remote", "ok": False}
     try:
         git = Git(folder)
@@ -89,7 +89,7 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
 
 
 def _of_exchange(folder: str, git: Git, head: str) -> JsonObject:
-    """Check that a repository in the exchange folder can be created and accepts a push; remove it."""
+    """Create a repository in the exchange folder, push to it and remove it. Return whether this worked."""
     path = exchange.made(folder, secrets.token_hex(12))
     try:
         given = exchange.served_by(path, "receive-pack")

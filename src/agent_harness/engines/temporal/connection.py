@@ -21,7 +21,7 @@ _Value = TypeVar("_Value")
 
 
 async def connected(address: EngineAddress) -> Client:
-    """Raise ``PreflightFailed``, with the address, if the server does not answer."""
+    """Return a client that is connected to the server. Raise ``PreflightFailed`` if the server does not answer."""
     quiet = TelemetryConfig(logging=LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR")))
     try:
         settings = dict(ClientConfig.load_client_connect_config())
@@ -71,7 +71,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(what, self._loop)
 
     def close(self) -> None:
-        """Cancel all coroutines and git transfers, whose remote may never answer, and end the loop's thread. The
+        """Cancel all coroutines and git transfers, and end the loop's thread. A transfer's remote may never answer. The
         threads of the Temporal SDK end when the last SDK object is deleted."""
 
         async def cancel() -> None:

@@ -98,7 +98,7 @@ class TemporalEngine:
         await Worker(client, task_queue=PLAN_QUEUE, workflows=[JobWorkflow], workflow_runner=bare).run()
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Push a job and start its workflow in the background. Watch it until its result has been fetched."""
+        """Push a job and start its workflow in the background. The job is watched until its result has been fetched."""
         assert self._loop is not None
         if job.id in self._jobs:
             return
@@ -169,7 +169,7 @@ class TemporalEngine:
         raise AssertionError("an address has a pool")
 
     def _offers(self) -> list[str]:
-        """Return the pools to ask, in order; each several times, because it can have several workers."""
+        """Return the pools to ask, in order. Each pool is listed several times, because it can have several workers."""
         return [pool for pool in self._address.pools for _ in range(OFFERS)]
 
     def _collected(self, job_id: str) -> None:
@@ -261,8 +261,8 @@ class TemporalEngine:
                 await self._handles[job_id].signal("stop", self._recalled[job_id])
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Return the status of each job, as the server knows it (SC-14). The work of ended jobs is fetched from the
-        remote and kept in rescues."""
+        """Return the status of each job, as the server knows the job (SC-14). The work of ended jobs is fetched from
+        the remote and kept in rescues."""
         assert self._loop is not None
         found: dict[str, str] = {}
         for each in jobs:
@@ -310,14 +310,14 @@ def _cause(error: WorkflowFailureError) -> BaseException:
 
 
 def _refusal(error: WorkflowFailureError) -> str | None:
-    """Return why workers refused a job, or None for any other failure."""
+    """Return the reason why workers refused a job, or None for any other failure."""
     cause = _cause(error)
     return cause.message if isinstance(cause, ApplicationError) and cause.type == REFUSED else None
 
 
 def remote_url(git: Git, name: str) -> str:
-    """Return the URL of a remote in a form that workers can use. Raise ``PreflightFailed`` if it does not exist or
-    contains a password."""
+    """Return the URL of a remote in a form that workers can use. Raise ``PreflightFailed`` if the remote does not exist
+    or its URL contains a password."""
     url = git.settings().get(f"remote.{name}.url") or ""
     if not url and (":" in name or name.startswith("/")):
         url = name

@@ -29,7 +29,7 @@ class MachineRoom(CustomSlotSupplier):
     """Job slots of one worker. The Temporal SDK requests a job only if a slot is free."""
 
     def __init__(self, folder: str, min_free_mb: int, most: int) -> None:
-        """``folder`` is on the disk of the workspaces. ``min_free_mb`` is in MiB. ``most`` limits the concurrent
+        """Prepare the slots. ``folder`` is on the workspaces' disk; ``min_free_mb`` in MiB; ``most`` limits the
         jobs."""
         self._folder = folder
         self._memory = min_free_mb << 20
@@ -41,7 +41,7 @@ class MachineRoom(CustomSlotSupplier):
         self._say_at = 0.0  # of the monotonic clock
 
     def shortage(self) -> str | None:
-        """Return why no further agent should start on this machine, or None."""
+        """Return the reason why no further agent should start on this machine, or None if an agent can start."""
         try:
             return slots.shortage(self._folder, self._memory)
         except OSError as error:
@@ -76,7 +76,7 @@ class MachineRoom(CustomSlotSupplier):
                 await asyncio.wait_for(freed.wait(), LOOK_SECONDS)
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
-        """Return None without a free slot or enough memory and disk space."""
+        """Return a slot, or None if no slot is free or memory or disk space is short."""
         with self._lock:
             if self._taken >= self._most or (self._taken and self.shortage()):
                 return None

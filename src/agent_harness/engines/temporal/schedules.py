@@ -55,8 +55,8 @@ def schedule_id(root: str) -> str:
 
 
 def act(address: EngineAddress, root: str, options: ScheduleOptions) -> str:
-    """Create the schedule of the task in ``root`` or change its interval, or carry out the given verb. Return lines for
-    a person. Raise ``UsageError`` for an invalid interval or two verbs, and ``NothingEligible`` without a schedule."""
+    """Create or change the schedule of the task in ``root``, or carry out the given verb. Return lines for a person.
+    Raise ``UsageError`` for an invalid interval or two verbs, and ``NothingEligible`` without a schedule."""
     verbs = options.verbs
     if len(verbs) > 1:
         raise UsageError(f"--{verbs[0]} and --{verbs[1]} cannot be used together", hint="lth schedule --help")

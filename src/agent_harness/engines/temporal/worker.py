@@ -102,8 +102,8 @@ class RemoteWorker:
         self._room = MachineRoom(terms.folder, terms.min_free_mb, terms.slots)
 
     async def run(self) -> int:
-        """Run until a signal arrives; return 0 after a clean end. Raise ``Busy`` if the folder has a worker, and
-        ``PreflightFailed`` if the server does not answer."""
+        """Run until a signal arrives, and return the exit code, 0 after a clean end. Raise ``Busy`` if the folder has a
+        worker, and ``PreflightFailed`` if the server does not answer."""
         client = await connected(self._terms.address)
         os.makedirs(self._terms.folder, mode=0o700, exist_ok=True)
         lock = LockFile(os.path.join(self._terms.folder, "worker.lock"))
@@ -258,8 +258,8 @@ class RemoteWorker:
     # ---- work left by a killed worker
 
     async def _put_in_order(self) -> None:
-        """Clean up after a killed worker; after a signal, for at most the wrap-up time; a second signal ends it. The
-        folder stays locked until no process works in it. The next worker does what is left."""
+        """Clean up after a killed worker. After a signal, this takes at most the wrap-up time. A second signal ends it.
+        The folder stays locked until no process works in it. The next worker does the rest."""
         ending = asyncio.ensure_future(asyncio.to_thread(self._end_orphans))
         told = [asyncio.ensure_future(each.wait()) for each in (self._leaving, self._hurried)]
         await asyncio.wait({ending, told[0]}, return_when="FIRST_COMPLETED")
@@ -272,7 +272,7 @@ class RemoteWorker:
         await ending
 
     def _end_orphans(self) -> None:
-        """End the jobs of a killed worker, and push the work that it left, for the coordinator."""
+        """End the jobs of a killed worker, and push the work of these jobs for the coordinator."""
         for name in sorted(os.listdir(self._terms.folder)):
             root = os.path.join(self._terms.folder, name)
             told = files.read_json_if_any(os.path.join(root, "remote.json"))
@@ -330,7 +330,7 @@ class JobTry:
         room: MachineRoom,
         tries: Mapping["JobTry", None],
     ) -> None:
-        """``tries`` contains all running tries of the worker, in the order of their start."""
+        """Prepare a try of a job. ``tries`` contains all running tries of the worker, in the order of their start."""
         self.id = str(head.get("id"))
         self.slot = slot
         self.is_leaving = False
@@ -418,8 +418,8 @@ class JobTry:
         return head
 
     def _wait_for_room(self) -> None:
-        """Wait while the disk is full; after five minutes or a stop, return the job to the pool. If another job is
-        running and memory or disk space is short, return it at once."""
+        """Wait while the disk is full. After five minutes or a stop, return the job to the pool. If another job is
+        running and memory or disk space is short, return the job at once."""
         is_beside = [*self._tries, self][0] is not self
         if is_beside and (short := self._room.shortage()):
             self.leave("")
@@ -436,7 +436,7 @@ class JobTry:
         self._waits = False
 
     def _is_over(self) -> bool:
-        """Return True if the job must stop. Save its work every few minutes. Called twice a second."""
+        """Return True if the job must stop. Every few minutes, also save its work. This is called twice a second."""
         if time.monotonic() > self._save_at and not (self._saving and self._saving.is_alive()):
             self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
             self._save()
@@ -499,8 +499,8 @@ class JobTry:
             self._terms.say(f"{job.id}: not saved: {error}")
 
     def _pushed(self, act: Callable[[], Any]) -> Any:
-        """Retry ``act`` until the remote can be reached; heartbeats continue. If the job is being returned to the pool,
-        retries end with the wrap-up time; the next worker in the folder pushes what is left."""
+        """Call ``act`` until the remote can be reached, and return its result. Heartbeats continue. If the job is being
+        returned to the pool, retries end with the wrap-up time. The next worker in the folder then pushes the rest."""
         for _ in range(360):
             try:
                 return act()
@@ -531,8 +531,7 @@ def _told_by(job: Job) -> list[JsonObject]:
 
 
 def _spent(job: Job, folder: str) -> float:
-    """Return the try's cost so far in US dollars: that of its result, or the recorded one before each call if
-    higher."""
+    """Return the try's cost so far in US dollars: the higher of its result and the record from before each call."""
     told = files.read_json_if_any(os.path.join(folder, RESULT)).get("cost_usd")
     inputs = job.inputs.get("parallel")
     noted = SharedBudget(str(inputs)).spent(job.id) if inputs else 0.0
@@ -545,7 +544,7 @@ def _free(folder: str) -> int:
 
 
 def _stand_in(folder: str) -> Git:
-    """Return the local repository for the project, created if missing."""
+    """Return the local repository for the project. A missing repository is created."""
     if not os.path.isdir(os.path.join(folder, ".git")):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         made = process.run(
@@ -557,7 +556,7 @@ def _stand_in(folder: str) -> Git:
 
 
 def serve(terms: WorkerTerms) -> int:
-    """Run a worker for other machines' jobs until a signal ends it; return its exit code."""
+    """Run a worker for other machines' jobs until a signal ends the worker, and return its exit code."""
     logging.getLogger(
         "temporalio.activity"
     ).disabled = True  # it would print a traceback for errors that are reported in a line

@@ -64,12 +64,11 @@ class JobWorkflow:
 
 @workflow.defn(name="harness.Slice.v1")
 class SliceWorkflow:
-    """Workflow of one slice of a long task. A crashed slice is not retried: the next one finds that the lease has
-    expired."""
+    """Workflow of one slice of a long task. A crashed slice is not retried, because the next slice takes over."""
 
     @workflow.run
     async def run(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Return the slice's exit code and the state of the task."""
+        """Run one slice, and return its exit code and the state of the task."""
         found: dict[str, Any] = await workflow.execute_activity(
             "harness.lth_slice.v1",
             head,

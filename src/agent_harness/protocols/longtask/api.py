@@ -50,7 +50,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
 
 
 def _loaded(module: str, name: str) -> Any:
-    """Import a module of this package and return a member. ``importlib`` would slow down the start of every command."""
+    """Import a module of this package, and return its member ``name``. ``importlib`` would slow down every start."""
     return getattr(__import__(f"{__package__}.{module}", fromlist=(name,)), name)
 
 
@@ -63,7 +63,7 @@ def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
 
 
 def log_rows(task_dir: str | os.PathLike[str]) -> Iterator[JsonObject]:
-    """Return the events of the task as rows for ``session.log_rows``, newest first. Each row contains the task id."""
+    """Yield the events of the task as rows for ``session.log_rows``, newest first. Each row contains the task id."""
     from agent_harness.protocols.longtask import log
     from agent_harness.protocols.longtask.store import LongTaskStore
 
@@ -86,7 +86,7 @@ def followed(task_dir: str | os.PathLike[str]) -> list[FollowedLog]:
 
 
 def transcript(task_dir: str | os.PathLike[str]) -> str | None:
-    """Return the path of the newest agent transcript, or ``None``."""
+    """Return the path of the newest agent transcript, or ``None`` if no session has a transcript."""
     from agent_harness.protocols.longtask.run.session_folder import TRANSCRIPT
 
     sessions = LongTaskLayout(task_dir).sessions
@@ -121,15 +121,13 @@ class LongTask:
             now.keep_said(self.layout.said, text)
 
     def answer(self, command: str, words: Mapping[str, object]) -> Answer:
-        """Run an `lth` command with its options, given by long name without dashes. Return its answer and exit status.
-
-        Raise ``UsageError`` for an invalid value before any file is read or written."""
+        """Run an `lth` command, and return its answer and exit status. Raise ``UsageError`` for an invalid value."""
         module, name, kind = COMMANDS[command]
         given = (_loaded("options", kind)(words),) if kind else ()
         return self._warned(command, *_loaded(module, name)(self.layout, *given))
 
     def _warned(self, command: str, answer: JsonObject | str | None, code: int) -> Answer:
-        """Move the answer's warnings to ``self.warnings``, with those on ``task.json``. Source: ``longtask.md`` 5."""
+        """Return answer and exit code, with the answer's warnings in ``self.warnings``. Source: ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.store import LongTaskStore
 
         self.warnings = answer.pop("warnings", []) if isinstance(answer, dict) else []
@@ -152,7 +150,7 @@ class LongTask:
         return person.choices(self.layout)
 
     def decide(self, word: str, text: str, *, shown: str, by: str) -> str:
-        """Carry out one of the ``choices``, and return a line that says what was recorded.
+        """Carry out a decision from ``choices``, and return a line that says what was recorded.
 
         Raise ``Superseded`` if the task is no longer at the revision ``shown``. Source: ``faces.md`` F-SRV-4."""
         from agent_harness.protocols.longtask.verbs import person
@@ -166,7 +164,7 @@ class LongTask:
         return scheduling.due(self.layout)
 
     def health(self) -> Report:
-        """Check whether the task is ready to run: files, scheduler, agents and folders. Source: ``longtask.md`` 17."""
+        """Return a report on the task's files, scheduler, agents and folders. Source: ``longtask.md`` 17."""
         from agent_harness.protocols.longtask.verbs import health
 
         return health.health(self.layout)

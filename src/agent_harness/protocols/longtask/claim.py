@@ -66,7 +66,7 @@ def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: da
 
 
 def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | None:
-    """Return what a person has to do before an agent can start, or ``None``."""
+    """Return what a person must do before an agent can start. Return ``None`` if an agent can start."""
     changed = evidence.changed_members(layout, task)
     if changed:
         return f"task.json was changed ({', '.join(changed)}); review it, then: lth accept {layout.root}"
@@ -74,7 +74,7 @@ def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | No
 
 
 def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
-    """Return which limit of the task is used up and how to raise it, or ``None``."""
+    """Return which limit of the task is used up and how to raise the limit. Return ``None`` if no limit is used up."""
     try:
         slices, cost_usd = log.slices(layout, task.id)
     except HarnessError:  # the next user of this log reports the error and starts nothing
@@ -126,9 +126,9 @@ def is_proven(events: Iterable[LogEvent]) -> bool:
 
 
 def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
-    """Return the verdict that proves `done`, or ``None`` if none is recorded, as for a task from another machine.
+    """Return the newest verdict that accepts the task as `done`, or ``None`` if the ledger has no such verdict.
 
-    The verdict's ``grade`` is ``None`` if a person decided all criteria."""
+    The ledger of a task from another machine is empty. The ``grade`` is ``None`` if a person decided all criteria."""
     from agent_harness.session import ledger
 
     about = (each for each in ledger.newest_first(layout.ledger(make=False)) if each.item == task_id)
@@ -136,7 +136,7 @@ def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
 
 
 def started(layout: LongTaskLayout) -> LogEvent | None:
-    """Return the event of the last agent start on the task, or ``None``."""
+    """Return the log event of the last agent start, or ``None`` if no agent was started."""
     return next((event for event in log.newest_first(layout) if event.type == "worker_started"), None)
 
 
@@ -151,8 +151,8 @@ def verdict_on(
 ) -> ClaimVerdict:
     """Return the verdict on a claim of `done`, made from its verification report.
 
-    The id depends only on the last agent start, so that a claim is reported only once even after a kill.
-    ``by`` holds the known facts about the agent, and ``code`` the reason for a rejection without a report."""
+    The verdict's id depends only on the last agent start. A claim is therefore reported only once, even after a
+    kill. ``by`` holds the known facts about the agent. ``code`` is the reason for a rejection without a report."""
     from dataclasses import replace
 
     from agent_harness.session import ledger
@@ -178,14 +178,14 @@ def verdict_on(
 
 
 def _code(missing: list[JsonObject]) -> str:
-    """Return the rejection code. A failed criterion with a grade has passed its command, but its grade is too low."""
+    """Return the rejection code for the failed criteria: `unchanged`, `only_checked` or `criteria_unmet`."""
     if all(each.get("grade") == "unchanged" for each in missing):
         return "unchanged"
     return "only_checked" if all(each.get("grade") == "checked" for each in missing) else "criteria_unmet"
 
 
 def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
-    """Return grade and reason from the first criterion that is not proven; ``None`` if a person decided every one."""
+    """Return the grade of the whole task and its reason. Both are ``None`` if a person decided every criterion."""
     for each in checks:
         if each.get("grade") != "proven" and each["metric"] != "manual":
             return "checked", f"{each['id']}: {each.get('basis') or 'it did not run on the base commit'}"
@@ -194,7 +194,7 @@ def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
 
 
 def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
-    """Return the verdict step about one criterion, after saving the output of its command in a file."""
+    """Save the output of a criterion's command in a file, and return the verdict step about the criterion."""
     from agent_harness.session import ledger
 
     good, command, log_path = check["status"] == "pass", check.get("command"), None
@@ -215,7 +215,7 @@ def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
 
 
 def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
-    """Verify a claim of `done` that an earlier run left. Return the report, or ``None`` without an open claim.
+    """Verify a claim of `done` that an earlier run left. Return the report, or ``None`` if there is no such claim.
 
     The caller holds the lease; no other lock is held while criteria commands run. After a signal, the claim stays
     unverified, and ``Interrupted`` is raised."""
@@ -249,9 +249,9 @@ def _require(lock: RunLease, interruption: Stop) -> None:
 
 
 def _finalize(change: CheckpointChange, text: str, report: JsonObject, last: bool, line: ClaimVerdict) -> None:
-    """Write the result of a verification to the checkpoint file.
+    """Write the result of a verification to the checkpoint file, unless the file has changed since the verification.
 
-    If the file has changed since, the next round verifies it again; in the ``last`` round its claim is rejected."""
+    In the ``last`` round, the claim in a changed file is rejected."""
     same = jsontext.line(change.checkpoint.raw) == text
     if same and report["status"] == "pass":
         change.verdict = line

@@ -58,12 +58,12 @@ class _Verification:
 
     @property
     def objection(self) -> str | None:
-        """Change of installed software because of which no criteria command can prove anything; else ``None``."""
+        """Message about a change of installed software that makes all proofs worthless, or ``None``."""
         changed = self.installed.findings if self.installed and self.installed.steering else []
         return f"{changed[0].message.rstrip('.')}; {_ALLOWED_BY}" if changed else None
 
     def file(self, path: str) -> str | None:
-        """Return the text of a file in the task or its repository, or ``None`` for any other or unreadable file."""
+        """Return the text of a file, or ``None`` if it is unreadable or outside the task and its repository."""
         try:
             real = os.path.realpath(forbidden.expanded(path, self.layout.root))
             if not any(os.path.commonpath([place, real]) == place for place in self.places):
@@ -93,7 +93,7 @@ def check(
     timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
     stop: Callable[[], bool] | None = None,
 ) -> JsonObject:
-    """Return the verification report. ``stop`` is polled while a command runs; True ends the command."""
+    """Return the verification report on all criteria. If ``stop`` returns True, the running command is ended."""
     items, skipped = evidence.everything(layout, checkpoint)
     verification = _Verification(layout, task, items, timeout_seconds, stop)
     verification.installed = installed_since(layout, task)
@@ -114,16 +114,16 @@ def unmet(report: JsonObject, *, besides: str | None = None) -> list[str]:
 
 
 def asks_if_done(report: JsonObject | None) -> list[str]:
-    """Return the failed criteria if each fails only because its command already passed before the work.
+    """Return the ids of the failed criteria if all failed only because their commands already passed before the work.
 
-    A person then decides whether the task is done. If any criterion fails for another reason, the list is empty."""
+    A person then decides whether the task is done. If a criterion failed for another reason, the list is empty."""
     missing = [each for each in report["checks"] if each["status"] != "pass"] if report else []
     asks = all(each.get("grade") == "unchanged" for each in missing)
     return [str(each["id"]) for each in missing] if asks else []
 
 
 def unmet_without_commands(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[str]:
-    """Return the ids of unmet criteria. A criterion that only a command can decide counts as unmet."""
+    """Return the ids of unmet criteria without running commands. A command criterion counts as unmet."""
     verification = _Verification(layout, task, evidence.everything(layout, checkpoint)[0], 0, None)
     return [
         each.id
@@ -169,7 +169,7 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
 
 
 def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | None:
-    """Return a slice's changes to the software that criteria commands use, or ``None`` if they are unknown.
+    """Return the changes that a slice made to software that criteria commands use. Return ``None`` without a record.
 
     Files listed in `workerPolicy.mayChange` are exempt."""
     path, places = layout.outside("installed.json"), [each[1:] for each in commands(layout, task)]
@@ -187,7 +187,7 @@ def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | Non
 
 
 def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str]]:
-    """Return the id, command and folder of every criterion whose command has an existing folder."""
+    """Return (id, command, folder) of every criterion that has a command and whose folder exists."""
     verification = _Verification(layout, task, [], 0, None)
     found = []
     for each in task.criteria:
@@ -287,7 +287,9 @@ def _texts_of(verification: _Verification, items: list[EvidenceItem]) -> list[st
 
 
 def _counting(text: str | None) -> list[str]:
-    """Return the parts of a file in which expected output counts: an agent's streams if it succeeded, else the file."""
+    """Return the parts of a file in which expected output is searched.
+
+    For agent output, these are stdout and stderr."""
     if text is None:
         return []
     head, marked, printed = text.partition(f"\n{_STDOUT}\n")
@@ -345,7 +347,7 @@ class Objection(RecordView):
 
     @property
     def stands(self) -> bool:
-        """True while the weakened file is as the agent left it. An edit by a person ends the objection."""
+        """True while the weakened file still has the content that the agent left."""
         return digest_of(self.path) == self.raw["after"]
 
 

@@ -77,7 +77,7 @@ class CriteriaGuard:
 
     @classmethod
     def left_by(cls, layout: LongTaskLayout, task: Contract) -> CriteriaGuard | None:
-        """Return the guard with the files that a killed run recorded for its slice, or ``None`` without a record."""
+        """Return the guard with the files that a killed run recorded for its slice; ``None`` if there is no record."""
         path = layout.outside(_KEPT)
         if path is None or not os.path.lexists(path):
             return None
@@ -90,7 +90,7 @@ class CriteriaGuard:
         return guard
 
     def look_around(self) -> None:
-        """Record the software that is installed where criteria commands run, before an agent starts."""
+        """Record the software that criteria commands use, before an agent starts."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.outside("installed.json", make=True)):
             wished = settings_from(self._task.policy.raw.get("sandbox"))
@@ -104,7 +104,7 @@ class CriteriaGuard:
             InstalledRecord(path).end(project=Path(places[0][1]), frees=released(self._may_change))
 
     def keep(self) -> None:
-        """Save the guarded files outside the task, so that the next run can compare them if the slice is killed."""
+        """Save the guarded files outside the task. After a kill, the next run compares the files with this copy."""
         if path := self._layout.outside(_KEPT):
             room = _KEPT_BYTES
             rows: list[JsonObject] = []
@@ -114,7 +114,7 @@ class CriteriaGuard:
             files.write_json(path, {"guarded": rows})
 
     def ended(self) -> None:
-        """Write the objections to the criteria, after the agent has ended."""
+        """Write the objections to ``sessions/guard.json`` after the agent has ended. The saved copy is deleted."""
         found = [each for guarded in self._guarded for each in self._objections(guarded)]
         oldest = {(each.criterion, each.path): each for each in [*found, *self._standing]}
         now = [{**each.raw, "after": criteria.digest_of(each.path)} for each in oldest.values()]
@@ -152,10 +152,10 @@ class CriteriaGuard:
 
 
 def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *, stop: Stop) -> JsonObject:
-    """Return the report on a claim after a closer check of the criteria commands that passed.
+    """Check the passed criteria commands more closely, and return the updated report.
 
-    In a git repository, each command runs again in a checkout: under observation, on the commit before the first slice,
-    and with changed expected values. A report that has already failed is returned unchanged."""
+    A failed report is returned unchanged. In a git repository, each command runs again in a checkout: under
+    observation, on the commit before the first slice, and with changed expected values."""
     begun = evidence.begun_at(layout) if report["status"] == "pass" else {}
     for each in report["checks"] if begun else ():
         for criterion, command, folder in criteria.commands(layout, task):
@@ -195,7 +195,7 @@ def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
 
 
 def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
-    """Fail each command that proves less than the task requires, or that passes on unchanged work."""
+    """Return the report, with criteria set to failed whose command proves less than the task requires."""
     for each in report["checks"]:
         if each["metric"] != "command":
             continue
@@ -210,11 +210,11 @@ def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
 
 
 def _plain(message: str) -> str:
-    """Return the message with this protocol's name of the setting, and only with characters allowed in JSON."""
+    """Return the message with the setting's name ``workerPolicy.mayChange``, in a form that JSON can contain."""
     text = message.replace("validation.may_change", "workerPolicy.mayChange")
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _tree(layout: LongTaskLayout, root: str) -> Tree | None:
-    """Return the files below a folder without the harness's own, or ``None`` if there are too many to guard."""
+    """Return the files below a folder, without the harness's own; ``None`` if there are too many to guard."""
     return folder_tree(root, besides=(layout.sessions, layout.runs, layout.evidence))

@@ -36,13 +36,13 @@ ORDER = (
 
 
 def in_order(item: JsonObject) -> JsonObject:
-    """Return the item with its known members in order, then its others. Members that are ``None`` are dropped."""
+    """Return the item with its known members in a fixed order, then all other members. ``None`` members are dropped."""
     known = {name: item[name] for name in ORDER if item.get(name) is not None}
     return {**known, **{name: value for name, value in item.items() if name not in ORDER and value is not None}}
 
 
 def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
-    """Return all evidence, archived items first and without duplicates, and the number of damaged archive lines."""
+    """Return all evidence without duplicates, archived items first, and the number of damaged archive lines."""
     archived, skipped = log.archived(layout, checkpoint)
     window = checkpoint.evidence
     known = {each.identity for each in window}
@@ -50,9 +50,10 @@ def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evi
 
 
 def add(change: CheckpointChange, *items: JsonObject) -> bool:
-    """Add items to the checkpoint's evidence, without duplicates, and move the oldest above the limit to the archive.
+    """Add items to the checkpoint's evidence, without duplicates.
 
-    Return True if an item was archived. Raise ``OutsideTask`` if the archive would be outside the task."""
+    Return True if an older item was moved to the archive. Items above the limit are moved, oldest first. Raise
+    ``OutsideTask`` if the archive would be outside the task."""
     checkpoint, size = change.checkpoint, change.task.window
     window = list(checkpoint.items("evidence"))
     known = {each.identity for each in checkpoint.evidence}
@@ -89,7 +90,7 @@ _WORDS = "words.jsonl"
 
 
 def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
-    """Record, before the first agent starts, that people have confirmed all present evidence."""
+    """Mark all present evidence as confirmed by people. This is done once, before the first agent starts."""
     path = layout.outside(_WORDS, make=True)
     if path and not os.path.lexists(path):
         items, _ = everything(layout, checkpoint)
@@ -148,14 +149,14 @@ def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, comm
 
 
 def begun_at(layout: LongTaskLayout) -> dict[str, str]:
-    """Return, by repository folder, the commit of the repository before the first slice."""
+    """Return the commit before the first slice for each repository folder."""
     path = layout.outside(_CONTRACT)
     found = files.read_json_if_any(path).get("begun") if path else None
     return {str(top): str(commit) for top, commit in found.items()} if isinstance(found, dict) else {}
 
 
 def changed_members(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return the members of ``task.json`` that differ from the accepted contract."""
+    """Return the members of ``task.json`` that differ from the accepted contract; empty if none is accepted."""
     path = layout.outside(_CONTRACT) or ""
     if not os.path.isfile(path):
         return []

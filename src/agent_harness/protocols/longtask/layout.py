@@ -81,9 +81,9 @@ class LongTaskLayout:
         return self._at("runs", "verdicts")
 
     def ledger(self, *, make: bool = True) -> str:
-        """Return the path of the verdict ledger, in ``runs`` if no state folder outside the task can be written.
+        """Return the path of the verdict ledger, in the state folder outside the task or else in ``runs``.
 
-        ``make=False`` is for readers: no folder is created."""
+        With ``make=False``, which is for readers, no folder is created."""
         from agent_harness.kernel import trusted_state
 
         home = trusted_state.existing(self.task, self.root)
@@ -108,12 +108,12 @@ class LongTaskLayout:
         return self._at(".lth.lock")
 
     def outside(self, name: str, *, make: bool = False) -> str | None:
-        """Return the path of a file in the state folder outside the task, or ``None`` without such a folder."""
+        """Return the path of a file in the state folder outside the task; ``None`` if there is no such folder."""
         home = self.home(make=make)
         return os.path.join(home, name) if home else None
 
     def home(self, *, make: bool = False) -> str | None:
-        """Return the state folder outside the task, which is not shown to agents, or ``None``."""
+        """Return the state folder outside the task, or ``None`` if there is none. Agents do not see the folder."""
         from agent_harness.kernel import trusted_state
 
         if make:
@@ -121,7 +121,7 @@ class LongTaskLayout:
         return trusted_state.existing(self.task, self.root, writable=False)
 
     def run_log(self, date: str) -> str:
-        """Return the path of the log for one UTC date, ``YYYY-MM-DD``, or for a full timestamp."""
+        """Return the path of the log file for a UTC date. ``date`` is ``YYYY-MM-DD`` or a full timestamp."""
         return self._at("runs", f"{date[:10]}.jsonl")
 
     @property
@@ -143,5 +143,5 @@ class LongTaskLayout:
         return absolute
 
     def relative(self, path: str) -> str:
-        """Return a path relative to the task directory, which is the form that records use."""
+        """Return a path relative to the task directory. Records contain paths in this form."""
         return os.path.relpath(path, self.root)

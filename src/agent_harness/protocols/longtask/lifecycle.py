@@ -99,5 +99,5 @@ def is_cooling(checkpoint: Checkpoint, worker: str, now: datetime) -> bool:
 
 
 def expired_cooldowns(checkpoint: Checkpoint, now: datetime) -> list[str]:
-    """Return the agents whose rate limit has ended or has no valid end, in the order of the checkpoint."""
+    """Return the names of agents whose rate limit has ended or has no valid end, in the order of the checkpoint."""
     return [worker for worker in checkpoint.cooldowns if not is_cooling(checkpoint, worker, now)]

@@ -29,7 +29,7 @@ _LISTENERS: list[Callable[[str], None]] = []
 
 
 def told_to(say: Callable[[str], None]) -> ExitStack:
-    """Pass lines for a person to ``say`` until the returned stack is closed, while a terminal shows a live view."""
+    """Pass lines for a person to ``say`` until the returned stack is closed. A live view in a terminal needs this."""
     from contextlib import ExitStack
 
     _LISTENERS.append(say)
@@ -39,7 +39,7 @@ def told_to(say: Callable[[str], None]) -> ExitStack:
 
 
 def tell(line: str) -> None:
-    """Print one line for a person on stderr, because stdout contains only the command's answer."""
+    """Print one line for a person on stderr, or pass the line to the listener set by ``told_to``."""
     if _LISTENERS:
         _LISTENERS[-1](line)
         return
@@ -56,10 +56,11 @@ def warn(text: str) -> None:
 
 
 def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) -> bool:
-    """Append an event to the log of its UTC day. If it does not fit the schema, print a warning and return False.
+    """Append an event to the log of its UTC day.
 
-    Events about the cost or the end of ``task_id`` are also saved outside the task. If the clock was set back, the file
-    of the newest day is used, so that the latest event is always the last line of the last file."""
+    If the event does not fit the schema, print a warning and return False. Events about the cost or the end of
+    ``task_id`` are also saved outside the task. If the clock was set back, the event goes to the newest day's file.
+    The latest event is therefore always the last line of the last file."""
     misfits = schema.misfits(record, schema.RUN_EVENT, "event")
     at = record.get("at")
     if not misfits and (not isinstance(at, str) or records.moment(at) is None):
@@ -86,9 +87,9 @@ def _day_of(layout: LongTaskLayout, at: str) -> str:
 
 
 def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
-    """Raise an error if the log for the date of ``at`` cannot be written; call it before anything is written.
+    """Raise an error if the log for the date of ``at`` cannot be written. The caller has not written anything yet.
 
-    Raise ``OutsideTask`` for a log outside the task, ``StateDamaged`` for a path of another kind."""
+    Raise ``OutsideTask`` for a log outside the task, and ``StateDamaged`` if the path is not a file or folder."""
     path = _day_of(layout, at)
     layout.inside(layout.relative(path), "runs")
     for place, fits in ((layout.runs, stat.S_ISDIR), (path, stat.S_ISREG)):
@@ -140,9 +141,9 @@ _DECIDING = ("worker_started", *ENDS, "progress_recorded", "checkpoint_written")
 
 
 def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
-    """Save an event outside the task if it decides whether the task is done, from the first agent start on.
+    """Save an event outside the task, if such events decide whether the task is done.
 
-    Events that an agent itself records are ignored."""
+    Events that an agent records are ignored. Saving begins with the first agent start."""
     from agent_harness.kernel import journal
 
     kind = record["type"]
@@ -159,7 +160,7 @@ def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
 
 
 def begin_anew(layout: LongTaskLayout) -> None:
-    """Delete the saved events of an earlier task, because a new task replaces it."""
+    """Delete the events of an earlier task that are saved outside the task directory. A new task replaces that task."""
     path = layout.outside(_COURSE)
     if path and os.path.lexists(path):
         os.unlink(path)
@@ -176,7 +177,7 @@ def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
 
 
 def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
-    """Yield the events that decide whether the task is done, newest first: those outside the task, else the log's."""
+    """Yield the events that decide whether the task is done, newest first. Events saved outside the task count."""
     empty = True
     for record in _course(layout, task_id):
         empty = False
@@ -219,7 +220,7 @@ def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
 
 
 def slices(layout: LongTaskLayout, task_id: str) -> tuple[int, float]:
-    """Return the number of agent starts and their cost in US dollars, the higher of the two records."""
+    """Return the number of agent starts and their total cost in US dollars. The higher record counts."""
     started, cost = 0, 0.0
     for path in days(layout):
         for record in filter(None, (_record(line, ("type",)) for _, line in _numbered(path))):
@@ -239,7 +240,7 @@ def _paid(record: JsonObject) -> float:
 
 
 def total_usage(events: Iterable[LogEvent]) -> JsonObject:
-    """Return the usage of all started agents. An agent that has not ended is an unknown run.
+    """Return the sum of the usage of all started agents. An agent that has not ended counts as an unknown run.
 
     The cost is ``None`` if any known run does not report its cost."""
     told = [event for event in events if event.type == "worker_started" or event.type in ENDS]
@@ -287,7 +288,7 @@ def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evide
 def lines(path: str, texts: tuple[str, ...]) -> tuple[list[JsonObject], int]:
     """Return the valid records of a JSON Lines file and the number of damaged lines. Warn about each damaged line.
 
-    A valid record is an object in which the members listed in ``texts`` are strings. A missing file has no records."""
+    A valid record is an object whose members listed in ``texts`` are strings. A missing file has no records."""
     found: list[JsonObject] = []
     skipped = 0
     for number, line in _numbered(path):

@@ -32,7 +32,7 @@ def text(words: Words, name: str) -> str | None:
 
 
 def masked(words: Words, name: str) -> str | None:
-    """Return the value of an option with secrets masked, so that it can be stored."""
+    """Return the value of an option with secrets masked, or ``None`` if the option was not given."""
     found = text(words, name)
     return None if found is None else redact(found)
 
@@ -54,7 +54,7 @@ def texts(words: Words, name: str) -> list[str] | None:
 
 
 def filled(words: Words, name: str) -> str | None:
-    """Return the value of an option. Raise ``UsageError`` if it is blank."""
+    """Return the value of an option, or ``None`` if not given. Raise ``UsageError`` if the value is blank."""
     found = text(words, name)
     if found is not None and not found.strip():
         raise UsageError(f"option --{name} needs a value")
@@ -62,7 +62,7 @@ def filled(words: Words, name: str) -> str | None:
 
 
 def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
-    """Return the value of an option. Raise ``UsageError`` if it is not one of ``known``."""
+    """Return the value of an option, or ``None`` if not given. Raise ``UsageError`` if ``known`` lacks the value."""
     found = text(words, name)
     if found is None or found in known:
         return found
@@ -70,7 +70,7 @@ def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
 
 
 def positive(words: Words, name: str) -> int | None:
-    """Return the value of an option as an integer. Raise ``UsageError`` unless it is at least 1."""
+    """Return the value of an option as an integer, or ``None`` if not given. Raise ``UsageError`` if it is below 1."""
     found = text(words, name)
     if found is None:
         return None
@@ -80,7 +80,9 @@ def positive(words: Words, name: str) -> int | None:
 
 
 def number(words: Words, name: str) -> int | float | None:
-    """Return the value of an option as a finite number, an ``int`` if it is whole. Raise ``UsageError`` otherwise."""
+    """Return the value of an option as a finite number, or ``None`` if not given.
+
+    Raise ``UsageError`` for other values."""
     found = text(words, name)
     if found is None:
         return None
@@ -94,7 +96,7 @@ def number(words: Words, name: str) -> int | float | None:
 
 
 def seconds(words: Words, name: str) -> int | float | None:
-    """Return the value of an option in seconds, reduced to at most 31 days.
+    """Return the value of an option in seconds, at most 31 days, or ``None`` if the option was not given.
 
     Raise ``UsageError`` if the value is negative or not a number."""
     found = text(words, name)
@@ -107,7 +109,9 @@ def seconds(words: Words, name: str) -> int | float | None:
 
 
 def whole(words: Words, name: str) -> int | None:
-    """Return the value of an option as an integer. Raise ``HarnessError`` for any other value."""
+    """Return the value of an option as an integer, or ``None`` if not given.
+
+    Raise ``HarnessError`` for other values."""
     found = text(words, name)
     try:
         return None if found is None else int(found)
@@ -116,7 +120,7 @@ def whole(words: Words, name: str) -> int | None:
 
 
 def at_time(words: Words, name: str) -> datetime | None:
-    """Return the value of an option as a time. Raise ``UsageError`` for any other value."""
+    """Return the value of an option as a time, or ``None`` if not given. Raise ``UsageError`` for any other value."""
     found = text(words, name)
     if found is None:
         return None
@@ -160,7 +164,7 @@ class TickOptions:
 
 
 class RunOptions:
-    """Options of ``lth run`` and ``lth resume``. If ``oss`` is ``None``, the contract decides."""
+    """Options of ``lth run`` and ``lth resume``. If ``oss`` is ``None``, the setting in ``task.json`` applies."""
 
     def __init__(self, words: Words = NONE) -> None:
         self.worker = text(words, "worker")
@@ -203,7 +207,7 @@ class RecordOptions:
 
 
 class EvidenceOptions:
-    """Options of ``lth evidence``. ``members`` are those of the evidence item in the file."""
+    """Options of ``lth evidence``. ``members`` are the members of the new evidence item."""
 
     def __init__(self, words: Words = NONE) -> None:
         kind = text(words, "type")

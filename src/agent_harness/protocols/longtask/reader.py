@@ -47,7 +47,7 @@ class LongTaskSource:
         return None
 
     def state_files(self) -> Sequence[str]:
-        """Return all files that determine the state. The logs show whether a claim of ``done`` is proven."""
+        """Return the paths of all files that determine the task's state: task, checkpoint, lease and logs."""
         return [self._layout.task, self._layout.checkpoint, self._layout.lock, *self.journals()]
 
     def state(self, read: Read) -> StatePart:
@@ -96,14 +96,14 @@ class LongTaskSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """Return the paths of the daily logs; none if the log folder is outside the task or unreadable."""
+        """Return the paths of the daily logs. The list is empty if the log folder is outside the task or unreadable."""
         try:
             return log.days(self._layout)
         except (HarnessError, OSError):
             return []
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return the earlier sessions and one for each agent start in ``rows``, ended if the log contains its end."""
+        """Return the sessions in ``before``, and one session for each agent start in ``rows``."""
         found = [*before]
         for row in rows:
             if row.get("type") == "worker_started":

@@ -37,9 +37,9 @@ _SLUG = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 def moment(text: object) -> datetime | None:
-    """Return a timestamp as a date and time, or ``None`` for another form. Source: ``longtask.md`` 2.9.
+    """Return a timestamp as a date and time, or ``None`` if the text has another form. Source: ``longtask.md`` 2.9.
 
-    Accepted are RFC 3339, a date (midnight UTC), or a date and a time (UTC without an offset)."""
+    Accepted forms are RFC 3339, a date (midnight UTC), and a date with a time (UTC without an offset)."""
     if not isinstance(text, str) or not _has_shape(text.strip()):
         return None
     from agent_harness.kernel.clock import UTC, datetime
@@ -59,15 +59,15 @@ def _has_shape(text: str) -> bool:
 
 
 def slug(text: str, otherwise: str) -> str:
-    """Return a text as an id: lower-case letters and digits, joined by ``-``; ``otherwise`` if none is left."""
+    """Return the text's lower-case letters and digits, joined by ``-``, as an id; ``otherwise`` if none is left."""
     letters = "".join(letter if letter in _SLUG else " " for letter in text.lower())
     return "-".join(letters.split()) or otherwise
 
 
 class RecordView:
-    """Safe view of one JSON object, in which a member with a wrong type is treated as missing.
+    """View of one JSON object that treats a member with a wrong type as missing. ``raw`` is the object as read.
 
-    ``raw`` is the object as it was read. It is written back with all unknown members."""
+    The object is written back with all unknown members."""
 
     def __init__(self, raw: JsonObject) -> None:
         self.raw = raw
@@ -82,12 +82,12 @@ class RecordView:
         return [each for each in self.items(name) if isinstance(each, str)]
 
     def section(self, name: str) -> RecordView:
-        """Return a view of the named object member, a new and empty one if the member is not an object."""
+        """Return a view of the named object member, or of a new, empty object if the member is not an object."""
         found = self.raw.get(name)
         return RecordView(found if isinstance(found, dict) else {})
 
     def items(self, name: str) -> list[Any]:
-        """Return the named list member, a new and empty list if the member is not a list."""
+        """Return the named list member. If the member is not a list, return a new, empty list."""
         found = self.raw.get(name)
         return found if isinstance(found, list) else []
 
@@ -127,7 +127,7 @@ class Constraint:
 
 
 class WorkerPolicy(RecordView):
-    """``workerPolicy`` of a task. Names are as written in the file."""
+    """The member ``workerPolicy`` of ``task.json``. Agent names are as written in the file."""
 
     @property
     def preferred(self) -> str | None:
@@ -163,7 +163,9 @@ class WorkerPolicy(RecordView):
 
     @property
     def trust(self) -> str:
-        """Strictness of the test checks: ``strict``, ``normal`` or ``fast``. The caller's environment wins."""
+        """Strictness of the test checks: ``strict``, ``normal`` or ``fast``.
+
+        An environment variable overrides the file."""
         found = os.environ.get("HARNESS_VERIFICATION__TRUST") or self.raw.get("trust")
         return found if found in ("strict", "fast") else "normal"
 
@@ -178,7 +180,7 @@ class WorkerPolicy(RecordView):
         return number_below(self.raw.get("maxTaskCostUsd"), 1e12) or DEFAULT_MAX_TASK_COST_USD
 
     def lock_ttl_seconds(self, otherwise: int) -> int:
-        """Return the number of seconds after which a lease expires if it is not renewed."""
+        """Return the number of seconds after which an unrenewed lease expires. The default is ``otherwise``."""
         return int(self.raw.get("lockTtlSeconds") or otherwise)
 
 
@@ -274,7 +276,7 @@ class EvidenceItem(RecordView):
 
     @property
     def proves(self) -> bool:
-        """True if the item can prove a criterion. Failures and the output of a failed agent cannot."""
+        """True if the item can prove a criterion. Failures and the output of a failed agent prove nothing."""
         code = self.raw.get("exitCode")
         failed = self.raw.get("type") == "worker-output" and code is not None and code != 0
         return not failed and not self.says_failed
@@ -367,7 +369,7 @@ _REQUIRED_TEXTS = {
 
 
 def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = None) -> list[str]:
-    """Return every problem of a task as one line, without duplicates."""
+    """Return one line for each problem of a task, without duplicates."""
     found = [*_task_problems(task), *_checkpoint_problems(checkpoint), *_pair_problems(task, checkpoint)]
     if layout and not os.path.isfile(layout.operating_rules):
         found.append("missing harness.md")

@@ -29,7 +29,7 @@ _TEMPORARY = ".tmp."
 
 
 class LeftoverRow:
-    """Row of the recovery table: conditions, the step to take, and the reason. ``None`` matches anything."""
+    """Row of the recovery table: conditions, the step to take, and the reason. A condition ``None`` matches all."""
 
     def __init__(self, lease: str | None, due: str | None, unfinished: bool | None, step: str, reason: str) -> None:
         self.lease = lease  # none, held, unreadable, over
@@ -66,7 +66,7 @@ def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
 
 
 def is_unfinished(events: Iterable[LogEvent]) -> bool:
-    """Return True if the last agent that was started has no end event. The events are given oldest first."""
+    """Return True if the log has no end of the last agent that was started. The events are given oldest first."""
     running = False
     for event in events:
         running = event.type == "worker_started" or (running and event.type not in log.ENDS)

@@ -276,12 +276,12 @@ def misfits(value: object, table: JsonObject, path: str) -> list[str]:
 
 
 def is_number(value: object) -> bool:
-    """Return True for a JSON number, which true and false are not."""
+    """Return True for a JSON number. ``true`` and ``false`` are not numbers."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def whole(value: object, default: int) -> int:
-    """Return a whole number as an ``int``, and the default for any other value."""
+    """Return ``value`` as an ``int`` if it is a whole number, otherwise ``default``."""
     return int(value) if _is_integer(value) else default  # type: ignore[arg-type]  # it is a number then
 
 

@@ -37,7 +37,7 @@ class UnreadableFile(HarnessError):
 
 
 def leaves(layout: LongTaskLayout) -> bool:
-    """Return True if the checkpoint file is a link to a path outside the task or to no file. It is not followed."""
+    """Return True if the checkpoint file is a symbolic link to a path outside the task, or to no file."""
     if not os.path.islink(layout.checkpoint):
         return False
     try:
@@ -62,7 +62,7 @@ def read_json(path: str) -> Any:
 
 
 def _loads(content: bytes) -> Any:
-    """Return the JSON value. A lone surrogate, which truncated text leaves, becomes a replacement character."""
+    """Return the JSON value in ``content``. A lone surrogate in a text becomes a replacement character."""
     try:
         return jsontext.loads(content)
     except ValueError as error:
@@ -91,7 +91,7 @@ def names(path: str) -> Iterator[str]:
 
 
 def create(path: str, content: bytes) -> bool:
-    """Write a new file durably. Return False if the name is taken. After a crash, the file is complete or empty."""
+    """Write a new file durably; return False if the name is taken. After a crash, the file is complete or empty."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
     except FileExistsError:
@@ -147,14 +147,14 @@ class InvalidTask(HarnessError):
 
 
 def _word_for(record: JsonObject, verdict: ClaimVerdict | None) -> JsonObject:
-    """Return the grade (proven or checked) and its reason as fields for a `done` event, and no fields for others."""
+    """Return the grade and its reason as fields for an accepted `done` event; no fields for other events."""
     if verdict is None or not verdict.accepted or not verdict.grade or record.get("status") != "done":
         return {}
     return {"grade": verdict.grade, "basis": verdict.basis}
 
 
 class CheckpointChange:
-    """One change in progress: the state, edited in place, and the files and events that are written with it."""
+    """One change in progress: the state that is edited, and the files and events that are written with the state."""
 
     def __init__(self, layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> None:
         self.layout = layout
@@ -182,14 +182,14 @@ class CheckpointChange:
         self.events.append({"type": kind, "at": self.at, **members})
 
     def free_name(self, name: str) -> str:
-        """Return a free name for a new file of the task, if need be with ``-2``, ``-3`` and so on."""
+        """Return a free path, relative to the task, for a new file. A taken name gets ``-2``, ``-3`` and so on."""
         for path in names(self.layout.inside(name)):
             if path not in self.kept and not os.path.lexists(path):
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Add a new file, to be written before the checkpoint file, and return its free name."""
+        """Add a new file to the change, and return its free name. The file is written before the checkpoint file."""
         free = self.free_name(name)
         self.kept[self.layout.inside(free)] = content.encode() if isinstance(content, str) else content
         return free
@@ -226,7 +226,7 @@ class LongTaskStore:
         return Contract(task), Checkpoint(checkpoint)
 
     def errors(self) -> list[str]:
-        """Return every problem of the task as one line, none if it can be loaded."""
+        """Return one line for each problem of the task. The list is empty if the task can be loaded."""
         try:
             self.load()
         except InvalidTask as error:
@@ -236,14 +236,14 @@ class LongTaskStore:
         return []
 
     def unfilled(self) -> list[str]:
-        """Return one line for each field with template text; none if ``task.json`` cannot be read."""
+        """Return one line for each field with template text. The list is empty if ``task.json`` cannot be read."""
         try:
             return records.unfilled(read_json(self.layout.task))
         except HarnessError:
             return []
 
     def task_id(self) -> str | None:
-        """Return the id in ``task.json``, even if the task is not valid, or ``None``."""
+        """Return the id in ``task.json``, even if the task is not valid. Return ``None`` if no id can be read."""
         try:
             found = read_json(self.layout.task)
         except HarnessError:
@@ -266,15 +266,16 @@ class LongTaskStore:
     # ---- writing
 
     def exclusive(self) -> DirectoryLock:
-        """Return the lock on the task directory, to be held for milliseconds. ``change`` takes it itself."""
+        """Return the lock on the task directory, to be held for milliseconds. ``change`` takes this lock itself."""
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def change(self, act: Callable[[CheckpointChange], T], *, fallback: Checkpoint | None = None) -> T:
-        """Run ``act`` on the checkpoint under the lock, write its changes, and return the result of ``act``.
+        """Run ``act`` on the checkpoint under the lock, write the changes, and return the result of ``act``.
 
-        ``act`` runs again if another program edits the file meanwhile, so it must have no other effect. After an error,
-        nothing is written. Raise ``InvalidTask`` if the task or the new checkpoint is not valid. ``fallback`` replaces
-        a bad file, which is kept as ``evidence/invalid-checkpoint-STAMP.json`` (``change.damaged``)."""
+        If another program edits the file meanwhile, ``act`` runs again, so ``act`` must have no other effect. After
+        an error, nothing is written. Raise ``InvalidTask`` if the task or the new checkpoint is not valid.
+        ``fallback`` replaces a bad file. The bad file is kept as ``evidence/invalid-checkpoint-STAMP.json``
+        (``change.damaged``)."""
         with self.exclusive():
             return files.change(
                 self.layout.checkpoint,
@@ -332,7 +333,7 @@ class LongTaskStore:
         return change
 
     def _damage(self) -> bytes:
-        """Return the content of the damaged checkpoint file, or the target of a link that leaves the task."""
+        """Return the content of the damaged checkpoint file. For a link that leaves the task, return its target."""
         path = self.layout.checkpoint
         try:
             return os.fsencode(f"{os.readlink(path)}\n") if leaves(self.layout) else files.read_bytes(path)
@@ -340,7 +341,7 @@ class LongTaskStore:
             return b""
 
     def _checked(self, change: CheckpointChange) -> bytes:
-        """Return the new content. Raise ``InvalidTask`` if it could not be loaded. Source: ``longtask.md`` 3.5."""
+        """Return the new checkpoint file's content. Raise ``InvalidTask`` if not valid. Source: ``longtask.md`` 3.5."""
         errors = records.problems(change.task.raw, change.checkpoint.raw, self.layout)
         if errors:
             raise InvalidTask(errors)
@@ -357,7 +358,7 @@ class LongTaskStore:
         return log.add(self.layout, record, self.task_id())
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Write a new file at once, with ``-2``, ``-3`` if its name is taken. Return its path relative to the task."""
+        """Write a new file at once, and return its path relative to the task. A taken name gets ``-2`` and so on."""
         data = content.encode() if isinstance(content, str) else content
         start = self.layout.inside(name)
         make_folder(start)

@@ -67,7 +67,7 @@ Still stuck: no file changed, no test ran. Record what blocks you as the next st
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimCheck:
-    """Verification reports on a slice that ended well; none if there was no reason to verify the checkpoint."""
+    """Verification reports on a slice that ended well. There are none if the checkpoint gave no reason to verify."""
 
     verified: dict[str, JsonObject] = field(default_factory=dict)  # reports by the text of the checkpoint
     final: bool = True
@@ -79,7 +79,7 @@ class ClaimCheck:
 
 
 class _Quiet:
-    """Journal that logs only retries. Everything else is in the answer, the output file and the log."""
+    """Journal that logs only retries. All other facts are in the answer, the output file and the event log."""
 
     def say(self, line: str) -> None:
         return
@@ -114,7 +114,7 @@ class SliceWork:
         self._now = NowRecord()
 
     def walked(self) -> Answer:
-        """Run the agent and record the result. No process of the agent survives, even if the harness is killed."""
+        """Run the agent, record the result and return the answer. No process of the agent survives."""
         slice_, plan = self.slice, self.plan
         task = slice_.prepared.task
         place = session_folder.begun(
@@ -204,7 +204,7 @@ class SliceWork:
         self._used = usage.merge(self._used, outcome.usage)
 
     def _refusal(self, printed: Printed, exit_code: int | None) -> RateLimited | None:
-        """Return the rate-limit refusal that the agent's output contains, or ``None`` for any other failure."""
+        """Return the provider's rate-limit refusal that the agent's output shows. Return ``None`` if it shows none."""
         ran = Ran(self.plan)
         ran.exit_code = STOPPED if exit_code is None else process.exit_status(exit_code)
         ran.stdout, ran.stderr = self._streams()
@@ -221,7 +221,7 @@ class SliceWork:
         return False
 
     def closed(self) -> Answer | None:
-        """Save the agent's output and check the files of the criteria. Return the answer only if the lease is lost."""
+        """Save the agent's output, and check the criteria's files. Return an answer only if the lease is lost."""
         self.attempt = self.slice.kept(self._judged(), self.prefix)
         if self.slice.lock.lost:
             return self._lost()
@@ -230,7 +230,7 @@ class SliceWork:
         return None
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> ClaimCheck | None:
-        """Return the check of a claim of `done`, or ``None`` if the agent failed or was stopped early."""
+        """Verify the agent's work, and return the reports. Return ``None`` if the agent failed or was stopped early."""
         if ending is not None or self.known.ran.exit_code:
             return None
         self._now.step("criterion")
@@ -244,7 +244,7 @@ class SliceWork:
             return self._lost()
 
     def rejected(self, ruling: ClaimCheck, ending: Ending | None) -> Answer:
-        """Record a slice that ended well, but whose claim of `done` must be withdrawn."""
+        """Record a slice that ended well and whose claim of `done` is withdrawn, and return the answer."""
         return self.accepted(ruling)
 
     def unfinished(self, ending: Ending) -> Answer:
@@ -324,7 +324,7 @@ class SliceWork:
         return ran
 
     def _course(self) -> JsonObject:
-        """Return facts about the slice for its end event."""
+        """Return the facts about the slice for the agent's end event: model, turns, interventions and commits."""
         so_far = self._turns.so_far if self._turns else TurnSoFar()
         found: JsonObject = {"model": so_far.model or self.plan.model, "promptType": "coding", "turns": so_far.turns}
         found["interventions"] = [redact(each) for each in so_far.interventions]
@@ -335,7 +335,7 @@ class SliceWork:
         return found
 
     def _note_denials(self, ran: Ran) -> None:
-        """Mark a read-only agent as failed if a tool was denied but the agent exited with 0; else only warn."""
+        """Warn if Claude Code was denied a tool. A read-only agent that exited with 0 is marked as failed."""
         denied = claude.denied_tools(self._printed.stdout.text()) if self.plan.wrapped else []
         if not denied:
             return
@@ -395,7 +395,9 @@ _TAKE_OVER = "fallback_on_rate_limit"
 
 
 def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
-    """Run the fallback agent after a rate limit and return the joint answer; without one, the first answer alone."""
+    """Run the fallback agent after a rate limit, and return the joint answer.
+
+    Without a fallback, return the first answer."""
     plan, problem = _stand_in_plan(work, name)
     if plan is None:
         members = work.failed(first)
@@ -435,7 +437,7 @@ def _stand_in_plan(work: Slice, name: str) -> tuple[Plan | None, str]:
 
 
 def _hand_over(change: CheckpointChange, first: WorkerResult, plan: Plan) -> None:
-    """Record the rate limit before the fallback agent starts, so that the record is not lost in a crash."""
+    """Record the rate limit of the first agent. This happens before the fallback agent starts, in case of a crash."""
     found = first.known_class
     outcome.cool_down(change, first.worker, found, first.items)
     evidence.add(change, *first.items)

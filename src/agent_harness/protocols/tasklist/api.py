@@ -74,9 +74,9 @@ class TaskList:
         cwd: str | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> TaskList:
-        """Return the task list in ``start`` or a folder above it; else raise ``NotAProject``.
+        """Return the task list in ``start`` or a folder above. Raise ``NotAProject`` if there is none.
 
-        Without ``start``, search in ``HARNESS_STATE_ROOT`` or, if it is not set, from the working directory upwards."""
+        Without ``start``, search in ``HARNESS_STATE_ROOT`` or, if not set, from the working directory upwards."""
         from agent_harness.protocols.tasklist.claims.caller import Caller
 
         found = root.find(start, kind="tasklist", pin=start is None)
@@ -105,7 +105,7 @@ class TaskList:
 
     @classmethod
     def begin(cls, folder: str, tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskList, JsonObject]:
-        """Create a list with its first tasks; if one is invalid, create nothing. ``made`` lists the created files."""
+        """Create a list with its first tasks, and return it with an answer. If a task is invalid, create nothing."""
         from agent_harness.protocols.tasklist import planning
 
         planning.check_first(tasks)
@@ -114,7 +114,7 @@ class TaskList:
         return begun, {**begun.add(tasks), "made": made}
 
     def add(self, tasks: Sequence[Mapping[str, Any]]) -> JsonObject:
-        """Add tasks to the list. If one of them is invalid, add none."""
+        """Add tasks to the list, and return their ids. If one of the tasks is invalid, add none."""
         from agent_harness.protocols.tasklist import planning
         from agent_harness.protocols.tasklist import status as list_status
 
@@ -123,7 +123,7 @@ class TaskList:
         return _with_next({"task_id": ids[0] if ids else None, "task_ids": ids}, following)
 
     def tried(self, task_ids: Sequence[str], *, seconds: float = TRY_SECONDS) -> dict[str, bool | None]:
-        """Return by task if its check passes now; ``None`` if there was not enough time to run it.
+        """Return for each task whether its check passes now; ``None`` if the time was too short.
 
         Tasks without a check are left out."""
         from agent_harness.protocols.tasklist.attempts import validation
@@ -142,7 +142,7 @@ class TaskList:
         return planning.by_source(self.store.read())
 
     def set(self, task_id: str, changes: Mapping[str, str]) -> JsonObject:
-        """Change fields of one task. Agents may not call this method."""
+        """Change fields of one task, and return the task. Agents may not call this method."""
         owner.refuse_agents(self.layout.root, "harness task set")
         from agent_harness.protocols.tasklist import planning
 
@@ -156,11 +156,10 @@ class TaskList:
         return _with_next({"reset": planning.reset(self.store, task_ids, failed=failed)}, "harness run")
 
     def status(self, *, tail: int = 5) -> JsonObject:
-        """Return the progress of the list. The list's lock is not taken."""
         return status(self.layout.root, tail=tail)
 
     def stats(self) -> JsonObject:
-        """Return the number of tasks by status, and write these numbers to the log."""
+        """Return the number of tasks by status, and log these numbers."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.log_stats(self.caller), "harness status")
@@ -191,13 +190,13 @@ class TaskList:
         return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
 
     def pause(self, why: str = "", *, by: str | None = None) -> JsonObject:
-        """Pause the list until ``resume`` is called. ``by`` is the view in which the user asked for it."""
+        """Pause the list until ``resume`` is called. ``by`` is the view in which the user asked for the pause."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.pause(self.caller, why, by=by), "harness resume")
 
     def resume(self, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
-        """End a pause and a halt. Raise ``Superseded`` if the present halt is not the one in ``shown``."""
+        """End a pause and a halt. Raise ``Superseded`` if the present halt differs from ``shown``."""
         owner.refuse_agents(self.layout.root, "harness resume")
         from agent_harness.protocols.tasklist.claims import sessions
 
@@ -227,12 +226,12 @@ class TaskList:
         engine_factory: EngineFactory | None = None,
         **limits: Any,
     ) -> JsonObject:
-        """Run the agents on the list's tasks; the answer contains ``exit_code``.
+        """Run the agents on the list's tasks, and return an answer with ``exit_code``.
 
-        ``limits``: ``max_tasks``; ``max_minutes`` of each attempt; ``max_cost_usd`` of all attempts together.
-        Raise ``NothingEligible`` for an empty list before any agent is resolved.
-        With ``workers`` agents run concurrently, each in its own workspace, and the answer has another format. Work
-        lands on ``branch``, by default the checked-out one. ``engine_factory`` makes the engine of the workers."""
+        The ``limits`` are ``max_tasks``, ``max_minutes`` of each attempt, and ``max_cost_usd`` of all attempts
+        together. Raise ``NothingEligible`` for an empty list. With ``workers``, agents run concurrently, each in its
+        own workspace, and the answer has another format. Work lands on ``branch``, by default the checked-out
+        branch. ``engine_factory`` makes the engine of the workers."""
         import os
         from contextlib import suppress
         from pathlib import Path
@@ -322,7 +321,7 @@ class TaskList:
         return left_run(self.caller)
 
     def now(self) -> list[str]:
-        """Return the current activity of each running attempt, as one line per attempt. This method is thread-safe."""
+        """Return one line about the current activity of each running attempt. This method is thread-safe."""
         import os
 
         from agent_harness.protocols.tasklist import proven
@@ -348,7 +347,7 @@ class TaskList:
             now.keep_said(self.layout.run_log, text)
 
     def _left_by_run(self) -> tuple[int, str | None] | None:
-        """Return the workers and branch of a dead run that still has tasks claimed; else None."""
+        """Return the worker count and the branch of a dead run that still has tasks claimed; otherwise None."""
         from agent_harness.protocols.tasklist.claims import leases
 
         try:
@@ -358,7 +357,7 @@ class TaskList:
         return leases.terms_of_run(left) if left else None
 
     def _unpushed(self) -> tuple[int, None] | None:
-        """Return the workers of a finished run whose merged commits were not pushed to a remote; else None."""
+        """Return the worker count of a finished run whose merged commits were not pushed; otherwise None."""
         import os
 
         if self.layout.linked() or not os.path.lexists(self.layout.parallel):
@@ -375,7 +374,7 @@ class TaskList:
             raise NothingEligible("there are no tasks yet", hint=ADD)
 
     def _refuse_resting(self) -> None:
-        """Raise an error if no task can be claimed: a pause, a halt, a limit, no open task, a damaged list."""
+        """Raise an error if no task can be claimed: after a pause, halt or limit, or without an open task."""
         from agent_harness.protocols.tasklist.claims import claim
 
         claim.preview(self.caller, self.store.read(), self.store.now())
@@ -383,7 +382,7 @@ class TaskList:
     def drive(
         self, command: Sequence[str], *, times: int, say: Callable[[str], None], countdown: Callable[[str], None]
     ) -> JsonObject:
-        """Start an interactive client again and again until no work is left; the answer contains ``exit_code``."""
+        """Start an interactive client repeatedly until no work is left. The answer contains ``exit_code``."""
         from agent_harness.protocols.tasklist import run
 
         return run.drive(self.caller, command, times=times, say=say, countdown=countdown)
@@ -397,7 +396,7 @@ class TaskList:
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
 
     def preview(self, *, workers: int | None = None, **limits: Any) -> JsonObject:
-        """Return the next task of `harness run` and the estimated cost of the open tasks; change nothing.
+        """Return the next task of `harness run` and the estimated cost of the open tasks. Nothing changes.
 
         ``lines`` is the preview as text. With ``workers``, ``parallel`` has each worker's first task and the reason.
         ``engine_factory`` is not called."""
@@ -448,7 +447,7 @@ class TaskList:
         return _with_next(answer, f"harness task complete {task_id}")
 
     def run_step(self, task_id: str, command: Sequence[str], *, timeout_seconds: float = 3600.0) -> JsonObject:
-        """Run a long command for a task, and renew the claim while the command runs."""
+        """Run a long command for a task, and return its result. The claim is renewed while the command runs."""
         from agent_harness.protocols.tasklist.claims.caller import run_step
 
         answer = run_step(self.caller, task_id, command, timeout_seconds=timeout_seconds)
@@ -468,7 +467,7 @@ class TaskList:
         return _with_next(answer, "harness status" if answer.get("requested") else self._go_on())
 
     def accept(self, task_id: str, patterns: Sequence[str] = ()) -> JsonObject:
-        """Accept the work of the last attempt because the user decided so. Files that match ``patterns`` may differ."""
+        """Complete a task with its last attempt's work, for the user. ``patterns`` names files that may differ."""
         owner.refuse_agents(self.layout.root, "harness task accept")
         from agent_harness.protocols.tasklist.attempts import accept_change
 
@@ -506,9 +505,9 @@ class TaskList:
         return _with_next({"restored": restored, "tasks": found}, self._after_recovery(found))
 
     def rollback(self, task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-        """Roll back to the state of the claim; with ``dry_run`` only report what this would change.
+        """Roll the work tree back to the state of the claim. With ``dry_run``, only return the changes.
 
-        If ``allow_pushed`` is set, also roll back commits that a remote already has."""
+        With ``allow_pushed``, also roll back commits that a remote already has."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.roll_back(self.caller, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
@@ -518,7 +517,7 @@ class TaskList:
         return _with_next(answer, further)
 
     def accepted(self, what: str) -> str:
-        """Describe the work that ``task-001`` or ``S8`` refers to; else raise ``UsageError``."""
+        """Return the id of the completed task that ``what`` names, such as ``task-001`` or ``S8``, for an undo."""
         from agent_harness.protocols.tasklist.attempts import undo
 
         return undo.asked(self.caller, what)
@@ -566,7 +565,7 @@ def status(folder: str, *, tail: int = 5) -> JsonObject:
 
 
 def reader(folder: str) -> ProjectReader:
-    """Return a reader with which the list can be read repeatedly. Its value types are those of all protocols."""
+    """Return a reader with which views can read the list repeatedly, in the value types of all protocols."""
     from agent_harness.protocols.tasklist.reader import TaskListSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -593,7 +592,7 @@ def followed(folder: str) -> list[FollowedLog]:
 
 
 def transcript(folder: str, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the transcript of a task's last attempt, or None; see ``reader.transcript``."""
+    """Return the path of the transcript of a task's last attempt, or None. See ``reader.transcript``."""
     from agent_harness.protocols.tasklist import reader as readers
 
     return readers.transcript(TaskListLayout(folder), item, workspace)
@@ -606,7 +605,7 @@ def parallel_file(folder: str) -> str:
 def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
-    """Format the answer of ``status`` for a terminal with this number of columns; see ``status.lines``."""
+    """Return the answer of ``status`` as lines for a terminal with this number of columns. See ``status.lines``."""
     from agent_harness.protocols.tasklist import status
 
     return status.lines(found, everything=everything, columns=columns, hooks=hooks)
@@ -644,7 +643,7 @@ def check(folder: str) -> JsonObject:
 
 
 def restore(folder: str) -> JsonObject | None:
-    """Replace a damaged state by its backup and return a report; ``None`` if the state is undamaged."""
+    """Replace a damaged state by its backup, and return a report. Return ``None`` if the state is undamaged."""
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.claims.caller import Caller
 
@@ -652,17 +651,17 @@ def restore(folder: str) -> JsonObject | None:
 
 
 def traces(folder: str) -> JsonObject:
-    """Return what the harness added to a folder, so that an uninstall can remove it; change nothing.
+    """Return what the harness added to a folder, so that an uninstall can remove everything. Nothing changes.
 
-    ``files`` (those that people wrote come last), the lines of ``.git/info/exclude`` and of ``.gitignore``, the
-    ``place`` of the user's state of the list, and the ``lock``. Raise ``Busy`` or ``Refused`` during a session."""
+    The answer has ``files`` (files that people wrote come last), the lines of the two git ignore files, and the
+    ``lock``. ``place`` is the user's state of the list. Raise ``Busy`` or ``Refused`` during a session."""
     from agent_harness.protocols.tasklist import planning
 
     return planning.traces(TaskListLayout(folder))
 
 
 def read_lines(text: str) -> list[JsonObject]:
-    """Parse tasks, one JSON object per line. For an invalid line, raise ``UsageError`` with its number."""
+    """Return the tasks in a text with one JSON object per line. Raise ``UsageError`` for an invalid line."""
     from agent_harness.protocols.tasklist import planning
 
     return planning.read_lines(text)

@@ -26,10 +26,9 @@ def note_cost(
     agent: str | None = None,
     attempt: JsonObject | None = None,
 ) -> None:
-    """Append a cost row for one attempt; its ``cost_usd`` is ``None`` if the cost is unknown or was not reported.
+    """Append a cost row for one attempt. Its ``cost_usd`` is ``None`` if the cost is unknown.
 
-    ``attempt`` contains further members, such as the start and duration of the attempt.
-    """
+    ``attempt`` contains further members, such as the start and duration of the attempt."""
     known = used.reported and used.cost_usd is not None
     files.own_place(layout.costs, layout.root)
     journal.append(
@@ -52,18 +51,15 @@ def note_cost(
 
 
 def paid(rows: Sequence[JsonObject]) -> float:
-    """Return the total cost of these rows in US dollars, as a budget counts it. Unknown costs are replaced by assumed
-    costs.
-    """
+    """Return the total cost of these rows in US dollars. An unknown cost is replaced by the row's assumed cost."""
     return sum(dollars(row.get("cost_usd")) or dollars(row.get("assumed_usd")) or 0.0 for row in rows)
 
 
 def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str, spent_usd: float) -> None:
-    """Append a cost row for a killed attempt of a parallel run; ``spent_usd`` is its cost by the budget, in US dollars.
+    """Append a cost row for a killed attempt of a parallel run. ``spent_usd`` is its cost by the budget, in US dollars.
 
-    Tokens and agent are taken from the attempt's last ``now.json``, if that file exists. If nothing was spent and no
-    agent is known, then no agent was started, and no row is written.
-    """
+    Tokens and agent come from the attempt's last ``now.json``, if that file exists. If nothing was spent and no
+    agent is known, no agent was started, and no row is written."""
     counted = {row.get("run") for row in journal.tail(layout.costs, 1000)}
     heard = [each for each in status.now_records(layout) if not each["alive"] and each.get("item") == task_id]
     nothing: JsonObject = {}
@@ -80,10 +76,9 @@ def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str,
 
 
 def note_killed(layout: TaskListLayout) -> list[str]:
-    """Append a cost row for each attempt whose harness process was killed; return the ids of the attempted tasks.
+    """Append a cost row for each attempt whose harness process was killed. Return the ids of these tasks.
 
-    The data comes from the last ``now.json``. Repeated calls do not add a second row for an attempt.
-    """
+    The data comes from the last ``now.json``. Repeated calls do not add a second row for an attempt."""
     dead = [each for each in status.now_records(layout) if not each["alive"] and each.get("run")]
     if not dead:
         return []
@@ -119,9 +114,7 @@ def note_killed(layout: TaskListLayout) -> list[str]:
 
 
 def estimate(layout: TaskListLayout, state: State) -> JsonObject:
-    """Return the expected cost of the open tasks, estimated from the cost of completed tasks; see
-    ``usage.estimate``.
-    """
+    """Return the expected cost of the open tasks, based on the cost of completed tasks. See ``usage.estimate``."""
     paid = status.costs(layout, state)
     by_task: dict[str, float | None] = paid["by_task"] if paid else {}
     done = [task.id for task in state.tasks if task.status == "completed"]

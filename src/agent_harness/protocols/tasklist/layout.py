@@ -48,7 +48,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def safe_name(task_id: str) -> str:
-    """Return a task id for file and ref names: letters, digits, ``-`` and ``_`` stay, others become ``%XX``.
+    """Return a task id as a file or ref name. Characters except letters, digits, ``-`` and ``_`` become ``%XX``.
 
     If the encoded name would be too long, its end is replaced by a digest."""
     raw = task_id.encode("utf-8", "surrogateescape")
@@ -61,7 +61,7 @@ def safe_name(task_id: str) -> str:
 
 
 def written(path: str) -> str:
-    """Return a path as a state file can store it: unchanged, or a ``file:`` URL if it is not valid UTF-8."""
+    """Return a path in a form that a state file can contain: unchanged, or as a ``file:`` URL if not valid UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -108,7 +108,7 @@ class TaskListLayout:
         return self._at("harness-init.sh")
 
     def init_script_of(self, task_id: str) -> str:
-        """Return the path at which to store the version of ``harness-init.sh`` that an attempt at a task wrote."""
+        """Return the path where an attempt's own version of ``harness-init.sh`` is saved."""
         return self._at(".harness", f"harness-init-{safe_name(task_id)}.sh")
 
     @property
@@ -165,7 +165,7 @@ class TaskListLayout:
         return self._at(".harness", "logs", "verdicts")
 
     def linked(self) -> str | None:
-        """Return the first of the harness's folders that is a link, and may lead out of the project; else None."""
+        """Return the path of the first own folder that is a symbolic link, or None if there is no such link."""
         own = ("", "claims", "logs", "logs/verdicts", "validate", "rescue-files", "sessions")
         return next((path for name in own if os.path.islink(path := self._at(".harness", name).rstrip("/"))), None)
 

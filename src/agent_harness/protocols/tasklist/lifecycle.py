@@ -117,7 +117,7 @@ def complete(task: Task, at: datetime) -> None:
 
 
 def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool = False) -> None:
-    """Mark the task as failed and count the attempt. If ``give_up`` is set, all remaining attempts are used up."""
+    """Mark the task as failed and count the attempt. With ``give_up``, all remaining attempts are used up."""
     _move(task, "fail")
     attempts = task.attempts + 1
     task.raw["attempts"] = max(attempts, task.max_attempts) if give_up else attempts
@@ -173,7 +173,7 @@ def _note(task: Task, category: str, message: str) -> None:
 
 
 def _let_go(task: Task) -> None:
-    """Delete the task's claim, but keep the claim's token. With this token the owner may ask for the result again."""
+    """Delete the task's claim, except its token. With this token, the owner may ask for the result again."""
     task.raw["last_claim_token"] = task.claim_token
     task.raw["last_owner"] = task.claimed_by
     for name in CLAIM_FIELDS:

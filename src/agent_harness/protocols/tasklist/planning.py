@@ -87,7 +87,7 @@ def create(
     init_script: bool = False,
     gitignore: str = "exclude",
 ) -> JsonObject:
-    """Create those files of a task list that do not exist yet.
+    """Create the files of a task list that do not exist yet, and return ``created`` and ``kept`` files.
 
     ``gitignore`` is ``exclude`` (rules go to ``.git/info/exclude``), ``gitignore`` (to ``.gitignore``) or ``none``."""
     layout = TaskListLayout(folder)
@@ -122,7 +122,7 @@ def create(
 
 
 def _refuse_lost(layout: TaskListLayout) -> None:
-    """Raise ``StateDamaged`` if the list is missing but not its backup, which a new list would overwrite."""
+    """Raise ``StateDamaged`` if the list is missing but its backup or copy exists. A new list would replace both."""
     if os.path.lexists(layout.tasks):
         return
     if not os.path.lexists(layout.backup):
@@ -140,7 +140,7 @@ def _refuse_lost(layout: TaskListLayout) -> None:
 
 
 def _ignore(layout: TaskListLayout, where: str) -> str | None:
-    """Add the harness's files to git's ignore rules; return the changed rules file, or ``None``."""
+    """Add the harness's files to git's ignore rules. Return the path of the changed rules file, or ``None``."""
     if where == "none":
         return None
     from agent_harness.kernel.git import Git, own_output
@@ -158,7 +158,7 @@ def _ignored_lines(prefix: str) -> list[str]:
 
 
 def traces(layout: TaskListLayout) -> JsonObject:
-    """Return what the harness has added to the folder; see ``api.traces``.
+    """Return what the harness has added to the folder. See ``api.traces``.
 
     Raise ``Busy`` while a task is in progress, and ``Refused`` if an interrupted task has not been recovered."""
     from glob import escape, glob
@@ -248,10 +248,10 @@ def new_task(
 
 
 def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Add tasks to the list; return their ids, new ones where none is given. If one is invalid, add none.
+    """Add tasks to the list, and return their ids. If a task is invalid, add none.
 
-    A task whose ``source`` is already in the list is not added again, and a dependency may be given by source.
-    Raise ``ConfigurationError`` for unknown dependencies, cycles, duplicate ids, ``UsageError`` for an invalid task."""
+    A task whose ``source`` is already in the list is not added again. A dependency may be given by source. Raise
+    ``ConfigurationError`` for unknown dependencies, cycles and duplicate ids, ``UsageError`` for an invalid task."""
 
     def act(change: TaskListChange) -> list[str]:
         new = _taken_in(change.state, tasks)
@@ -272,7 +272,7 @@ def check_first(tasks: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Add tasks to a state and return the new ids, or raise the exceptions of ``add`` and add none."""
+    """Add tasks to a state, and return the new ids. If a task is invalid, raise the errors of ``add`` and add none."""
     taken = {task.id for task in state.tasks}
     came = by_source(state)
     last = _last_number(taken)
@@ -375,7 +375,7 @@ def _refuse_impossible(state: records.State, new: set[str]) -> None:
 
 
 def read_lines(text: str) -> list[JsonObject]:
-    """Parse tasks, one JSON object per line. For an invalid line, raise ``UsageError`` with its number."""
+    """Return the tasks in a text with one JSON object per line. Raise ``UsageError`` for an invalid line."""
     from agent_harness.kernel.json import jsontext
 
     found = []
@@ -398,7 +398,7 @@ def read_lines(text: str) -> list[JsonObject]:
 
 
 def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> JsonObject:
-    """Set members of a task; return its changed record. Only a proof can set the status ``completed``."""
+    """Set members of a task, and return its changed record. Only a proof can set the status ``completed``."""
     said_by = _speaker()
 
     def act(change: TaskListChange) -> JsonObject:
@@ -437,7 +437,7 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
 
 
 def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) -> list[str]:
-    """Make failed tasks pending with all attempts, and return their ids; ``failed`` selects all given-up ones.
+    """Make failed tasks pending with all attempts, and return their ids. ``failed`` selects all given-up tasks.
 
     If a named task is unknown or has not failed, raise ``UsageError`` or ``Refused`` and reset none."""
 
@@ -475,7 +475,7 @@ _CLIENTS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "GE
 
 
 def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -> None:
-    """Record in the ledger that the user withdrew a task's proof. Repeated calls write only one line."""
+    """Record in the ledger that the user withdrew a task's proof. A repeated call writes no second line."""
     from agent_harness.session import ledger
 
     path = proven.ledger(store.layout)
@@ -492,7 +492,7 @@ def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -
 
 
 def _speaker() -> str:
-    """Return who calls, for the log; ``command`` is the user, or an agent of an unknown client."""
+    """Return a text that says who calls, for the log. ``command`` is the user, or an agent of an unknown client."""
     return "an agent's command" if any(os.environ.get(name) for name in _CLIENTS) else "command"
 
 

@@ -55,9 +55,9 @@ def entry(
     text: str = "",
     note: str = "",
 ) -> str:
-    """Return a log line without newline: line ends escaped, secrets masked, text cut to 500 characters.
+    """Return a log line without newline. Line ends are escaped, secrets masked, and the text cut to 500 characters.
 
-    ``note`` is a short harness text at the end, which is neither masked nor cut."""
+    ``note`` is a short harness text at the end. The note is neither masked nor cut."""
     parts = [f"[{clock.timestamp(at)}]", f"[SESSION-{session}]", kind]
     if task is not None:  # an id that cannot be mistaken for the end of its brackets, or for two lines
         parts.append(f"[{_one_line(task).replace(']', ')')[:200]}]")
@@ -89,7 +89,7 @@ def quoted(text: str) -> str:
 
 
 def parse(line: str) -> LogLine | None:
-    """Parse a log line; return ``None`` for a text that is not a log line."""
+    """Return the parts of a log line, or ``None`` if the text is not a log line."""
     at, found, rest = _bracketed(line)
     if not found:
         return None
@@ -128,7 +128,7 @@ def tail(layout: TaskListLayout, count: int) -> list[str]:
 
 
 def outcomes(layout: TaskListLayout, session: int) -> int:
-    """Return the number of a session's attempts that have an outcome, counting each attempt once.
+    """Return the number of a session's attempts that have an outcome. Each attempt counts once.
 
     The log is read backwards to the end of an earlier session, so the cost does not grow with the log."""
     count = 0
@@ -147,7 +147,7 @@ def outcomes(layout: TaskListLayout, session: int) -> int:
 
 
 def is_outcome(found: LogLine) -> bool:
-    """Return True if a line reports an attempt's end; lines about tasks never started do not count."""
+    """Return True if a line reports an attempt's end. Lines about tasks that never started do not count."""
     if found.kind != "ERROR":
         return found.kind == "Completed"
     return found.category not in (None, *UNCOUNTED) and not (
@@ -156,7 +156,7 @@ def is_outcome(found: LogLine) -> bool:
 
 
 def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
-    """Return the time of a task's most recent failure in the log, or None."""
+    """Return the time of a task's most recent failure in the log, or None if there is no failure."""
     for found in _backwards(layout):
         if found.kind == "ERROR" and found.task == task_id:
             return found.time
@@ -204,20 +204,20 @@ def rows(layout: TaskListLayout) -> Iterator[JsonObject]:
 
 
 def told(line: str) -> tuple[str, str] | None:
-    """Return the time and the text of a log line; None if the line is not a log line."""
+    """Return the time and the text of a log line, or None if the line is not a log line."""
     found = parse(line)
     return (found.at, line.partition("] ")[2]) if found else None
 
 
 def last_stats(layout: TaskListLayout) -> str | None:
-    """Return the last STATS line of the last 200 lines, or else the last line, cut to 220 characters."""
+    """Return the last STATS line in the last 200 lines. Without STATS, return the last line; for an empty log, None."""
     found = tail(layout, 200)
     chosen = next((line for line in reversed(found) if " STATS " in line), found[-1] if found else None)
     return chosen[:220] if chosen else None
 
 
 def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 6000) -> list[str]:
-    """Return recent task events for an agent, without time and session; if too long, without the oldest."""
+    """Return the recent task events for an agent, without time and session. If too long, the oldest are left out."""
     kept: list[str] = []
     room = characters
     for line in reversed(tail(layout, lines)):

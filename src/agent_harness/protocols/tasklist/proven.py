@@ -92,9 +92,9 @@ class PassOnRecord:
 
 
 def ledger(layout: TaskListLayout, *, make: bool = True) -> str:
-    """Return the path of the verdict ledger, inside the list's folder if nothing outside is writable.
+    """Return the path of the verdict ledger, in the state folder outside the project or else in the list's logs.
 
-    Without ``make``, for reading, no folder is created."""
+    With ``make=False``, which is for readers, no folder is created."""
     return os.path.join(_home(layout, make=make) or layout.logs, LEDGER)
 
 
@@ -105,19 +105,19 @@ def _home(layout: TaskListLayout, *, make: bool) -> str | None:
 
 
 def now_path(layout: TaskListLayout, caller: str | None = None, *, make: bool = False) -> str | None:
-    """Return the path of the file in which a worker records its present step; ``None`` if there is no state folder."""
+    """Return the path of the file in which a worker records its present step; ``None`` without a state folder."""
     home = _home(layout, make=make)
     return os.path.join(home, f"now-{safe_name(caller)}.json" if caller else "now.json") if home else None
 
 
 def reversal_path(layout: TaskListLayout) -> str | None:
-    """Return the file of an undo in progress; ``None`` if no folder outside the project is writable."""
+    """Return the path of the file about an undo in progress; ``None`` without a writable state folder."""
     home = _home(layout, make=True)
     return os.path.join(home, REVERSAL) if home else None
 
 
 def installed_path(layout: TaskListLayout, caller: str | None = None, *, make: bool = False) -> str | None:
-    """Return the file of packages installed before an attempt, or None; ``make`` creates the folder."""
+    """Return the path of the record of installed packages; ``None`` without a state folder. ``make`` creates it."""
     home = _home(layout, make=True) if make else trusted_state.existing(layout.tasks, layout.root, writable=False)
     return os.path.join(home, f"installed-{safe_name(caller)}.json" if caller else "installed.json") if home else None
 
@@ -134,22 +134,22 @@ def adopt(layout: TaskListLayout, state: State) -> None:
 
 
 def prove(layout: TaskListLayout, state: State, task_id: str, *, only: str | None = None) -> None:
-    """Record a completion, under the lock and before the state is changed.
+    """Record that a task is completed. Call this under the lock, before the state is changed.
 
-    If the task is only checked and not proven, ``only`` is the reason; see ``verification/grade.py``."""
+    If the task is only checked and not proven, ``only`` is the reason. See ``verification/grade.py``."""
     adopt(layout, state)
     if home := _home(layout, make=False):
         _write_proven(layout, home, {*_proven(home), task_id}, {task_id: only})
 
 
 def checked(layout: TaskListLayout) -> dict[str, str]:
-    """Return the completed tasks that are only checked and not proven, each with the reason."""
+    """Return the ids of completed tasks that are only checked and not proven, each with the reason."""
     home = _home(layout, make=False)
     return _checked(home) if home else {}
 
 
 def elsewhere(layout: TaskListLayout) -> str | None:
-    """Return a warning if the proof records cannot be stored in their usual folder, as in a sandbox, or None."""
+    """Return a warning if the proof records cannot be stored in their usual folder; otherwise None."""
     line = trusted_state.make(layout.tasks, layout.root)[1]
     return f"{line} A session that can use that folder proves the task again." if line else None
 
@@ -169,7 +169,7 @@ def _write_proven(layout: TaskListLayout, home: str, done: set[str], news: dict[
 
 
 def unproven(layout: TaskListLayout, state: State) -> list[Task]:
-    """Return the completed tasks that the harness has not completed itself; empty for a list without proof records."""
+    """Return the completed tasks without a proof record. If the list has no proof records at all, return none."""
     done = [task for task in state.tasks if task.status == "completed"]
     home = _home(layout, make=False) if done else None
     if not home or not os.path.isfile(os.path.join(home, PROVEN)):
@@ -195,7 +195,7 @@ def _proven_record(home: str) -> JsonObject:
 
 
 def keep_list(layout: TaskListLayout, read: Callable[[], bytes]) -> None:
-    """Copy the list, as ``read`` returns it, outside the project, unless a sandbox forbids it. Call under the lock."""
+    """Save a copy of the list, as ``read`` returns it, outside the project. Call this under the lock."""
     home = _home(layout, make=False)
     if not home:
         return
@@ -209,7 +209,7 @@ def keep_list(layout: TaskListLayout, read: Callable[[], bytes]) -> None:
 
 
 def kept_list(layout: TaskListLayout) -> State | None:
-    """Return the state in the saved copy of the list; ``None`` if there is no valid copy."""
+    """Return the state in the saved copy of the list, or ``None`` if there is no valid copy."""
     from agent_harness.kernel import root
     from agent_harness.protocols.tasklist.records import State
 
@@ -230,9 +230,10 @@ def keep_proof(layout: TaskListLayout, *tasks: Task) -> None:
 
 
 def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonObject | None = None) -> str | None:
-    """Restore a task's check as it was when claimed (``claimed``) or created; return a log message, or None.
+    """Restore a task's check as it was when claimed (``claimed``) or created. Return a log message, or None.
 
-    Call this under the lock. If no command added the task, its check as it is or was ``found`` is recorded, trusted."""
+    Call this under the lock. If no command added the task, its check is recorded and trusted, as ``found`` or
+    present."""
     kept = _claim_record(layout, task) if claimed else _kept_proof(layout, task.id)
     changed = _restore(task, kept or found or {})
     if not kept:
@@ -249,9 +250,9 @@ def proofs_of(tasks: Iterable[Task]) -> dict[str, JsonObject]:
 
 
 def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, JsonObject]) -> list[Task]:
-    """Return copies of the tasks with their recorded checks, not those of the list file.
+    """Return copies of the tasks with their recorded checks in place of those in the list file.
 
-    A task without a record gets the check that was ``found`` earlier."""
+    A task without a record gets its check from ``found``."""
     home, copies = _home(layout, make=False), [Task(each.copy()) for each in tasks]
     kept = {row.get("task"): row for row in journal.read(os.path.join(home, PROOFS))} if home else {}
     for each in copies:
@@ -260,7 +261,7 @@ def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, J
 
 
 def _restore(task: Task, kept: JsonObject) -> list[str]:
-    """Restore the recorded check of a task; return the names of the members that differed."""
+    """Restore the recorded check of a task, and return the names of the changed members."""
     changed = [name for name, now in _proof_of(task).items() if name in kept and kept[name] != now]
     if not changed:
         return []
@@ -290,7 +291,7 @@ def _proof_of(task: Task) -> JsonObject:
 
 
 def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
-    """Return the last recorded check of a task; empty if there is none. The file is searched as bytes, for speed."""
+    """Return the last recorded check of a task, or an empty object."""
     home = _home(layout, make=False)
     try:
         text = files.read_bytes(os.path.join(home, PROOFS)) if home else b""
@@ -312,9 +313,9 @@ def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
 def begin(
     layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject | None = None, base: object = None
 ) -> None:
-    """Record the check of a new claim and delete earlier claims' records, under the lock.
+    """Record the check of a new claim, and delete the records of earlier claims. Call this under the lock.
 
-    ``kept`` has the files that affect the verdict in a folder outside git; else ``base`` is the baseline commit."""
+    In a folder outside git, ``kept`` has the files that affect the verdict. In git, ``base`` is the baseline commit."""
     home = _home(layout, make=True)
     if not home:
         return
@@ -331,7 +332,7 @@ def begin(
 
 
 def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
-    """Copy the record of a claim to the new token that replaces the claim's old token. Call this under the lock."""
+    """Copy a claim's record to the token that replaces the claim's old token. Call this under the lock."""
     home, found = _home(layout, make=False), _claim_record(layout, task)
     if home and found:
         found.pop("passed", None)
@@ -339,7 +340,7 @@ def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
 
 
 def refuse_changed(layout: TaskListLayout, task: Task) -> None:
-    """Raise ``ProofChanged`` if the task's check is not the check that was recorded when the task was claimed."""
+    """Raise ``ProofChanged`` if the task's check has changed since the task was claimed."""
     found = _claim_record(layout, task)
     for name, now in _proof_of(task).items():
         if name in found and found[name] != now:
@@ -351,7 +352,7 @@ def refuse_changed(layout: TaskListLayout, task: Task) -> None:
 
 
 def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
-    """Return the verification settings that were recorded when the task was claimed, or else the present settings."""
+    """Return the verification settings recorded at the claim. Without a record, return the present settings."""
     found, now = _claim_record(layout, task), state.config
     isolation, red = found.get("isolation", now.isolation), found.get("requires_red", now.requires_red)
     return ClaimTerms(
@@ -365,9 +366,9 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
 
 
 def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | None:
-    """Restore the list's verification settings to those of the claim, under the lock; return a message, or None.
+    """Restore the list's verification settings to those of the claim. Return a log message, or None if nothing changed.
 
-    Only the user may change these settings, while no task is in progress."""
+    Call this under the lock. Only the user may change these settings, while no task is in progress."""
     found, now = _claim_record(layout, task), state.config
     kept = {name: found[name] for name in ("isolation", "requires_red", "sandbox") if name in found}
     kept |= {"requires": found[_LIST_REQUIRES]} if _LIST_REQUIRES in found else {}
@@ -381,20 +382,20 @@ def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | No
 
 
 def base_of(layout: TaskListLayout, task: Task) -> tuple[str, str] | None:
-    """Return the recorded ref and commit of the baseline, or None."""
+    """Return the recorded ref and commit of the baseline, or None if they are not recorded."""
     found = _claim_record(layout, task)
     ref, base = found.get("base_ref"), found.get("base")
     return (ref, base) if isinstance(ref, str) and isinstance(base, str) else None
 
 
 def red_before_file(layout: TaskListLayout) -> str | None:
-    """Return the file of results on earlier code; ``None`` if no folder outside the project is writable."""
+    """Return the path of the file with results on earlier code; ``None`` without a writable state folder."""
     home = _home(layout, make=True)
     return os.path.join(home, RED_BEFORE) if home else None
 
 
 def first_time(layout: TaskListLayout, name: str) -> bool:
-    """Return True for the first call with this name in a list, so that a message is printed only once.
+    """Return True for the first call with this name in a list. A message can thus be printed only once.
 
     Return False if no folder outside the project is writable."""
     home = _home(layout, make=True)
@@ -408,7 +409,7 @@ def first_time(layout: TaskListLayout, name: str) -> bool:
 
 
 def note_pass(layout: TaskListLayout, task: Task, record: JsonObject) -> None:
-    """Record for the present claim that the validation passed, with the files that passed."""
+    """Record the pass of a validation, with the files that passed, for the present claim."""
     note_claim(layout, task, passed=record)
 
 
@@ -422,18 +423,18 @@ def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
 
 
 def noted(layout: TaskListLayout, task: Task, name: str) -> JsonObject:
-    """Return a member that ``note_claim`` added to this claim or to one that it took over; empty if none."""
+    """Return a member that ``note_claim`` added to this claim's record, or an empty object."""
     return json_object(_claim_record(layout, task).get(name)) or {}
 
 
 def passed(layout: TaskListLayout, task: Task) -> PassOnRecord | None:
-    """Return the pass that ``note_pass`` recorded for this claim, or None."""
+    """Return the pass that ``note_pass`` recorded for this claim, or None if there is no pass."""
     found = json_object(_claim_record(layout, task).get("passed"))
     return PassOnRecord(found) if found else None
 
 
 def _claim_record(layout: TaskListLayout, task: Task) -> JsonObject:
-    """Return the present claim's record, readable even in an agent's sandbox. Links are not followed."""
+    """Return the record of the present claim, or an empty object. Links are not followed."""
     home = trusted_state.existing(layout.tasks, layout.root, writable=False)
     if not home or not task.claim_token or os.path.islink(os.path.join(home, CLAIMS)):
         return {}

@@ -22,7 +22,7 @@ FILE = "push.json"
 
 
 def setting_of_run(folder: str, change: TaskListChange) -> None:
-    """Restore the push setting of a killed run, or record the present one. Call this before any agent starts."""
+    """Restore the push setting of a killed run. Without a killed run, record the present setting."""
     path = os.path.join(folder, FILE)
     if not os.path.lexists(path):
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -39,7 +39,7 @@ def setting_of_run(folder: str, change: TaskListChange) -> None:
 
 
 def config_of_run(folder: str, state: State) -> JsonObject:
-    """Return the list's ``session_config``, with the push target of a killed run if one is recorded."""
+    """Return the list's ``session_config``. The push target of a killed run replaces the target in the list."""
     config = json_object(state.raw.get("session_config")) or {}
     kept = files.read_json_if_any(os.path.join(folder, FILE))
     if "push" not in kept or kept["push"] == _given(state):
@@ -53,7 +53,7 @@ def forget(folder: str) -> None:
 
 
 def keep_config(change: TaskListChange, before: JsonObject) -> None:
-    """Restore ``session_config`` to its state at the start of the run, because it may be changed only between runs."""
+    """Restore ``session_config`` to ``before``. These settings may be changed only between runs."""
     if change.state.raw.get("session_config") != before:
         change.state.raw["session_config"] = before
         change.note("WARN", "session_config was changed while agents were working; restored")
@@ -61,10 +61,10 @@ def keep_config(change: TaskListChange, before: JsonObject) -> None:
 
 
 def target_of(git: Git, push: str | None, branch: str, folder: str | None = None) -> PushTarget | None:
-    """Return where to push ``branch``; None if no target is set or another branch is checked out.
+    """Return where to push ``branch``. Return None if no target is set or another branch is checked out.
 
-    Raise ``ConfigurationError``, and delete the record in the run's ``folder``, if the setting does not name an
-    existing remote or a valid branch."""
+    Raise ``ConfigurationError`` if the setting does not name an existing remote or a valid branch. The record in the
+    run's ``folder`` is then deleted."""
     if push is None or branch != git.branch():
         return None
     recorded = git.record_config()

@@ -34,7 +34,7 @@ class TaskListSource:
         self._layout = layout
 
     def home(self) -> str | None:
-        """Return the list's state folder outside the project, or None."""
+        """Return the path of the list's state folder outside the project, or None if there is none."""
         return trusted_state.existing(self._layout.tasks, self._layout.root)
 
     def now(self) -> Sequence[Now]:
@@ -42,7 +42,7 @@ class TaskListSource:
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Describe the progress of a live run with several agents in a few words; None if there is no such run."""
+        """Return a few words about the progress of a live run with several agents, or None without such a run."""
         return run_snapshot.at_work(status.parallel_of(self._layout))
 
     def state_files(self) -> Sequence[str]:
@@ -72,9 +72,7 @@ class TaskListSource:
         return [self._layout.costs]
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return the earlier attempts, followed by one attempt for each of these rows. Each row describes an ended
-        attempt.
-        """
+        """Return the attempts in ``before``, and one attempt for each row. Each row describes an ended attempt."""
         return (*before, *map(_attempt, rows))
 
     def recordings(self) -> Sequence[str]:
@@ -129,7 +127,7 @@ def _next(task_id: str, word: str, waits: Sequence[str], proof: str | None) -> s
 
 
 def asked_questions(state: State) -> tuple[AskedQuestion, ...]:
-    """Return the halt and the questions about single tasks, formatted for display."""
+    """Return the questions to the user, for a view: the halt, and the questions about single tasks."""
     own = tuple(
         AskedQuestion(
             kind=str(task.question.get("kind")),
@@ -172,10 +170,9 @@ def _attempt(row: JsonObject) -> PastSession:
 
 
 def transcript(layout: TaskListLayout, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the agent's transcript of a task's last attempt, or None. Symbolic links are not followed.
+    """Return the path of the transcript of a task's last attempt, or None. Symbolic links are not followed.
 
-    If several agents are running, ``workspace`` is the folder of a running attempt.
-    """
+    In a run with several agents, ``workspace`` is the folder of a running attempt."""
     import re
 
     top, folder = layout.root, layout.sessions

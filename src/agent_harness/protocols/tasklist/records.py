@@ -63,7 +63,7 @@ def whole(value: object, default: int) -> int:
 
 
 def real(value: object) -> float | None:
-    """Return the value as a finite float; ``None`` if the value is not a finite number."""
+    """Return the value as a finite float, or ``None`` if the value is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if abs(value) < 1e300 else None  # NaN is smaller than nothing
@@ -97,7 +97,7 @@ class FinishedStep:
 
 
 class Task:
-    """Task of the list. A malformed member is read as if it were absent, and is reported by ``State.findings``."""
+    """Task of the list. A malformed member counts as absent, and ``State.findings`` reports the mistake."""
 
     __slots__ = ("raw",)
 
@@ -132,7 +132,7 @@ class Task:
 
     @property
     def status(self) -> str:
-        """Task status as written in the file; ``pending`` if the status is missing."""
+        """Task status as written in the file. If the status is missing, it is ``pending``."""
         found = self.raw.get("status") or "pending"
         return found if isinstance(found, str) else repr(found)
 
@@ -147,7 +147,7 @@ class Task:
 
     @property
     def depends_on(self) -> list[str] | None:
-        """Ids of the tasks that this one depends on; ``None`` if the member is not a list.
+        """Ids of the tasks on which this task depends, or ``None`` if the member is not a list.
 
         An entry that is not a string is treated as an unknown id."""
         found = self.raw.get("depends_on")
@@ -162,7 +162,7 @@ class Task:
 
     @property
     def attempts_made(self) -> int:
-        """Attempts that were really made; while a task waits for the user, the file says that all are used up."""
+        """Number of attempts that were really made. ``attempts`` is higher while a task waits for the user."""
         return whole((self.question or {}).get("attempts"), self.attempts)
 
     @property
@@ -187,18 +187,18 @@ class Task:
 
     @property
     def requires(self) -> str | None:
-        """Grade that the task requires, ``proven`` or ``checked``; None if the list's setting decides."""
+        """Grade that the task requires: ``proven`` or ``checked``. None if the list's setting decides."""
         found = self._object("validation").get("requires")
         return found if found in (PROVEN, CHECKED) else None
 
     @property
     def accepts_unchanged(self) -> bool:
-        """True if the user allowed a completion without a change, as the task may already be done."""
+        """True if the user allows a completion without any change."""
         return self._object("validation").get("unchanged") == ACCEPT
 
     @property
     def question(self) -> JsonObject | None:
-        """The question to the user, with ``kind``, ``message`` and ``attempts``; None if there is none."""
+        """Question to the user, with ``kind``, ``message`` and ``attempts``; None without a question."""
         return json_object(self.raw.get("question")) if self.status == "failed" else None
 
     @property
@@ -277,7 +277,7 @@ class Task:
 
     @property
     def lease(self) -> Lease | None:
-        """The claim as a lease; ``None`` if its expiry time is missing or unreadable."""
+        """Lease of the claim, or ``None`` if its expiry time is missing or unreadable."""
         ends = self.lease_expires_at
         if ends is None:
             return None
@@ -309,7 +309,7 @@ class Task:
 
     @property
     def blocked_only(self) -> bool:
-        """True if the task failed only because of a dependency; it can be claimed once all are completed."""
+        """True if the task failed only because of its dependencies. It can be claimed when they are completed."""
         reasons = [each for each in self.error_log if each.startswith("[DEPENDENCY]")]
         return bool(reasons) and all(each.startswith("[DEPENDENCY] Blocked by failed") for each in reasons)
 
@@ -349,7 +349,7 @@ class SessionLease:
 
 
 class SessionConfig:
-    """``session_config`` of the state; a malformed member is read as its default."""
+    """The member ``session_config`` of the state. A malformed member is read as its default."""
 
     __slots__ = (
         "concurrent",
@@ -413,7 +413,7 @@ class State:
         self._findings: list[ListMistake] | None = None
 
     def copy(self) -> State:
-        """Return a shallow copy: new member values of tasks do not change the original, nested ones are shared."""
+        """Return a copy. New values for members of tasks do not change the original, but nested values are shared."""
         tasks = [{**each} if isinstance(each, dict) else each for each in self.raw["tasks"]]
         return State({**self.raw, "tasks": tasks})
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RecoveryRow:
-    """Row of the recovery table. A required finding of ``None`` means that the row applies to either value."""
+    """Row of the recovery table. A required finding ``None`` means that the row applies to either value."""
 
     __slots__ = ("checkpoints", "commits", "reason", "step", "uncommitted")
 
@@ -74,9 +74,9 @@ _TELLING = ("Starting", "Completed", "ERROR", "RECOVERY")
 
 
 def restore_if_needed(caller: Caller) -> JsonObject | None:
-    """Replace a damaged state by its backup, and rename the damaged file; return a report, or ``None``.
+    """Replace a damaged state by its backup, and return a report. Return ``None`` if the state is undamaged.
 
-    If there is no valid backup, log this once and raise ``StateDamaged``."""
+    The damaged file is renamed. If there is no valid backup, log this once and raise ``StateDamaged``."""
     if _damage(caller) is None:
         return None
     with caller.store.lock() as lock:
@@ -97,7 +97,7 @@ def _damage(caller: Caller) -> str | None:
 
 
 def _put_back(caller: Caller) -> tuple[str | None, str]:
-    """Restore the list; return the damaged file's new name and the name of the source."""
+    """Restore the list. Return the new name of the damaged file, and the name of the source."""
     lost = "harness-tasks.json corrupted and unrecoverable"
     if store.backup_is_whole(caller.layout):
         return files.restore(caller.layout.tasks), ".bak"
@@ -111,7 +111,7 @@ def _put_back(caller: Caller) -> tuple[str | None, str]:
 
 
 def put_in_place(path: str, state: State) -> str | None:
-    """Write a state as the list; return the new path of the file that was there, or ``None``."""
+    """Write a state as the list. Return the new path of the file that was there, or ``None`` if there was none."""
     kept = None
     if os.path.lexists(path):
         kept = files.free_name(f"{path}.corrupt")
@@ -165,7 +165,7 @@ def _is_later(task: Task, said: LogLine) -> bool:
 
 
 def _find_base(task: Task, said: LogLine) -> None:
-    """Copy the base commit from a "Starting" log line to the task, so that the recovery can check the commit."""
+    """Copy the base commit from a "Starting" log line to the task. The recovery needs this commit."""
     _, found, base = said.text.rpartition("(base=")
     if found and base.rstrip(")").isalnum() and base.rstrip(")") != "none":
         task.raw["started_at_commit"] = base.rstrip(")")

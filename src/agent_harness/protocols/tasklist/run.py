@@ -87,7 +87,7 @@ def own_caller(caller: Caller) -> Caller:
 
 @dataclass(frozen=True, kw_only=True)
 class PartOfRun:
-    """The parallel run of a slot's single attempt; the slot's next attempt is another process's."""
+    """Parallel run for which this process makes a single attempt in a slot."""
 
     name: str  # of the slot's process, unique to this run; empty if no run continues
     is_closed_later: bool  # the end of the whole run closes the records: ``environment_inventory.close``
@@ -107,11 +107,12 @@ def run(
     elsewhere: Callable[[float], float] | None = None,
     part: PartOfRun | None = None,
 ) -> JsonObject:
-    """Run agents on the list's tasks; return the attempts, the reason for the end and the ``exit_code``.
+    """Run agents on the list's tasks. Return the attempts, the reason for the end and the ``exit_code``.
 
-    ``counts``, ``begin`` and ``elsewhere`` are as in ``AttemptTerms``; ``part`` is the parallel run around this one.
-    A provider's refusal is not an attempt: as the policy says, another agent takes over, or the run waits or ends.
-    Ctrl-C releases the task, keeps its work in a rescue, and ends the session. Raise as ``sessions.start`` does."""
+    ``counts``, ``begin`` and ``elsewhere`` are as in ``AttemptTerms``. ``part`` is the parallel run around this run.
+    A provider's refusal is not an attempt. As the policy says, another agent takes over, or the run waits or ends.
+    Ctrl-C releases the task, keeps its work in a rescue, and ends the session. The errors are those of a session
+    start."""
     dispatcher = agents if isinstance(agents, Dispatcher) else Dispatcher([agents], RefusalPolicy(), say)
     caller = own_caller(caller)
     if caller.git:
@@ -162,7 +163,7 @@ def run(
 
 
 def _tell_begin(caller: Caller, begun: JsonObject, say: Callable[[str], None]) -> None:
-    """Tell the user about the new session, and about work that an earlier one left."""
+    """Tell the user about the new session, and about work left by an earlier session."""
     say(f"Session {begun['session']} starting...")
     if caller.git and caller.git.head() is None:
         say(
@@ -177,9 +178,9 @@ def _tell_begin(caller: Caller, begun: JsonObject, say: Callable[[str], None]) -
 
 
 def _looked_over(caller: Caller, terms: AttemptTerms, made: list[Attempted], ending: _Ending) -> _Ending:
-    """Check the completed tasks again; return the run's result, changed if a task is broken.
+    """Check the completed tasks again, and return the run's result. The result changes if a task is broken.
 
-    The last task's own proof is not repeated: it has already run with all the work."""
+    The last task's own proof is not repeated, because it has already run with all the work."""
     done = [each for each in made if each.result == "completed"]
     if len(done) < 2 or terms.stop.requested():
         return ending
@@ -197,9 +198,9 @@ def _looked_over(caller: Caller, terms: AttemptTerms, made: list[Attempted], end
 
 
 def _chosen(dispatcher: Dispatcher, caller: Caller, terms: AttemptTerms) -> tuple[Agent, _Ending | None]:
-    """Return the agent for the next task, after a wait if need be, or if none is available the run's result.
+    """Return the agent for the next task, after a wait if necessary. Without an agent, also return the run's result.
 
-    If there is no task, do not wait: the next claim then raises the reason."""
+    If there is no task, do not wait. The next claim then raises the reason."""
     while _has_task(caller):
         try:
             return dispatcher.choose(), None
@@ -272,14 +273,14 @@ def _before_next(
 
 
 def _goes_back(made: list[Attempted], policy: RefusalPolicy) -> _Ending | None:
-    """Return the run's result if the provider refused an agent that the caller selected; else None."""
+    """Return the run's result if the provider refused an agent that the caller selected; otherwise None."""
     if not (policy.account and made and made[-1].refused):
         return None
     return _Ending(reason=LimitInForce.code, exit_code=LimitInForce.exit_code, message=made[-1].message)
 
 
 def _repeated(made: list[Attempted]) -> _Ending | None:
-    """Return the run's result if the last attempts failed in the same way, so that no other would help; else None."""
+    """Return the run's result if the last attempts all failed in the same way; otherwise None."""
     lost = [each.task_id for each in made if each.result == "lost"]
     if lost and lost.count(lost[-1]) >= LOST_TIMES:
         message = (
@@ -299,7 +300,7 @@ def _repeated(made: list[Attempted]) -> _Ending | None:
 
 
 def _are_alike(said: list[str | None]) -> bool:
-    """Return True if all texts are equal apart from words with digits, such as ids and times."""
+    """Return True if all texts are equal. Words with digits, such as ids and times, are ignored."""
 
     def bare(text: str) -> str:
         return _WORD.sub(lambda found: "0" if any(map(str.isdigit, found[0])) else found[0], text)
@@ -311,7 +312,7 @@ _WORD = re.compile(r"[\w-]++")
 
 
 def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
-    """Return the result after the last allowed attempt; its exit code is 1 if a task was not completed."""
+    """Return the result after the last allowed attempt. The exit code is 1 if a task was not completed."""
     done = {each.task_id for each in made if each.result == "completed"}
     undone = list(dict.fromkeys(each.task_id for each in made if each.task_id not in done))
     attempts = f"{len(made)} attempt{'s' if len(made) > 1 else ''} of at most {max_tasks}"
@@ -352,7 +353,7 @@ def _ending_by(error: HarnessError) -> _Ending:
 
 
 def _nothing_left(caller: Caller, error: NothingEligible) -> _Ending | None:
-    """Return the reason why no task can be claimed; ``None`` if a completed task without a proof was just reopened."""
+    """Return the run's result if no task can be claimed. Return ``None`` if a task without a proof was reopened."""
     reopened = [each["task_id"] for each in recover.confirm(caller) if each["action"] == "reopened"]
     if reopened:
         return None
@@ -405,10 +406,10 @@ def drive(
     say: Callable[[str], None],
     countdown: Callable[[str], None] = lambda line: None,
 ) -> JsonObject:
-    """Run a client again and again in this terminal; return its starts, a message and the ``exit_code``.
+    """Run a client repeatedly in this terminal. Return the number of starts, a message and the ``exit_code``.
 
-    It gets this environment plus ``HARNESS_STATE_ROOT``, for its hooks. It is not started while the provider is known
-    to refuse its account, or while no slot is free."""
+    The client gets this environment plus ``HARNESS_STATE_ROOT``, for its hooks. The client is not started while the
+    provider is known to refuse its account, or while no slot is free."""
     caller.store.activate()
     dispatcher = _dispatcher_of(caller, command, say, countdown)
     idle = starts = 0
@@ -456,7 +457,7 @@ def _why_not_again(caller: Caller, starts: int, times: int, idle: int) -> tuple[
 def _dispatcher_of(
     caller: Caller, command: Sequence[str], say: Callable[[str], None], countdown: Callable[[str], None]
 ) -> Dispatcher:
-    """Return a dispatcher with the throttle of the client's account; an unknown client's name is the account."""
+    """Return a dispatcher with the throttle of the client's account. For an unknown client, its name is the account."""
     program = os.path.basename(command[0])
     kind = registry.CLIENTS.get(program, f"command:{shlex.quote(program)}")
     policy = RefusalPolicy(wait=True, countdown=countdown, again="harness drive")
@@ -465,7 +466,7 @@ def _dispatcher_of(
 
 
 def _is_let_in(caller: Caller, dispatcher: Dispatcher) -> bool:
-    """Wait until the client may be started, and return True. If a pause ends the wait, return False."""
+    """Wait until the client may be started, and return True. Return False if a pause ends the wait."""
     try:
         dispatcher.chosen(caller.store.paused)
     except Interrupted:

@@ -40,7 +40,7 @@ def _part(run: str, digits: bool) -> tuple[bool, int, str]:
 
 
 class Marked:
-    """Task that was marked as failed because of its dependencies, with the message for the task's error log."""
+    """Task marked as failed because of its dependencies, with the message for the task's error log."""
 
     __slots__ = ("message", "task")
 
@@ -50,7 +50,7 @@ class Marked:
 
 
 def finalize(state: State, at: datetime) -> list[Marked]:
-    """Mark as failed the tasks that can never start: in a cycle, or dependent on a finally failed task."""
+    """Mark tasks that can never start as failed, and return them. They are in a cycle or depend on a failed task."""
     return [*_mark_circles(state, at), *_mark_blocked(state, at)]
 
 
@@ -83,7 +83,7 @@ def _mark_blocked(state: State, at: datetime) -> list[Marked]:
 
 
 def _is_in_order(state: State) -> bool:
-    """Return True if unfinished tasks depend only on completed or earlier ones, so that there is no cycle."""
+    """Return True if unfinished tasks depend only on completed or earlier tasks. There is no cycle then."""
     known = _completed(state)
     for task in unfinished(state):
         raw = task.raw
@@ -101,12 +101,12 @@ def _completed(state: State) -> set[str]:
 
 
 def _are_texts(found: list[object]) -> TypeGuard[list[str]]:
-    """Return True if all members are strings. The test runs without Python code for each member."""
+    """Return True if all members are strings."""
     return {*map(type, found)} <= {str}
 
 
 def _lost(state: State) -> set[str]:
-    """Return the tasks that failed and are not retried; of several with the same id the first counts."""
+    """Return the ids of tasks that failed and are not retried. If tasks have the same id, the first counts."""
     failed = with_status(state, "failed")
     return {task.id for task in failed if state.by_id[task.id] is task and _over(state, task)}
 
@@ -117,14 +117,14 @@ def _mark(task: Task, message: str, at: datetime) -> Marked:
 
 
 def _needs(state: State) -> dict[str, list[str]]:
-    """Return the dependencies of each unfinished task. If several tasks have the same id, the first of them counts."""
+    """Return the dependencies of each unfinished task. If tasks have the same id, the first counts."""
     return {item: task.depends_on or [] for item, task in state.by_id.items() if task.status != "completed"}
 
 
 def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task]:
-    """Return the claimable tasks: pending ones, then failed ones with attempts left, oldest failure first.
+    """Return the claimable tasks: pending tasks, then failed tasks with attempts left, oldest failure first.
 
-    ``failure_time`` returns the time if a task's record does not contain it."""
+    ``failure_time`` returns the time of a failure if the task's record does not contain the time."""
     fresh, again = _candidates(state)
     fresh.sort(key=_urgency)
 
@@ -136,7 +136,7 @@ def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task
 
 
 def next_task(state: State, failure_time: FailureTime | None = None) -> Task | None:
-    """Return the first task that ``eligible`` would return, without sorting the other tasks, or None."""
+    """Return the first task of ``eligible``, without sorting the other tasks; None if no task is eligible."""
     fresh, again = _candidates(state)
     if fresh:
         best = min(task.rank for task in fresh)
@@ -149,9 +149,9 @@ def _urgency(task: Task) -> tuple[int, object]:
 
 
 def _candidates(state: State) -> tuple[list[Task], list[Task]]:
-    """Return the tasks whose dependencies are completed: pending ones, and failed ones with attempts left.
+    """Return two lists of tasks whose dependencies are completed: pending tasks, and failed tasks with attempts left.
 
-    Hooks call this on every turn, so it checks the most common types of a JSON value first."""
+    Hooks call this on every turn, so the most common types of a JSON value are checked first."""
     done = _completed(state)
     wrong = _ambiguous(state)
     fresh: list[Task] = []
@@ -205,7 +205,7 @@ def with_status(state: State, status: str) -> list[Task]:
 def work_left(state: State) -> bool:
     """Return True if a task is pending, in progress or retryable, and not blocked for ever. ``tasklist.md`` 6.5.
 
-    Work that waits for the user, such as a task with an unknown dependency, counts too."""
+    A task that waits for the user, for example because of an unknown dependency, counts too."""
     rest = unfinished(state)
     if not rest:
         return False
@@ -219,7 +219,7 @@ def work_left(state: State) -> bool:
 
 
 def open_count(state: State) -> int:
-    """Return the number of tasks neither completed, finally failed nor blocked for ever."""
+    """Return the number of tasks that are neither completed, finally failed nor blocked for ever."""
     dead = _unreachable(state)
     return sum(1 for task in unfinished(state) if not _over(state, task) and task.id not in dead)
 
@@ -235,7 +235,7 @@ def retryable(state: State, task_id: str) -> bool:
 
 
 def _over(state: State, task: Task) -> bool:
-    """Return True if a failed task stays failed. One that failed only for its dependencies is retried with them."""
+    """Return True if a failed task stays failed. A task that failed only because of its dependencies may be retried."""
     if task.raw.get("status") != "failed" or not task.given_up:
         return False
     if not task.blocked_only or task.attempts >= task.max_attempts:
@@ -245,7 +245,7 @@ def _over(state: State, task: Task) -> bool:
 
 
 def _unreachable(state: State) -> set[str]:
-    """Return the tasks in a cycle, finally failed tasks, and all that depend on any of these."""
+    """Return the ids of tasks in a cycle, of finally failed tasks, and of all tasks that depend on these."""
     lost = {task.id for task in with_status(state, "failed") if _over(state, task)}
     if _is_in_order(state):
         return lost | graph.blocked(_needs(state), lost).keys() if lost else lost
@@ -289,7 +289,7 @@ def blocked_count(state: State) -> int:
 
 
 def signature(state: State) -> str:
-    """Return a digest of the list's progress: each task's status, number of attempts, and up to 50 checkpoints."""
+    """Return a digest of the list's progress. It changes with each task's status, attempts and checkpoints."""
     from agent_harness.kernel import digest
 
     lines = []

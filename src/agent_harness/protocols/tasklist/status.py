@@ -132,13 +132,13 @@ def _needs(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[nee
 
 
 def now_records(layout: TaskListLayout) -> list[JsonObject]:
-    """Return the present or last known activity of the running attempts."""
+    """Return the present or last known activity of each attempt."""
     path = proven.now_path(layout)
     return now.told(os.path.dirname(path) if path else None)
 
 
 def parallel_of(layout: TaskListLayout) -> JsonObject | None:
-    """Return the present or last known state of a parallel run, or None. A link in the project is not followed."""
+    """Return the present or last known state of a parallel run, or None without such a run. Links are not followed."""
     return None if layout.linked() else run_snapshot.told(layout.parallel)
 
 
@@ -152,9 +152,8 @@ def next_command(
 ) -> str:
     """Return the command that the user should type now. ``held`` contains the tasks whose merge the user holds back.
 
-    ``last_run`` says why the last run ended if the user has to remove the reason first. ``is_proven`` is false if a
-    completed task is not proven: the next run then proves this task or works on it.
-    """
+    ``last_run`` says why the last run ended, if the user has to remove the reason first. ``is_proven`` is false if a
+    completed task is not proven. The next run then proves this task or works on it."""
     removes = (last_run or {}).get("command")
     if state.halt or paused or removes:
         return answer_of_halt(state) if state.halt or paused else str(removes)
@@ -172,7 +171,7 @@ def next_command(
 
 
 def _over(state: State) -> str:
-    """Return the next command for the user if no work is left for an agent."""
+    """Return the next command for the user when no work is left for an agent."""
     asked = [task for task in state.tasks if task.question]
     failed = selection.counts(state).get("failed", 0)
     if asked and len(asked) == failed:
@@ -181,7 +180,7 @@ def _over(state: State) -> str:
 
 
 def answer_of_halt(state: State) -> str:
-    """Return the command that ends a halt. If the halted task has no check, this is the command that sets the check."""
+    """Return the command that ends a halt. If the halted task has no check, the command sets the check."""
     task = state.by_id.get(str((state.halt or {}).get("task_id")))
     is_unprovable = task is not None and task.status != "completed" and not task.validation_command
     return _name_proof(task.id) if task and is_unprovable else "harness resume"
@@ -201,7 +200,7 @@ def _name_proof(task_id: str) -> str:
 
 
 def _left_by_run(state: State) -> JsonObject | None:
-    """Return two groups of tasks of a dead parallel run: proven tasks that wait for the merge, and unfinished tasks."""
+    """Return the proven tasks that wait for the merge and the unfinished tasks of a dead parallel run, or None."""
     left = leases.left_by_run(state)
     proven_ids = [task.id for task in left if task.raw.get("landing") is not None]
     return (
@@ -236,7 +235,7 @@ def _row(task: Task, standing: str) -> JsonObject:
 
 
 def head(found: JsonObject) -> list[str]:
-    """Return the first lines of ``harness status``, which summarize the list before all details."""
+    """Return the first lines of ``harness status``, with a summary of the list."""
     several, rescues = run_snapshot.at_work(found["parallel"]), found["rescues"]
     alive = [each for each in found["now"] if each["alive"]]
     heard = alive or [each for each in found["now"] if found["in_progress"]]
@@ -250,7 +249,7 @@ def head(found: JsonObject) -> list[str]:
 
 
 def glance(found: JsonObject) -> str:
-    """Summarize the answer of ``harness status`` in one short line."""
+    """Return a short line that summarizes the answer of ``harness status``."""
     costs, counted = found["costs"], _counted(found)
     is_done = bool(counted["total"]) and counted["proven"] + counted["checked"] == counted["total"]
     unknown = costs and costs["attempts_of_unknown_cost"] == costs["attempts"]
@@ -269,7 +268,7 @@ def _counted(found: JsonObject) -> JsonObject:
 
 
 def _cost(costs: JsonObject | None) -> str | None:
-    """Return a text about the cost; ``None`` if no agent was started."""
+    """Return a text about the cost, or ``None`` if no agent was started."""
     if costs is None:
         return None
     count, unknown = costs["attempts"], costs["attempts_of_unknown_cost"]
@@ -293,10 +292,9 @@ COLUMNS = 100
 def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
-    """Format the answer of ``harness status`` as text: the summary, then the details.
+    """Return the answer of ``harness status`` as lines of text: the summary, then the details.
 
-    Long lists are shortened to the important lines unless ``everything`` is set.
-    """
+    Without ``everything``, long lists are shortened to the important lines."""
     parked = len(found["questions"])
     counts = {**found["counts"], "parked": parked}
     counts["failed"] = counts.get("failed", 0) - parked
@@ -334,7 +332,7 @@ def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[st
 
 
 def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]:
-    """Return a few running tasks, a few failed or unproven tasks, and the next tasks."""
+    """Return the rows to show: a few running tasks, a few failed or unproven tasks, and the next tasks."""
     unproven, following = {*found["unproven"]}, (found["next_task"] or {}).get("id")
     at_work = [row for row in rows if row["status"] == "in_progress"]
     wrong = [row for row in rows if row["status"] == "failed" or row["id"] in unproven]
@@ -347,8 +345,7 @@ def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]
 def _task_line(row: JsonObject, columns: int = 0) -> str:
     """Return the line of a task: status, title, attempts, and the consequence of a failure.
 
-    If ``columns`` is given, the title is cut to fit this width and the last error is left out.
-    """
+    With ``columns``, the title is cut to fit this width, and the last error is left out."""
     is_parked = row["state"] == status_summary.NEEDS_YOU
     begin = f"[{'parked' if is_parked else row['status']}] {row['id']}: "
     end = f" ({row['attempts']}/{row['max_attempts']})"
@@ -387,11 +384,10 @@ def _warnings(found: JsonObject, *, everything: bool, hooks: Callable[[], bool])
 
 
 def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
-    """Return the total cost of all attempts so far; ``None`` if the harness has not started an agent in this list.
+    """Return the cost of all attempts so far, or ``None`` if the harness has started no agent in this list.
 
-    ``per_completed_usd`` is the total cost, including failed attempts, divided by the number of tasks that were
-    completed by these attempts and are still completed.
-    """
+    ``per_completed_usd`` is the total cost, including failed attempts, divided by the number of completed tasks.
+    Only tasks that these attempts completed and that are still completed count."""
     rows = list(journal.read(layout.costs))
     if not rows:
         return None
@@ -411,7 +407,7 @@ def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
 
 
 def _by_task(rows: list[JsonObject]) -> dict[str, float | None]:
-    """Return the cost of each task; ``None`` if the cost of one of its attempts is unknown."""
+    """Return the cost of each task. The cost is ``None`` if the cost of one of the task's attempts is unknown."""
     found: dict[str, float | None] = {}
     for row in rows:
         task, cost = str(row.get("task_id")), dollars(row.get("cost_usd"))

@@ -31,7 +31,7 @@ _HINT = "harness status"
 
 
 def read(layout: TaskListLayout) -> records.State:
-    """Return the state without the lock, never half written. Raise ``StateDamaged`` if it is missing or damaged."""
+    """Return the state. The lock is not taken. Raise ``StateDamaged`` if the state is missing or damaged."""
     return records.State(_load(layout, lambda path: files.read_json(path, exact=False)))
 
 
@@ -51,7 +51,7 @@ def _way_out(layout: TaskListLayout) -> str:
 
 
 def copy_of(layout: TaskListLayout) -> records.State | None:
-    """Return the state in the copy outside the folder; ``None`` if the folder has a backup, even an invalid one."""
+    """Return the state in the copy outside the folder. Return ``None`` if a backup exists, even an invalid backup."""
     from agent_harness.protocols.tasklist import proven
 
     return None if os.path.lexists(layout.backup) else proven.kept_list(layout)
@@ -67,7 +67,7 @@ def backup_is_whole(layout: TaskListLayout) -> bool:
 
 
 class TaskListChange:
-    """Change of the state that is in progress, with the log lines for the change."""
+    """Change of the state that is in progress, with the log lines about the change."""
 
     __slots__ = ("_document", "_tasks", "dirty", "lines", "now", "state")
 
@@ -80,7 +80,7 @@ class TaskListChange:
         self._tasks: list[JsonObject] | None = []  # changed in place; ``None`` if any may be
 
     def touch(self, *tasks: records.Task) -> None:
-        """Mark the given tasks, or without arguments possibly all, as changed.
+        """Mark the given tasks as changed. Without arguments, all tasks may have changed.
 
         Added and removed tasks, and changes outside tasks, are detected without being listed."""
         self.dirty = True
@@ -93,20 +93,20 @@ class TaskListChange:
     def note(
         self, kind: str, text: str, *, task: str | None = None, category: str | None = None, end: str = ""
     ) -> None:
-        """Add a log entry with this change's session and time; for the parameters see ``progress.entry``."""
+        """Add a log entry with this change's session and time. For the parameters, see ``progress.entry``."""
         from agent_harness.protocols.tasklist import progress
 
         number = self.state.session_count
         self.log(progress.entry(kind, number, at=self.now, task=task, category=category, text=text, note=end))
 
     def halt(self, category: str, message: str, task_id: str | None = None) -> None:
-        """Halt the list and disable hooks; no task can be claimed before ``harness resume``."""
+        """Halt the list. No task can be claimed before ``harness resume``, and the hooks are disabled."""
         at = clock.timestamp(self.now)
         self.state.raw["halt"] = {"category": category, "task_id": task_id, "message": message, "at": at}
         self.touch()
 
     def write(self, path: str, *, before: Callable[[], None]) -> None:
-        """Write the changed state with an incremented revision; see ``list_file.write``."""
+        """Write the changed state with an incremented revision. See ``list_file.write``."""
         from agent_harness.kernel.json import list_file
 
         self.state.raw["revision"] = self.state.revision + 1
@@ -132,9 +132,9 @@ class TaskStore:
         )
 
     def look(self) -> records.State:
-        """Return the state for a caller that will then call ``change``; the file is read again only if it changes.
+        """Return the state for a caller that will then call ``change``. The file is read again only if it changes.
 
-        ``change`` modifies this object: keep no part of it. Parsed strictly, as in ``change``."""
+        Keep no part of this object, because ``change`` modifies it. The file is parsed strictly, as in ``change``."""
         self._seen = document = self._document()
         return records.State(document.value)
 
@@ -148,7 +148,7 @@ class TaskStore:
         return self._used
 
     def now(self) -> datetime:
-        """Return the time of the disk's clock, which workers share; if the disk is not writable, the local time."""
+        """Return the time of the disk's clock, which workers share. If the disk is not writable, return local time."""
         if self._now:
             return self._now
         path = self.layout.clock_file
@@ -178,7 +178,7 @@ class TaskStore:
         return Lock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def take_links_away(self) -> list[str]:
-        """Delete links in place of the harness's own folders, after an agent has worked; return their paths.
+        """Delete links that an agent put in place of the harness's own folders, and return their paths.
 
         If the user made such links, ``lock`` refuses them before an agent starts."""
         taken: list[str] = []
@@ -188,10 +188,11 @@ class TaskStore:
         return taken
 
     def change(self, act: Callable[[TaskListChange], T]) -> T:
-        """Run ``act`` on the state under the lock, write the changes, and return its result.
+        """Run ``act`` on the state under the lock, write the changes, and return the result of ``act``.
 
-        If the file is edited meanwhile, ``act`` runs again, so it must have no other effects. An exception discards all
-        changes. Raise ``LockBusy``, ``StateDamaged``, or ``ConfigurationError`` for a file of a later version."""
+        If the file is edited meanwhile, ``act`` runs again, so ``act`` must have no other effects. An exception
+        discards all changes. Raise ``LockBusy``, ``StateDamaged``, or ``ConfigurationError`` for a file of a later
+        version."""
         from agent_harness.kernel.lock import LockLost  # readers need none
 
         def under_a_lock() -> T:
@@ -201,7 +202,7 @@ class TaskStore:
         return files.repeated(under_a_lock, self.layout.tasks, after=LockLost, hint=_HINT)
 
     def change_under(self, lock: Lock, act: Callable[[TaskListChange], T]) -> T:
-        """Change the state for a caller with the lock. Raise ``LockLost`` if it has been lost since."""
+        """Do the same as ``change`` for a caller that holds ``lock``. Raise ``LockLost`` if the lock has been lost."""
 
         def write(change: TaskListChange, unedited: Callable[[], None]) -> None:
             def still_ours() -> None:
@@ -260,7 +261,7 @@ class TaskStore:
             files.replace(self.layout.marker, "", follow=False)
 
     def deactivate(self) -> bool:
-        """Disable the harness's client hooks for this list; return True if they were enabled."""
+        """Disable the harness's client hooks for this list. Return True if the hooks were enabled."""
         try:
             os.unlink(self.layout.marker)
         except FileNotFoundError:

@@ -98,7 +98,7 @@ class Attempted:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRuling:
-    """Result of the harness's check after a turn: the task is completed, or there is a reason why not."""
+    """Result of the harness's check after a turn: the answer of the completion, or the reason for a rejection."""
 
     completed: JsonObject | None = None
     error: VerificationFailed | TimedOut | None = None
@@ -131,16 +131,16 @@ class TaskJournal:
 
 
 def now_path(caller: Caller, counts: str | None) -> str | None:
-    """Return the path of the file with a worker's present step. If ``counts`` is given, the file is in this folder."""
+    """Return the path of the file with a worker's present step. With ``counts``, the file is in this folder."""
     if counts:
         return os.path.join(counts, f"now-{safe_name(caller.id or '')}.json")
     return proven.now_path(caller.layout, caller.id, make=True)
 
 
 def attempt(terms: AttemptTerms, caller: Caller, task: Task, *, session: int, spent_usd: float) -> Attempted:
-    """Run the agent on a claimed task, prove the result, and close the attempt.
+    """Run the agent on a claimed task, prove the work, close the attempt, and return the result.
 
-    Afterwards all the agent's processes have exited, and the task is not in progress unless another owner has it.
+    Afterwards, all processes of the agent have exited, and the task is not in progress unless another owner has it.
     If the task has no check, halt the list, start no agent and raise ``ConfigurationError``."""
     if task.validation_command is None:
         verbs.validate(caller, task.id)  # reports the missing check, before an agent works in vain
@@ -234,12 +234,12 @@ class TaskWork:
 
     @property
     def policy(self) -> Policy:
-        """Session policy for tasks. If the list sets its own number of fix rounds, this number is used."""
+        """Session policy for tasks, with the list's own number of fix rounds if it is set."""
         rounds = self._caller.store.read().config.fix_rounds
         return POLICIES["task"] if rounds is None else replace(POLICIES["task"], fix_rounds=rounds)
 
     def brief(self, ruling: TaskRuling | None) -> str:
-        """Return the first prompt for the task, or after a failed check the one with its output."""
+        """Return the prompt for the next turn: the first prompt, or after a failed check a prompt with its output."""
         task = self._task
         if ruling is None or ruling.error is None:
             return first_prompt(task, log=progress.condensed(self._caller.layout), rescues=task.rescues)
@@ -253,7 +253,7 @@ class TaskWork:
         return fix_prompt(task, ruling.error.message, shown, was_run=not ruling.error.data.get("not_run"))
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the agent's next turn, in an environment in which its harness commands find this claim."""
+        """Return the request for the agent's next turn. Harness commands in its environment find this claim."""
         caller, task = self._caller, self._task
         self._before = State(copy.deepcopy(caller.store.read().raw))
         self._files = ListFiles(caller, self._before)
@@ -302,7 +302,7 @@ class TaskWork:
         return not found.known or bool(found.uncommitted or found.commits)
 
     def closed(self) -> Attempted | None:
-        """Return the result if the agent has ended the task by a command, with changed files restored; else None."""
+        """Restore changed files. Return the result if the agent has ended the task by a command; otherwise None."""
         if self._files and (told := self._files.put_back()):
             self._terms.say(f"{self._task.id}: {told}")
         for link in self._caller.store.take_links_away():
@@ -326,7 +326,7 @@ class TaskWork:
     def _put_back(self, change: TaskListChange) -> None:
         """Undo changes to the list that no command makes: removed tasks, unproven completions, other settings.
 
-        Verification and the next attempt then use the list that people and commands made."""
+        Verification and the next attempt then use the list of people and commands."""
         before, now = self._before, change.state
         unproven = {each.id for each in proven.unproven(self._caller.layout, now)}
         for was in before.tasks if before else ():
@@ -356,7 +356,7 @@ class TaskWork:
             self._put_init_script_back(change)
 
     def _put_init_script_back(self, change: TaskListChange) -> None:
-        """Restore ``harness-init.sh``, which is the user's and has more rights than an agent; save the other."""
+        """Restore the user's ``harness-init.sh``, which has more rights than an agent. Save the agent's version."""
         layout, task, before = self._caller.layout, self._task, self._init_script
         path, found = layout.init_script, _script_at(layout.init_script)
         if before in (found, _NO_FILE) or matcher(tuple(task.may_change))(b"harness-init.sh"):
@@ -374,7 +374,7 @@ class TaskWork:
         change.note("WARN", f"harness-init.sh was changed while an agent was working; restored{where}", task=task.id)
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> TaskRuling | None:
-        """Run the task's check; if it passes, complete the task.
+        """Run the task's check, and complete the task if the check passes. Return the result.
 
         Return ``None`` if the agent was stopped before it changed anything."""
         if ending is not None and not self._has_work():
@@ -401,7 +401,7 @@ class TaskWork:
         )
 
     def note_row(self, result: str) -> None:
-        """Add the cost row of this ended attempt, whatever its result: any attempt may have cost money."""
+        """Add the cost row of this ended attempt."""
         caller, task, so_far = self._caller, self._task, self.turns.so_far
         new: list[str] = []
         with suppress(HarnessError):  # the run reports a damaged state
@@ -438,7 +438,7 @@ class TaskWork:
         return replace(self._attempted("completed", f"{done.get('grade') or PROVEN}{at}{why}"), earlier=earlier)
 
     def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
-        """Fail the attempt. Its work is rolled back into a rescue, and the attempt counts toward the task's limit."""
+        """Fail the attempt, and return its result. The work is in a rescue, and the attempt counts toward the limit."""
         error = ruling.error
         if error and error.data.get("grade") == UNCHANGED:
             return self._attempted("parked", error.message)
@@ -454,7 +454,7 @@ class TaskWork:
         return replace(done, message=f"{done.message}; to accept this work as it is: {command}")
 
     def unfinished(self, ending: Ending) -> Attempted:
-        """Release the task uncounted if the attempt's end is not its fault; otherwise fail the attempt."""
+        """Release the task uncounted if the task did not cause the attempt's end; otherwise fail the attempt."""
         if ending.reason in UNCOUNTED:
             return self._give_back(ending, UNCOUNTED[ending.reason])
         outcome = ending.outcome
@@ -467,7 +467,7 @@ class TaskWork:
         return self._fail("TASK_EXEC", ending.message or left, ending)
 
     def broken(self, error: GitFailed) -> Attempted:
-        """Fail the attempt because git cannot read the repository after a turn and a repair was impossible."""
+        """Fail the attempt, because git cannot read the repository after a turn and the repair failed."""
         done = self._fail("TASK_EXEC", error.message, None)
         return replace(done, message=f"{done.message}; to find the missing objects: git fsck")
 
@@ -509,7 +509,7 @@ class TaskWork:
 
 
 def _head_of(caller: Caller) -> str | None:
-    """Return HEAD's commit; ``None`` without a repository, even if a turn removed it."""
+    """Return the commit of HEAD, or ``None`` if there is no repository or commit."""
     try:
         return caller.git.head() if caller.git and caller.git.is_repository else None
     except HarnessError:
@@ -517,7 +517,7 @@ def _head_of(caller: Caller) -> str | None:
 
 
 def _script_at(path: str) -> tuple[bytes, int]:
-    """Return a script's content and mode; ``_NOTHING`` if it is missing, ``_NO_FILE`` if not a regular file."""
+    """Return a script's content and mode. Return ``_NOTHING`` for a missing file, ``_NO_FILE`` for no regular file."""
     try:
         if os.path.islink(path):
             return _NO_FILE

@@ -50,7 +50,8 @@ class ModelServer:
         return f"http://{ADDRESS}:{self.port}"
 
     def requests(self) -> list[dict[str, Any]]:
-        """One object each: ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``, ``script``, ``step``."""
+        """Received requests, each with ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``, ``script``,
+        ``step``."""
         return self._shared.log.records()
 
     def run(self) -> None:

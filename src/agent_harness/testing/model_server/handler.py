@@ -89,7 +89,7 @@ def status_of(error: Mapping[str, Any]) -> int:
 
 
 def kind_of(error: Mapping[str, Any]) -> str:
-    """Return the type of a scripted error; the default depends on its status."""
+    """Return the type of a scripted error. The default depends on the status of the error."""
     return str(error.get("type") or KINDS.get(status_of(error), "api_error"))
 
 
@@ -103,7 +103,7 @@ def reset_facts(error: Mapping[str, Any]) -> Json:
 
 
 def reset_headers(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the reset time as headers of Anthropic and OpenAI; empty if it is unknown."""
+    """Return the reset time as headers of Anthropic and OpenAI, or no headers if the time is unknown."""
     if not facts:
         return {}
     at, seconds = int(facts["resets_at"]), int(facts["resets_in_seconds"])
@@ -138,14 +138,14 @@ class Shared:
         return read_scripts(self.scripts)
 
     def refused_before(self, key: str) -> int:
-        """Return the number of earlier refusals of the same request, and count one more."""
+        """Return the number of earlier refusals of this request, and add one to this number."""
         with self.lock:
             self.refusals[key] += 1
             return self.refusals[key] - 1
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Refuse and record every proxy request."""
+    """Handler of HTTP requests. Every proxy request is refused and recorded."""
 
     protocol_version = "HTTP/1.1"
     server_version = "agent-harness-model-server"

@@ -42,7 +42,7 @@ def _turn(message: Json) -> Message | None:
 
 
 def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
-    """Thinking is omitted, because the format does not support it."""
+    """Return the response to a step. Thinking is omitted, because the format does not support it."""
     text = "".join(block["text"] for block in step.blocks if "text" in block)
     calls = [_call(block) for block in step.blocks if "tool" in block]
     finish = step.stop_reason or ("tool_calls" if calls else "stop")

@@ -36,7 +36,7 @@ class ModelAnswer:
 
 
 def texts(content: object) -> str:
-    """Return the text of a message's content in any format; empty if there is none."""
+    """Return the text of a message's content in any format, or an empty text."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -51,7 +51,7 @@ def members(body: Mapping[str, Any], name: str) -> list[Json]:
 
 
 def estimated_tokens(value: object) -> int:
-    """Count one token per four characters of JSON, at least one."""
+    """Return the estimated number of tokens: one per four characters of JSON, at least one."""
     return max(1, len(json.dumps(value)) // 4)
 
 
@@ -141,7 +141,7 @@ _HOLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 
 
 class NotFound(Exception):
-    """A pattern in the step's ``find`` matches nothing in the conversation."""
+    """Error that a pattern in the step's ``find`` matches nothing in the conversation."""
 
 
 def fill(step: Step, turns: Sequence[Message], body: Mapping[str, Any]) -> Step:
@@ -203,7 +203,7 @@ DOCS = "see docs/model-server.md"
 
 
 def read_scripts(given: Mapping[str, Any] | str | Path) -> Scripts:
-    """Parse a JSON file or its value. Raise ``UsageError``, with file, script and step, for invalid scripts."""
+    """Return the scripts in a JSON file or value. Raise ``UsageError``, with file, script and step, if invalid."""
     if isinstance(given, Mapping):
         return _scripts("scripts", given)
     try:

@@ -62,10 +62,10 @@ class PlanRefused(HarnessError):
 
 
 class Plan:
-    """Command, folder and limits of one agent that is ready to start.
+    """Command, folder and limits of one agent that is ready to start. ``run`` is a shell command or a program's words.
 
-    ``run`` is a shell command, the words of a program, or ``None`` for a built-in agent; people see ``command``.
-    An agent that ``reads_only`` cannot write the checkpoint file; a ``wrapped`` agent prints one JSON object."""
+    For a built-in agent, ``run`` is ``None``. ``command`` is the text that people see. An agent that ``reads_only``
+    cannot write the checkpoint file. A ``wrapped`` agent prints one JSON object."""
 
     def __init__(self, worker: str, run: str | list[str] | None, cwd: str) -> None:
         self.worker = worker
@@ -87,7 +87,7 @@ def normalised(name: str) -> str:
 
 
 def config_name(worker: str) -> str:
-    """Return the member of ``task.json`` that configures the agent with this canonical name."""
+    """Return the member of ``task.json`` that configures the agent with the canonical name ``worker``."""
     return CONFIGS.get(worker, "agentWorker")
 
 
@@ -102,7 +102,7 @@ def spends(worker: str) -> bool:
 
 
 def unfilled_for(worker: str, task: Contract) -> str | None:
-    """Return which fields a person must fill in before this paid agent starts, or ``None``."""
+    """Return a message about fields that a person must fill in before this paid agent starts, or ``None``."""
     named = records.unfilled(task.raw) if spends(worker) else []
     if not named:
         return None
@@ -264,7 +264,7 @@ _KINDS = {"codex-cli": "codex", "claude-code": "claude-code", "kimi-cli": "kimi"
 
 
 def account_of(worker: str) -> str | None:
-    """Return the account of the agent with this canonical name, or ``None``."""
+    """Return the account of the agent with this canonical name; ``None`` for a shell command or an unknown agent."""
     if worker == "local-command":
         return None
     from agent_harness.agents import registry
@@ -276,7 +276,7 @@ def account_of(worker: str) -> str | None:
 
 
 def told(task: Contract, checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint, or a copy in which the ends of rate limits are those in the account clock."""
+    """Return the checkpoint with the ends of rate limits from the account clock. ``checkpoint`` does not change."""
     raw, blocked = dict(checkpoint.raw), _is_rate_limited(checkpoint)
     if not blocked and not checkpoint.cooldowns:
         return checkpoint
@@ -294,14 +294,16 @@ def _is_rate_limited(checkpoint: Checkpoint) -> bool:
 
 
 def _blocking(task: Contract, checkpoint: Checkpoint) -> str:
-    """Return the agent whose rate limit blocks the task: the one in the recorded blocker, else the preferred one."""
+    """Return the agent whose rate limit blocks the task, as recorded in the blocker.
+
+    The default is the preferred agent."""
     named = checkpoint.blocker or RecordView({})
     source = named.text("source") or ""
     return named.text("worker") or (source if source in _KINDS else normalised(task.policy.preferred or ""))
 
 
 def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str | None:
-    """Return the new, earliest end of the rate limits that block a task; ``None`` if the recorded end still applies."""
+    """Return the earliest end of the rate limits that block a task; ``None`` if the recorded end still applies."""
     observed = checkpoint.blocker and checkpoint.blocker.raw.get("observedAt")
     workers = dict.fromkeys([_blocking(task, checkpoint), *cooling.cooldowns])
     ends = {worker: _decided_since(worker, observed, checkpoint) for worker in workers}
@@ -313,7 +315,7 @@ def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str 
 
 
 def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str | None:
-    """Return the end of the agent's rate limit if the account clock has changed since ``observed``, else ``None``."""
+    """Return the end of the agent's rate limit if the account clock has changed since ``observed``, or ``None``."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     seen = moment(observed) or moment(checkpoint.raw.get("updatedAt"))
@@ -357,7 +359,7 @@ def limits(
 
 
 def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | None:
-    """Return the rate limit that an agent has to wait for, or ``None`` if it may start.
+    """Return the rate limit that an agent has to wait for, or ``None`` if the agent may start.
 
     ``checkpoint`` must contain the current ends of rate limits (see ``told``)."""
     if lifecycle.is_cooling(checkpoint, worker, now):
@@ -382,7 +384,7 @@ def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | N
 
 
 class Prepared:
-    """Plan and prompt of a run's agent. If ``plan`` is not set, only ``answer`` is valid."""
+    """Plan and prompt of a run's agent. Without ``plan``, no agent starts, and only ``answer`` is valid."""
 
     def __init__(self, answer: JsonObject, task: Contract) -> None:
         self.answer = answer

@@ -29,7 +29,7 @@ class SliceSlot:
         self._said = ""
 
     def take(self, worker: str) -> str | None:
-        """Take an agent slot for this agent, after releasing any other slot. If no slot is free, return the reason."""
+        """Release any slot, and take a slot for this agent. Return ``None``, or the reason if no slot is free."""
         self.release()
         found = agent_slots.taken(adapters.account_of(worker) or worker, dict(self._told), LimitClock())
         if isinstance(found, str):
@@ -38,7 +38,7 @@ class SliceSlot:
         return None
 
     def await_one(self, worker: str, seconds: float, must_stop: Callable[[], bool]) -> str | None:
-        """Wait for a slot for up to ``seconds`` or until ``must_stop``. If no slot is free then, return the reason."""
+        """Wait for a slot for up to ``seconds`` or until ``must_stop``. Return why no slot is free, or ``None``."""
         until = time.monotonic() + seconds
         while why := self.take(worker):
             if must_stop() or time.monotonic() > until:
@@ -49,7 +49,7 @@ class SliceSlot:
 
     @property
     def waits(self) -> bool:
-        """True if a message was printed that the slice waits for a slot."""
+        """True if the message was printed that the slice waits for a slot."""
         return bool(self._said)
 
     def tell(self, why: str) -> None:

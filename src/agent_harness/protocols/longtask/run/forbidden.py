@@ -38,7 +38,7 @@ def expanded(path: str, base: str) -> str:
 
 
 def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> list[str]:
-    """Return every pattern for one agent: built in, from its settings, the policy, constraints and ``given``."""
+    """Return all patterns of folders that are forbidden for one agent, including ``given``."""
     found = [*ALWAYS, *config.texts("forbiddenCwdPatterns"), *task.policy.texts("forbiddenCwdPatterns")]
     for constraint in task.constraints:
         found += constraint.patterns
@@ -46,7 +46,7 @@ def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> l
 
 
 def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
-    """Return the first pattern that forbids the folder, as it is written, or ``None``.
+    """Return the first pattern that forbids the folder, as written, or ``None`` if no pattern forbids the folder.
 
     The folder and the patterns are compared both as written and with symbolic links resolved."""
     if "\0" in cwd:
@@ -60,7 +60,7 @@ def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
 
 
 def refuse(worker: str, cwd: str, forbidden: Iterable[str], base: str) -> None:
-    """Raise ``ForbiddenFolder`` if a pattern forbids the folder. The folder need not exist."""
+    """Raise ``ForbiddenFolder`` if a pattern forbids ``cwd`` as the agent's folder. The folder need not exist."""
     if pattern := matched(cwd, forbidden, base):
         raise ForbiddenFolder(f"Refusing to start {worker} in forbidden cwd {cwd} (matched {pattern}).")
 

@@ -46,7 +46,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 class Held:
-    """Lease that another run holds: its known data, and the number of seconds to wait before the next check."""
+    """Lease of another run: its known data, and the number of seconds to wait before the next check."""
 
     def __init__(self, info: JsonObject, wait_seconds: int) -> None:
         self.info = info
@@ -89,7 +89,7 @@ class RunLease:
     # ---- taking
 
     def acquire(self) -> Held | None:
-        """Take the lease for this run. Return ``None`` if this succeeds, otherwise the lease of the other run."""
+        """Take the lease for this run, and return ``None``. If another run has the lease, return that lease."""
         with self._directory():
             self._sweep()
             found = look(self.layout, self._now())
@@ -133,7 +133,7 @@ class RunLease:
     # ---- holding
 
     def renew(self) -> bool:
-        """Extend the lease. Return False if another run has taken it; ``lost`` then contains the reason.
+        """Extend the lease. Return False if another run has taken the lease; ``lost`` then contains the reason.
 
         If the file cannot be written but the lease has not expired yet, the result is also True."""
         try:
@@ -148,7 +148,7 @@ class RunLease:
         return True
 
     def check(self) -> bool:
-        """Return True if this run still owns the lease. Call it under the directory lock, before any write."""
+        """Return True if this run still owns the lease. Call this method under the directory lock, before any write."""
         if self.in_time() and not self._is_ours():
             self.lost = "another run took the lease"
         return self.lost is None
@@ -196,7 +196,7 @@ class RunLease:
         )
 
     def _create(self) -> bool:
-        """Create the lease file with its content. Return False if there is a file already."""
+        """Create the lease file with its content, and return True. Return False if the file already exists."""
         now = self._now()
         self._acquired_at = clock.timestamp(now, fraction=True)
         expires_at = now + timedelta(seconds=self.ttl_seconds)
@@ -206,7 +206,7 @@ class RunLease:
         return True
 
     def _retire(self, found: _Found) -> bool:
-        """Remove an expired lease. If the file is no longer the one examined, change nothing and return False."""
+        """Remove an expired lease, and return True. Return False if the file has changed since ``found``."""
         aside = self._beside("old")
         try:
             os.rename(self.layout.lock, aside)
@@ -237,7 +237,7 @@ class RunLease:
 
 
 def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
-    """Return the current lease with the seconds until another run may take it, or ``None`` if there is no lease."""
+    """Return the current lease with the seconds until another run may take it; ``None`` if there is no lease."""
     try:
         content, identity, changed_at = _read(layout.lock)
     except FileNotFoundError:
@@ -261,7 +261,7 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
 
 
 def _read(path: str) -> tuple[bytes | None, tuple[int, int], float]:
-    """Return content, file identity and time of change of a lease, which is a file or a folder.
+    """Return the content, the file identity and the time of change of a lease, which is a file or a folder.
 
     An empty folder is an empty lease. If the lease is unreadable, the content is ``None``."""
     found = os.lstat(path)

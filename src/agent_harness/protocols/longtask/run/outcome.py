@@ -50,7 +50,7 @@ NOTHING_CHANGED = "nothing was changed, and the criteria held before"
 
 
 def authored(before: Checkpoint, after: Checkpoint) -> bool:
-    """Return True if the members about progress differ. Missing and empty members count as equal."""
+    """Return True if members about progress differ between the checkpoints. Missing and empty members are equal."""
     return any((before.raw.get(name) or None) != (after.raw.get(name) or None) for name in _AUTHORED)
 
 
@@ -85,7 +85,7 @@ def finalize_success(
 
 
 def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) -> None:
-    """End a task whose criteria are met: `done`, or `needs-human` if ``manual`` criteria are left.
+    """Set the status of a task whose criteria are met: `done`, or `needs-human` if ``manual`` criteria are left.
 
     The agent need not claim `done`, because a read-only agent cannot write the checkpoint file."""
     raw = change.checkpoint.raw
@@ -104,7 +104,7 @@ def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) ->
 
 
 def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) -> None:
-    """Ask a person whether the task is done, because the commands of ``named`` already passed before the work."""
+    """Set the status to `needs-human`, and ask whether the task is done: the commands passed before the work."""
     import shlex
 
     from agent_harness.verification.grade import ASKS_IF_DONE
@@ -120,7 +120,7 @@ def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) 
 
 
 def _ask(change: CheckpointChange, kind: str, source: str, message: str, **members: str) -> None:
-    """Set the status to `needs-human`, with a blocker that says why."""
+    """Set the status to `needs-human`, with a blocker that contains ``message``."""
     raw = change.checkpoint.raw
     raw["status"] = "needs-human"
     raw["blockedUntil"] = None
@@ -139,7 +139,7 @@ def _ask(change: CheckpointChange, kind: str, source: str, message: str, **membe
 def withdraw_claim(
     change: CheckpointChange, worker: str | None, unmet: list[str], weak: list[str] | None = None
 ) -> None:
-    """Withdraw an unproven claim of `done`: the task becomes `paused`, and the next step lists the unmet criteria.
+    """Withdraw an unproven claim of `done`: set the status to `paused`, and list the unmet criteria in the next step.
 
     ``worker`` is ``None`` if an earlier run left the claim. ``weak`` says why passing commands prove nothing."""
     raw = change.checkpoint.raw
@@ -156,7 +156,7 @@ def withdraw_claim(
 
 
 def ask_about_damage(change: CheckpointChange, worker: str) -> None:
-    """Set the status to `needs-human` because the agent damaged the checkpoint file, which was restored."""
+    """Set the status to `needs-human`. The agent damaged the checkpoint file, and the file was restored."""
     source = worker if worker in schema.SOURCES else "manual"
     message = f"{worker} left an invalid checkpoint; it was kept as {change.damaged}"
     _ask(change, "unknown", source, message, worker=worker)
@@ -185,8 +185,8 @@ def apply_class(
 ) -> None:
     """Write the status, blocker, next step and events that belong to a classified failure.
 
-    A next step that the agent wrote since ``before`` is kept; ``None`` replaces it always. ``until`` is an earlier end
-    of the wait."""
+    A next step that the agent wrote since ``before`` is kept. If ``before`` is ``None``, the next step is always
+    replaced. ``until`` is an earlier end of the wait."""
     raw, name = change.checkpoint.raw, found.name
     status = found.status
     raw["status"] = status
@@ -281,7 +281,7 @@ def session_evidence(
     began: str | None = None,
     ended: str | None = None,
 ) -> list[JsonObject]:
-    """Return the evidence item about the Codex session that was rate-limited; empty if no session file is found."""
+    """Return the evidence item about the rate-limited Codex session. The list is empty without a session file."""
     named = given or task.section("codexWorker").text("sessionPath")
     path = session_file(named, text, base, began=_seconds(began), ended=_seconds(ended))
     if path is None:
@@ -312,7 +312,7 @@ class Classification:
         return self.name == "rate_limit"
 
     def as_record(self) -> JsonObject:
-        """Return the members of the classification, in the order of the answer of ``lth classify``."""
+        """Return the classification as an object, with its members in the order of the answer of ``lth classify``."""
         return {
             "class": self.name,
             "source": self.source,
@@ -326,12 +326,12 @@ class Classification:
         }
 
     def told(self) -> JsonObject:
-        """Return the end that the provider stated, if it is too late to wait for; else an empty object."""
+        """Return the provider's end of the rate limit as an object; empty unless the end is too late to wait for."""
         return {"toldUntil": self.told_until} if self.told_until else {}
 
 
 class Ran:
-    """Result of one agent. ``stopped``: it was ended together with the run; ``ended_by``: the monitor that ended it."""
+    """Result of one agent. ``stopped``: ended together with the run. ``ended_by``: the monitor that ended the agent."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -358,10 +358,10 @@ _EARLIER_SECONDS, _LATER_SECONDS = 5.0, 60.0
 def session_file(
     named: str | None, text: str, base: str, *, began: float | None = None, ended: float | None = None
 ) -> str | None:
-    """Return the path of a Codex session file, or ``None``.
+    """Return the path of a Codex session file, or ``None`` if none is found. ``named`` is returned unchecked.
 
-    ``named`` is returned unchecked, with ``~`` expanded. Otherwise, it is a path in the text, else the newest session
-    in Codex's folders between ``began`` and ``ended`` (seconds since 1970)."""
+    Without ``named``, the path is the first existing file that ``text`` mentions. Otherwise, the path is the newest
+    session in Codex's folders between ``began`` and ``ended`` (seconds since 1970)."""
     if named:
         return expanded(named, base) if named.startswith("~") else named
     for found in _REPORTED.finditer(text):

@@ -38,7 +38,7 @@ _READS_ONLY = (
 
 
 def prompt(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, *, reads_only: bool | None = None) -> str:
-    """Return an agent's prompt without empty sections. ``reads_only``: it cannot write the checkpoint file.
+    """Return the prompt of one slice. With ``reads_only``, the agent cannot write the checkpoint file.
 
     If ``reads_only`` is ``None``, the preferred agent's setting is used."""
     if reads_only is None:

@@ -39,7 +39,7 @@ STOPPING = "lth: stopping within seconds: the worker's output is kept, and the c
 
 
 def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
-    """Run one slice. The exit status is the agent's if it failed."""
+    """Run one slice, and return its answer and exit status. If the agent failed, the exit status is the agent's."""
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
     if options.dry_run:
@@ -112,7 +112,7 @@ def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
 def _prepared(
     store: LongTaskStore, options: RunOptions, lock: RunLease, agent_slot: SliceSlot, interruption: Stop
 ) -> Prepared:
-    """Return the prepared run when its agent has a slot; wait for it, if allowed, while keeping the lease.
+    """Return the prepared run when its agent has a slot. Wait for a slot if allowed, while keeping the lease.
 
     Nothing is written during the wait. If the run must stop, return an answer that says to wait."""
     from contextlib import ExitStack
@@ -140,7 +140,7 @@ def _prepared(
 def prepare(
     change: CheckpointChange, options: RunOptions, agent_slot: SliceSlot | None, *, may_wait: bool = False
 ) -> Prepared:
-    """Decide whether to run, plan the agent's start, and take its slot. After an error, the change is discarded.
+    """Decide whether to run, plan the agent's start, and take a slot. After an error, the change is discarded.
 
     Without ``agent_slot``, this is a dry run. Raise ``NoRoom`` if no slot is free and ``may_wait`` is true."""
     dry_run = agent_slot is None
@@ -207,7 +207,7 @@ def _end_cooldowns(change: CheckpointChange) -> None:
 
 
 def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | None, str | None, Cooldown | None]:
-    """Return the requested agent, the one to run (if any), its fallback, and the requested one's rate limit."""
+    """Return the requested agent, the agent to run or ``None``, its fallback, and the requested agent's rate limit."""
     checkpoint, policy = change.checkpoint, change.task.policy
     requested = adapters.normalised(options.worker or policy.preferred or "local-command")
     named = options.fallback_worker or policy.fallback or ""
@@ -228,7 +228,7 @@ def _ask_to_fill_in(change: CheckpointChange, requested: str, fields: str) -> Js
 
 
 def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: str) -> JsonObject:
-    """Log and return the answer that no agent slot is free. The scheduler retries the slice later."""
+    """Log that no agent slot is free, and return the answer to wait. The scheduler retries the slice later."""
     change.event("run_skipped", worker=worker, reason=why, waitSeconds=SLOT_SECONDS)
     found = SchedulingDecision("wait", why, SLOT_SECONDS)
     return {**_head(found, change.checkpoint), "worker": None, "requestedWorker": requested}
@@ -237,7 +237,7 @@ def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: s
 def _wait_for_cooldown(
     change: CheckpointChange, requested: str, fallback: str | None, cooldown: Cooldown, dry_run: bool
 ) -> JsonObject:
-    """Log and return the answer that all usable agents are rate-limited, with the earliest end to wait for."""
+    """Log that all usable agents are rate-limited, and return the answer with the earliest end to wait for."""
     others = adapters.cooldown(change.checkpoint, fallback, change.now) if fallback else None
     known = [each for each in (cooldown, others) if each]
     until, text = min((each.until, str(each.raw["blockedUntil"])) for each in known if each.until)

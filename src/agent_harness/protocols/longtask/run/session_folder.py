@@ -52,7 +52,7 @@ class SessionFolder:
 def begun(layout: LongTaskLayout, *, task_id: str, worker: str, cwd: str, at: str, takes_point: bool) -> SessionFolder:
     """Create a session folder, save the working copy as a rescue point, and remove the oldest session folders.
 
-    Raise ``OutsideTask`` if the folder would be outside the task. If the working copy cannot be saved, only warn."""
+    Raise ``OutsideTask`` if the folder would be outside the task. A failure to save the working copy is a warning."""
     path, point = made(layout, at), None
     _forget_oldest(layout)
     if takes_point:
@@ -108,7 +108,7 @@ class RescuePoint:
         return {**place, "snapshot": self.snapshot.as_record()}
 
     def tree_now(self) -> str:
-        """Return a new commit of the current worktree. No ref points to this commit."""
+        """Return the id of a new commit with the current worktree. No ref points to this commit."""
         ref = f"{self.snapshot.ref}-now"
         made = snapshot.candidate(self.git, ref, exclude=self.exclude, message="as it is now", base=self.snapshot)
         self.git.update_ref(ref, None)
@@ -116,7 +116,7 @@ class RescuePoint:
 
 
 def repository_of(folder: str) -> Git | None:
-    """Return the git worktree that contains a folder, or ``None`` outside a repository or without git."""
+    """Return the git worktree that contains a folder. Return ``None`` outside a repository or without git."""
     try:
         git = Git(folder)
         return Git(git.top()) if git.is_repository else None
@@ -127,7 +127,7 @@ def repository_of(folder: str) -> Git | None:
 def take_point(
     layout: LongTaskLayout, folder: str, *, task_id: str, worker: str, cwd: str, at: str, why: str = "before a slice"
 ) -> RescuePoint | None:
-    """Save the worktree that contains ``cwd`` as a rescue point. Return ``None`` outside git.
+    """Save the worktree that contains ``cwd``, and return the rescue point. Return ``None`` outside git.
 
     User files do not change. Raise ``UnsafeTree`` if a git operation is in progress in the worktree."""
     git = repository_of(cwd)
@@ -196,7 +196,7 @@ def _read_point(layout: LongTaskLayout, name: str) -> RescuePoint | None:
 
 
 def _own_files(layout: LongTaskLayout, git: Git) -> tuple[str, ...]:
-    """Return the path patterns of the task's own files, relative to the worktree; none if the task is outside it."""
+    """Return patterns of the task's own files, relative to the worktree; none if the task is outside the worktree."""
     top, root = os.fspath(git.top()), os.path.realpath(layout.root)
     if os.path.commonpath([top, root]) != top:
         return ()
@@ -217,7 +217,7 @@ def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, 
 
 
 def show(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Return one rescue point, with the ``files`` that have changed and the ``commits`` that were made since then."""
+    """Return one rescue point, with the changed ``files`` and the new ``commits`` since the rescue point."""
     point = find_point(layout, name)
     changes = point.git.changed_paths(point.snapshot.commit, point.tree_now())
     head = point.git.head()
@@ -226,7 +226,7 @@ def show(layout: LongTaskLayout, name: str) -> JsonObject:
 
 
 def restore(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Restore files, index, branch and HEAD. ``undo`` in the result is a new rescue point with the state before.
+    """Restore files, index, branch and HEAD. ``undo`` in the answer is a rescue point of the state before.
 
     Raise ``Busy`` while a run holds the lease. During a git operation, raise ``UnsafeTree`` and change nothing."""
     task, _ = LongTaskStore(layout).load()

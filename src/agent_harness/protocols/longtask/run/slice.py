@@ -44,15 +44,15 @@ _GOES_ON = ("active", "paused")
 
 
 class LeaseGone(Exception):
-    """Error raised if another run may own the task, so that this run must not write the checkpoint file."""
+    """Error that another run may own the task. This run must then not write the checkpoint file."""
 
 
 class _Claimed(Exception):
-    """Error raised if the checkpoint file says `done` but its current content was not verified."""
+    """Error that the checkpoint file says `done` but its current content was not verified."""
 
 
 class Slice:
-    """One slice, which records the results of its agents. The engine runs each agent as a ``work.SliceWork``."""
+    """One slice, with methods that record its agents' results. The engine runs an agent as a ``work.SliceWork``."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Slice:
     # ---- its end
 
     def change(self, act: Callable[[CheckpointChange], T], *ended: WorkerResult) -> T:
-        """Change the checkpoint file together with the events of the agents that have ended.
+        """Change the checkpoint file with ``act``, and log the ends of the agents in ``ended``.
 
         If the lease is lost, ``LeaseGone`` is raised and the change is discarded completely."""
 
@@ -117,9 +117,9 @@ class Slice:
         self.store.event({"type": event.pop("kind"), "at": clock.timestamp(fraction=True), **event})
 
     def worth_verifying(self) -> str | None:
-        """Return the checkpoint as text if it says `done`, or if a criterion of the open task can be decided now.
+        """Return the checkpoint as text if its claim of `done`, or a criterion of the open task, can be verified now.
 
-        Return ``None`` otherwise, and if the checkpoint file cannot be loaded."""
+        Otherwise, and if the checkpoint file cannot be loaded, return ``None``."""
         try:
             task, checkpoint = self.store.load()
         except HarnessError:
@@ -133,9 +133,9 @@ class Slice:
     def succeeded(
         self, attempt: WorkerResult, verified: dict[str, JsonObject], *, fallback: bool = False
     ) -> tuple[JsonObject, int]:
-        """Record that an agent exited with 0. Its checkpoint is kept, but a claim of `done` only if verified.
+        """Record that an agent exited with 0. Return the members of the answer and the exit status.
 
-        ``verified`` contains reports by checkpoint text. Return the members of the answer and the exit status."""
+        An unverified claim of `done` is withdrawn. ``verified`` maps the text of a checkpoint to its report."""
         for left in range(_CLAIM_ROUNDS, -1, -1):
             try:
                 return self.change(
@@ -200,7 +200,7 @@ class Slice:
     def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> JsonObject:
         """Record a classified failure, and return the members of the answer.
 
-        If ``earliest`` is true, a rate limit lasts only until the first of the agents may run again."""
+        With ``earliest``, the task waits only until the first of the agents may run again."""
         git = repository_lines(self.layout, self.prepared.task) if attempt.limited else []
         earliest = earliest or self.prepared.waited_for is not None
         return self.change(lambda change: self._failed(change, attempt, git, earliest), attempt)
@@ -233,7 +233,7 @@ class Slice:
         return members
 
     def cut_short(self, attempt: WorkerResult) -> str:
-        """Record that a signal stopped the agent: keep its output and progress, and withdraw its claim of `done`."""
+        """Record that a signal stopped the agent, withdraw its claim of `done`, and return the task's status."""
 
         def stopped(change: CheckpointChange) -> str:
             if change.damaged:
@@ -247,13 +247,13 @@ class Slice:
         return self.change(stopped, attempt)
 
     def lost(self, attempt: WorkerResult) -> Answer:
-        """Log the end of a run that lost its lease. Only the lease's new owner may write the checkpoint file."""
+        """Log that the run lost its lease, and return the answer. The checkpoint file is not written."""
         self._log(attempt.event(reason="lease lost"))
         log.warn(f"lease lost: {self.lock.lost}; the checkpoint was not changed")
         return self.answer(self.prepared.answer["status"], attempt) | {"error": f"lease lost: {self.lock.lost}"}, 1
 
     def answer(self, status: str, attempt: WorkerResult) -> JsonObject:
-        """Return the answer of a run in which only one agent ran."""
+        """Return the answer of a run in which only one agent ran, with ``status`` and the agent's result."""
         return {**self.prepared.answer, **attempt.result(), "status": status}
 
 
@@ -262,7 +262,7 @@ _MOST_PATHS = 50
 
 
 def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return the last commit and git status of the working copy; none if git fails or takes over two seconds."""
+    """Return the working copy's last commit and git status. If git fails or takes over two seconds, return no lines."""
     if not task.repo_path:
         return []
     root = forbidden.expanded(task.repo_path, layout.root)
@@ -287,7 +287,7 @@ def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
 def write_handoff(
     change: CheckpointChange, workers: tuple[str, str, str | None], items: list[JsonObject], git: list[str]
 ) -> str:
-    """Add a handoff note, with its evidence and event, to a change. Return its path.
+    """Add a handoff note, with its evidence and event, to a change. Return the note's path.
 
     ``workers`` are the requested agent, the last agent that ran, and the fallback."""
     text = _handoff(change, workers, items, git)

@@ -37,7 +37,7 @@ NEVER_STARTED = (STOPPED, "stopped before it started")
 
 
 def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
-    """Return the agent of a plan. The output of a command line goes to ``printed``.
+    """Return the agent that the plan starts. The output of a command line goes to ``printed``.
 
     A shell command has no account, so its output is not checked for a provider's ``refusal``."""
     if plan.run is None:
@@ -53,7 +53,7 @@ def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
 
 
 class Startable(Agent):
-    """Agent that reports a failed start as a turn. ``failure`` then contains the exit status and the reason."""
+    """Agent whose failed start is reported as a turn. ``failure`` then contains the exit status and the reason."""
 
     def __init__(self, agent: Agent, plan: Plan, must_stop: Callable[[], bool]) -> None:
         self.name = agent.name
@@ -124,7 +124,7 @@ class WorkerResult:
 
     @property
     def known_class(self) -> Classification:
-        """Class of the agent's failure, which is available after ``classify``."""
+        """Class of the agent's failure. Call ``classify`` first."""
         if self.classification is None:
             raise AssertionError("a failure is settled once it is classified")
         return self.classification
@@ -144,7 +144,7 @@ class WorkerResult:
 
     @property
     def next_step(self) -> str | None:
-        """Next step for the checkpoint file after a monitor ended the agent, else ``None``."""
+        """Next step for the checkpoint file if a monitor ended the agent; otherwise ``None``."""
         return classifier.ENDED_BY[self.ran.ended_by][1] if self.ran.ended_by else None
 
     def event(self, reason: str | None = None) -> JsonObject:
@@ -161,7 +161,7 @@ class WorkerResult:
         }
 
     def known_of_it(self, task_id: str) -> ClaimVerdict:
-        """Return the facts about this agent for the verdict ledger. The caller adds the verdict."""
+        """Return an entry of the verdict ledger with the facts about this agent. The caller adds the verdict."""
         from agent_harness.session.ledger import ClaimVerdict
 
         ran = self.ran
@@ -193,7 +193,7 @@ class WorkerResult:
 
 
 def classified(ran: Ran, text: str, task: Contract) -> Classification:
-    """Return the class of a failure, from the monitor that ended the agent or from the agent's output."""
+    """Return the class of a failure, by the monitor that ended the agent or by the agent's output."""
     source = ran.plan.worker if ran.plan.worker in schema.SOURCES else None
     if ran.ended_by:
         return classifier.of_monitor(ran.ended_by, ran.error or "", source)
@@ -218,7 +218,7 @@ def output_file(ran: Ran) -> str:
 
 
 def failure_text(ran: Ran, prompt: str) -> str:
-    """Return the end of a failed agent's stdout and stderr, without echoed prompt text, and the error message."""
+    """Return the end of a failed agent's stdout and stderr, and the error message. Echoed prompt text is left out."""
     parts = [_without_echo(stream, prompt)[-_CLASSIFIED:] for stream in (ran.stdout, ran.stderr)]
     return "\n".join([*parts, ran.error or ""]).strip()
 
@@ -234,7 +234,7 @@ def _without_echo(text: str, prompt: str) -> str:
 
 
 def printed_usage(worker: str, stdout: str, stderr: str) -> JsonObject | None:
-    """Return the usage that a client printed, or ``None``, as for Kimi and shell commands."""
+    """Return the usage that a client printed. Return ``None`` if none is found, as for Kimi and shell commands."""
     from agent_harness.agents import claude_code as claude
     from agent_harness.agents.codex import command as codex
 

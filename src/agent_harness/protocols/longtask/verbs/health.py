@@ -29,7 +29,7 @@ _RANK = {"pass": 0, "warn": 1, "fail": 2}
 
 
 def health(layout: LongTaskLayout, options: HealthOptions | None = None) -> tuple[JsonObject, int]:
-    """Return the report of ``lth health``, and exit status 1 only if a check fails and ``strict`` is set."""
+    """Return the report of ``lth health``, and exit status 1 if a check fails and ``strict`` is set, else 0."""
     found = _report(layout)
     return found, 1 if options and options.strict and found["status"] == "fail" else 0
 

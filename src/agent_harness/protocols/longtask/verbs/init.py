@@ -34,7 +34,7 @@ class AlreadyThere(HarnessError):
 
 
 def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str, int]:
-    """Create a task, and return one line or its health report. A refusal comes before anything is written."""
+    """Create a task, and return one line or its health report. If the task is refused, nothing is written."""
     template = options.template
     if template in EXAMPLES:
         content = _example(template, options)
@@ -136,7 +136,7 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
 
 
 def _forget_earlier(layout: LongTaskLayout) -> None:
-    """Move the state folder of an earlier, deleted task in this directory away, and print the new path."""
+    """Move away the state folder of an earlier, deleted task in this directory, and print the new path."""
     from agent_harness.kernel import trusted_state
 
     if aside := trusted_state.set_aside(layout.task, layout.root):

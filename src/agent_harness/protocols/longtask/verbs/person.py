@@ -27,7 +27,7 @@ GO_ON = "active"
 
 
 class TaskChoices:
-    """Decisions that a person can make now, each with a description; none if no person is needed."""
+    """Decisions that a person can make now, each with a description. There are none if no person is needed."""
 
     def __init__(self, revision: str, words: dict[str, str], criteria: dict[str, tuple[str, str]], *, waits: bool):
         self.revision = revision
@@ -37,7 +37,7 @@ class TaskChoices:
 
 
 def choices(layout: LongTaskLayout) -> TaskChoices | None:
-    """Return the decisions that are possible for the task on disk, or ``None`` if it cannot be loaded."""
+    """Return the decisions that are possible for the task on disk, or ``None`` if the task cannot be loaded."""
     store = LongTaskStore(layout)
     try:
         revision = store.revision()

@@ -72,7 +72,7 @@ def _worker(task: Contract, options: RecipeOptions) -> str | None:
 
 
 def _argv(layout: LongTaskLayout, task: Contract, options: RecipeOptions, seconds: int) -> list[str]:
-    """Return the command that the job runs: `lth run` if it can start the agent, otherwise `lth tick`."""
+    """Return the command that the job runs: `lth run` if `lth run` can start the agent, otherwise `lth tick`."""
     worker = _worker(task, options)
     if worker is None or not adapters.is_runnable(worker):
         return [*program(), "tick", layout.root]
@@ -87,7 +87,7 @@ def fallback_words(task: Contract, worker: str, named: str | None = None) -> lis
 
 
 def program() -> list[str]:
-    """Return the command that starts `lth`: its absolute path if installed, else this Python with the module."""
+    """Return the command that starts `lth`: the path of `lth` if installed, otherwise this Python with the module."""
     beside = os.path.join(os.path.dirname(sys.executable or ""), "lth")
     for path in (beside, shutil.which("lth")):
         if path and os.path.isfile(path) and os.access(path, os.X_OK):

@@ -39,7 +39,9 @@ def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
 
 
 def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction | None = None) -> tuple[str, int]:
-    """Write progress to the checkpoint file; for an unproven ``done``, raise ``VerificationFailed`` instead."""
+    """Write progress to the checkpoint file.
+
+    For an unproven ``done``, raise ``VerificationFailed`` and write nothing."""
     store = LongTaskStore(layout)
     line: ClaimVerdict | None = None
     if options.status == "done":  # only written when every criterion holds; verified without the lock
@@ -64,7 +66,7 @@ def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction
 
 
 def _persons_claim(layout: LongTaskLayout, task: Contract, report: JsonObject) -> ClaimVerdict:
-    """Return the verdict on a person's claim that the task is done. It refers to the previous verdict."""
+    """Return the verdict on a person's claim that the task is done. The verdict refers to the previous verdict."""
     from dataclasses import replace
 
     from agent_harness.kernel.process import new_run_id
@@ -133,7 +135,7 @@ def _blocker(change: CheckpointChange, options: RecordOptions) -> JsonObject | N
 
 
 def accept(layout: LongTaskLayout) -> tuple[str, int]:
-    """Accept the current ``task.json``. Raise ``Refused`` if an agent of the task makes the call."""
+    """Record ``task.json`` as accepted. Raise ``Refused`` if an agent of the task makes the call."""
     log.refuse_workers(layout, "lth accept")
     task, _ = LongTaskStore(layout).load()
     changed = evidence.changed_members(layout, task)
@@ -175,7 +177,7 @@ def _unknown_of(task: Contract, item: JsonObject) -> list[str]:
 
 
 def _say_word(layout: LongTaskLayout, task_id: str, manual: list[str], item: JsonObject) -> None:
-    """Write the evidence that a person gave on manual criteria to the verdict ledger."""
+    """Write a person's evidence on manual criteria to the verdict ledger, as a verdict."""
     from agent_harness.session import ledger
 
     failed = records.EvidenceItem(item).says_failed
@@ -212,7 +214,7 @@ def _gather(change: CheckpointChange, options: EvidenceOptions, action: ViewActi
 
 
 def _place(change: CheckpointChange, kind: str, manifest: str | None) -> str:
-    """Return a free name for the manifest, inside the task but not one of the harness's own paths."""
+    """Return a free name for the manifest. Raise ``OutsideTask`` for the harness's own or an outside path."""
     if manifest is None:
         return change.free_name(f"evidence/{kind}-manifest-{file_stamp(change.at)}.json")
     path = change.layout.relative(change.layout.inside(manifest, "--manifest-path"))

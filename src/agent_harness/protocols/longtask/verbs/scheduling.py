@@ -46,7 +46,7 @@ def _tick(change: CheckpointChange) -> JsonObject:
 
 
 def log_decision(change: CheckpointChange, found: SchedulingDecision, checkpoint: Checkpoint) -> None:
-    """Add the events about a scheduling decision: the decision, and the reason if no agent runs."""
+    """Add the events about a scheduling decision to the change. If no agent runs, an event gives the reason."""
     change.event("tick_started", decision=found.decision, status=checkpoint.status)
     if found.decision == "wait":
         until = checkpoint.blocked_until
@@ -95,7 +95,7 @@ def _answer(
 def rate_limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> JsonObject:
-    """Return the member ``rateLimits`` of the answer; empty if no agent of the task or in ``workers`` is limited."""
+    """Return an object with the member ``rateLimits``. The object is empty if none of the agents is limited."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if checkpoint.status != "blocked" and not checkpoint.cooldowns and not LimitClock().all():
@@ -115,7 +115,7 @@ def validate(layout: LongTaskLayout) -> tuple[str, int]:
 
 
 def due(layout: LongTaskLayout) -> tuple[JsonObject, int]:
-    """Return the answer of ``lth next``: the scheduling decision, which is `done` only if the task is proven."""
+    """Return the scheduling decision, for ``lth next``. The decision is `done` only if the task is proven."""
     store = LongTaskStore(layout)
     (task, found), now = store.load(), store.now()
     seen = claim.look(layout, task, found, now)

@@ -61,7 +61,7 @@ def _proof(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> li
 
 
 def _word(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> JsonObject:
-    """Return the recorded grade and basis of a task that is `done`, else an empty object."""
+    """Return the recorded grade and basis of a task that is `done`. Return an empty object for another status."""
     line = claim.proof_of(layout, task.id) if checkpoint.status == "done" else None
     return {"grade": line.grade, "basis": line.basis} if line else {}
 
@@ -74,7 +74,7 @@ def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
 
 
 def explain(layout: LongTaskLayout) -> None:
-    """Print the first line of ``lth resume`` on stderr: the leftovers of the last run, the decision and its reason."""
+    """Print the first lines of ``lth resume`` on stderr: leftovers of the last run, the decision, and rate limits."""
     store = LongTaskStore(layout)
     task, held = store.load()
     found = claim.look(layout, task, held, store.now())
@@ -122,7 +122,7 @@ def _limit(found: JsonObject) -> str:
 
 
 def _usage(spent: JsonObject, *, working: bool) -> str:
-    """Return the tokens and cost of known runs, and the number of unknown runs without one that still works."""
+    """Return a text with the tokens and cost of known runs, and the number of ended runs without known usage."""
     unknown = spent["unknownRuns"] - working
     if not spent["knownRuns"]:
         said = "run" if unknown == 1 else "runs"
@@ -166,7 +166,7 @@ def _lease(store: LongTaskStore) -> str:
 
 
 def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
-    """Return the last events, newest last. The type filter is applied before the limit."""
+    """Return the last events, newest last. Only events of the wanted type count towards the limit."""
     limit, kind = options.limit or 20, options.type
     store = LongTaskStore(layout)
     store.load()
@@ -238,7 +238,7 @@ _TITLES = ("TASK", "STATUS", "DUE", "NEXT STEP")
 
 
 def ls(layout: LongTaskLayout, options: ListOptions) -> tuple[JsonObject | str, int]:
-    """Return every task below a folder, sorted by path, as a table or (with ``json``) as one object.
+    """Return every task below a folder, sorted by path, as a table. With ``json``, return one object.
 
     A task that cannot be loaded is listed with its problems. Links, hidden folders and tasks are not searched. Raise
     ``HarnessError`` if the folder does not exist."""

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def accept(caller: "Caller", task_id: str, patterns: Sequence[str]) -> JsonObject:
-    """Accept a task's last attempt; files that match ``patterns`` may differ. Return the answer of ``complete``.
+    """Verify and complete a task's last attempt for the user, and return the answer of ``complete``.
 
-    Raise ``Refused`` if no rescue has work on the task, and what ``claim``, ``rescue.restore``, ``complete`` raise."""
+    Files that match ``patterns`` may differ. Raise ``Refused`` if no rescue has work on the task."""
     task = caller.find(caller.store.read(), task_id)
     if not patterns and (task.question or {}).get("kind") == UNCHANGED:
         return _done_already(caller, task)
@@ -63,7 +63,7 @@ def accept(caller: "Caller", task_id: str, patterns: Sequence[str]) -> JsonObjec
 
 
 def _done_already(caller: "Caller", task: "Task") -> JsonObject:
-    """Complete a task that needed no change, as the user has stated. The task's check must pass once more."""
+    """Complete a task that the user calls done without a change. The task's check must pass once more."""
     wanted = {"status": "pending", "max_attempts": str(max(task.max_attempts, task.attempts_made + 1))}
     planning.set_fields(caller.store, task.id, wanted)
     caller.token = claim.claim(caller, task.id)["token"]
@@ -75,7 +75,7 @@ def _done_already(caller: "Caller", task: "Task") -> JsonObject:
 
 
 def offer(task: "Task", error: HarnessError) -> str | None:
-    """Return the command to accept work that was refused only because of its files; otherwise None."""
+    """Return the command that accepts work refused only because of its files. Return None for other refusals."""
     findings = error.data.get("findings")
     rows = [each for each in findings if each["severity"] == CRITICAL] if isinstance(findings, list) else []
     if not rows or any(each["code"] not in ALLOWABLE for each in rows):

@@ -58,9 +58,9 @@ class AttemptTree:
 
 
 def place_of(caller: "Caller") -> AttemptTree | None:
-    """Return the work tree that contains the caller's folder; ``None`` outside a git repository.
+    """Return the work tree that contains the caller's folder, or ``None`` outside a git repository.
 
-    The task list may be in another work tree of the same repository; its relative path is then the same in both."""
+    The task list may be in another work tree of the same repository. Its relative path is then the same in both."""
     if caller.git is None or not caller.git.is_repository:
         return None
     git = Git(caller.git.top())
@@ -74,7 +74,7 @@ def place_of(caller: "Caller") -> AttemptTree | None:
 
 
 def folder_of(caller: "Caller") -> str:
-    """Return the folder for the project's commands: the list's folder in the caller's work tree, if there is one."""
+    """Return the folder in which the project's commands run: the list's folder, in the caller's work tree."""
     place = place_of(caller)
     return place.folder if place else caller.layout.root
 
@@ -83,20 +83,20 @@ def folder_of(caller: "Caller") -> str:
 
 
 def record_of(caller: "Caller", task: "Task") -> ClaimRecord:
-    """Return the record of the task's present claim; an empty record if there is no usable record."""
+    """Return the record of the task's present claim. If there is no usable record, return an empty record."""
     found = caller.claim_record(task.id)
     return found if found.is_of(task) else ClaimRecord({})
 
 
 def note(caller: "Caller", task: "Task", **members: object) -> None:
-    """Add members, each an object, to a task's claim record; they are valid for this claim only."""
+    """Add members, each an object, to a task's claim record. They are valid only for the present claim."""
     found = record_of(caller, task).record or {"task": task.id, "attempt": task.attempts + 1, "ref": task.base_ref}
     kept = {name: {**value, "claim": claim_key(task)} for name, value in members.items() if isinstance(value, dict)}
     caller.keep_claim_record(task.id, {**found, **kept})
 
 
 def noted(caller: "Caller", task: "Task", name: str) -> JsonObject:
-    """Return a member that ``note`` added to the record of the present claim; empty if there is no such member."""
+    """Return a member that ``note`` added to the record of the present claim, or an empty object."""
     return record_of(caller, task).noted(name, claim_key(task))
 
 
@@ -124,7 +124,7 @@ class Attempt:
 
     @cached_property
     def own(self) -> dict[bytes, TreeEntry]:
-        """The user's own files: those that differed from HEAD at the claim, with their content then or ``ABSENT``."""
+        """The user's files that differed from HEAD at the claim, with their content then. ``ABSENT`` means deleted."""
         found = self.place.git.differences(self.base, self.snapshot.commit)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
@@ -135,7 +135,7 @@ class Attempt:
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
     def refuse_elsewhere(self) -> None:
-        """Raise ``UnsafeTree`` if the task was claimed in a work tree other than the present one."""
+        """Raise ``UnsafeTree`` if the task was claimed in another work tree."""
         if self.tree and os.path.realpath(self.tree) != os.path.realpath(self.place.top):
             raise UnsafeTree(
                 f"the task was claimed in another work tree, {self.tree}", hint=f"cd {shlex.quote(self.tree)}"
@@ -152,7 +152,7 @@ class Attempt:
 
 
 def attempt_of(caller: "Caller", task: "Task") -> Attempt | None:
-    """Return the attempt in progress; ``None`` outside a git repository, or if the baseline is missing."""
+    """Return the attempt in progress. Return ``None`` outside a git repository, or if the baseline is missing."""
     place = place_of(caller)
     if place is None or not task.base_ref or not task.base_ref.startswith(f"{BASE_REFS}/"):
         return None
@@ -175,7 +175,7 @@ def attempt_of(caller: "Caller", task: "Task") -> Attempt | None:
 
 
 def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | None:
-    """Return the snapshot in the claim record, if its ref points to its commit or no longer exists; else None."""
+    """Return the snapshot in the claim record. Return None if the snapshot's ref points to another commit."""
     try:
         found = Snapshot.from_record(record.snapshot)
     except (StateDamaged, AttributeError):
@@ -187,7 +187,7 @@ def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | No
 def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
     """Rebuild the snapshot from its ref, without the saved indexes.
 
-    Return ``None`` if its parent is not the commit at which the task was started."""
+    Return ``None`` if the ref's parent is not the commit at which the task was started."""
     base, branch = task.started_at_commit, task.started_branch
     if not named or not base or not branch or git.commit_of(f"{named}^1") != base:
         return None
@@ -204,7 +204,7 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 
 
 def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
-    """Return the git entry of a path, computed from the file's bytes; ``None`` if it cannot equal ``like``.
+    """Return the git entry of a path, computed from the file's bytes. Return ``None`` if it cannot equal ``like``.
 
     A path below a symbolic link counts as absent."""
     top = os.fsencode(git.top())
@@ -218,7 +218,7 @@ def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
 
 
 def _entry_of(full: bytes, digits: int) -> TreeEntry | None:
-    """Return the git entry for a file's bytes or a symbolic link's target; ``None`` if the path cannot be read."""
+    """Return the git entry for a file's bytes or a link's target, or ``None`` if the path cannot be read."""
     try:
         found = os.lstat(full)
         if stat.S_ISLNK(found.st_mode):
@@ -242,5 +242,4 @@ def _digest(digits: int, size: int) -> "hashlib._Hash":
 
 
 def ref_folder(refs: str, task_id: str) -> str:
-    """Return the ref prefix below which one task's refs are stored."""
     return f"{refs}/{safe_name(task_id)}"

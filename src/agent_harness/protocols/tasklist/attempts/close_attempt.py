@@ -40,7 +40,7 @@ CLEANUP_SECONDS = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Reason why an attempt ends without a proof, and instructions on what to do with its work tree."""
+    """Reason why an attempt ends without a proof, and what to do with its work tree."""
 
     category: str
     message: str
@@ -59,7 +59,7 @@ class CleanupRun:
 
 
 def mine(caller: "Caller", task_id: str) -> "Task":
-    """Return the task if this caller is working on it. Raise the exceptions of ``Caller.own``."""
+    """Return the caller's task in progress. Raise the errors of ``Caller.own``."""
     return caller.own(caller.store.read(), task_id, caller.store.now())
 
 
@@ -79,9 +79,9 @@ def completed(
     verdict: "ClaimVerdict",
     recovery: tuple[str, str] | None = None,
 ) -> JsonObject:
-    """Record the task as completed; return the answer with the remaining task counts.
+    """Record the task as completed, and return the answer with the remaining task counts.
 
-    The verdict is written to the ledger before the state changes, and only once however often this is called."""
+    The verdict is written to the ledger before the state changes. A repeated call writes no second verdict."""
 
     def act(change: "TaskListChange") -> JsonObject:
         own = caller.own(change.state, task.id, change.now)
@@ -105,7 +105,7 @@ def completed(
 
 
 def word_of(verdict: "ClaimVerdict | None") -> JsonObject:
-    """Return the ``grade`` and its ``basis`` for use in an answer; empty if the grade is unknown."""
+    """Return the ``grade`` and its ``basis`` as members of an answer. The object is empty if the grade is unknown."""
     return {"grade": verdict.grade, "basis": verdict.basis} if verdict and verdict.grade else {}
 
 
@@ -129,7 +129,7 @@ def completed_answer(state: "State", task: "Task") -> JsonObject:
 def failed(caller: "Caller", task: "Task", failure: Failure) -> JsonObject:
     """Roll back the attempt's work into a rescue, run the cleanup command, and count the attempt exactly once.
 
-    If the rollback was refused, leave the work tree untouched, halt the list, and raise ``UnsafeTree`` at the end."""
+    If the rollback is refused, leave the work tree untouched, halt the list, and raise ``UnsafeTree``."""
     words = {"verb": "fail", "category": failure.category, "message": failure.message, "rollback": failure.rollback}
     note(caller, task, intent=words)
     back, refused = _go_back(caller, task, failure)
@@ -186,7 +186,7 @@ def failed_answer(state: "State", task: "Task") -> JsonObject:
 
 
 def released(caller: "Caller", task: "Task", why: str) -> JsonObject:
-    """Roll back the attempt's work and make the task pending again, without counting the attempt.
+    """Roll back the attempt's work, and make the task pending again. The attempt is not counted.
 
     If the rollback is refused, raise ``UnsafeTree``, with nothing changed."""
     policy = caller.store.read().config.rollback_policy
@@ -216,7 +216,7 @@ def released(caller: "Caller", task: "Task", why: str) -> JsonObject:
 
 
 def note_rollback_point(caller: "Caller", change: "TaskListChange", task_id: str, back: RollbackOutcome) -> None:
-    """Record that the work tree of a task was rolled back, while the task stays in progress."""
+    """Record that a task's work tree was rolled back. The task stays in progress."""
     own = caller.own(change.state, task_id, change.now)
     if back.rescue:
         lifecycle.keep_rescues(own, [back.rescue])
@@ -225,7 +225,7 @@ def note_rollback_point(caller: "Caller", change: "TaskListChange", task_id: str
 
 
 def _put_terms_back(caller: "Caller", change: "TaskListChange", task: "Task") -> None:
-    """Restore the verification settings of the list that an attempt has changed."""
+    """Restore the verification settings of the list that changed during the attempt."""
     if changed := proven.put_terms_back(caller.layout, change.state, task):
         change.note("WARN", changed, task=task.id)
 
@@ -249,14 +249,14 @@ def _go_back(caller: "Caller", task: "Task", failure: Failure) -> tuple[Rollback
 
 
 def _rolled_back(caller: "Caller", task: "Task", *, policy: str, allow_pushed: bool = False) -> RollbackOutcome:
-    """Roll back the task, after removing what a turn of ``harness run`` left in the repository."""
+    """Remove what a turn of ``harness run`` left in the repository, and roll back the task's work."""
     if policy != "none":
         left_by_turn.put_in_order(caller, task, ends=True)
     return rollback.roll_back(caller, task, policy=policy, allow_pushed=allow_pushed)
 
 
 def _clean_up(caller: "Caller", task: "Task") -> CleanupRun | None:
-    """Run the task's cleanup command and return its result, even a failure.
+    """Run the task's cleanup command, and return its result; ``None`` without a command.
 
     Raise ``LeaseLost`` or ``NotOwner`` only if the claim was lost while the command ran."""
     if not task.cleanup:

@@ -49,7 +49,7 @@ class AttemptWork:
 
     @cached_property
     def new(self) -> frozenset[bytes]:
-        """The changed files that still exist (deleted files are left out)."""
+        """Paths of the changed files that still exist."""
         return frozenset(path for path, (_, now) in self.changes.items() if now != ABSENT)
 
     @cached_property
@@ -65,17 +65,16 @@ class AttemptWork:
 
 
 def commit_work(caller: "Caller", task: "Task", message: str) -> str | None:
-    """Return a new commit of the attempt's work on the current branch; HEAD if there is nothing to commit.
+    """Commit the attempt's work on the current branch, and return the new commit. Without work, return HEAD.
 
-    HEAD, too, without a baseline; ``None`` without a repository or commit. Repeating it after a crash is safe.
-    Raise ``UnsafeTree``, with the work tree untouched, if a git operation is in progress or the branch moves
-    during the call. No git hook runs."""
+    Without a baseline, also return HEAD, or ``None`` if there is no commit. No git hook runs. A repeated call is
+    safe. Raise ``UnsafeTree`` if a git operation is in progress or the branch moves during the call."""
     with opened(caller, task) as work:
         return commit(caller, work, message)
 
 
 def commit(caller: "Caller", work: AttemptWork | None, message: str) -> str | None:
-    """Commit the work as it was when ``opened`` yielded it. Later changes in the folder are ignored."""
+    """Commit the work that ``opened`` yielded, and return the commit. Later changes in the folder are ignored."""
     if work is None:
         place = place_of(caller)
         return place.git.head() if place else None
@@ -89,7 +88,7 @@ def commit(caller: "Caller", work: AttemptWork | None, message: str) -> str | No
 
 @contextmanager
 def opened(caller: "Caller", task: "Task") -> Iterator[AttemptWork | None]:
-    """Yield the attempt's present work; ``None`` if there is no baseline. Raise ``UnsafeTree`` in another work tree."""
+    """Yield the attempt's present work, or ``None`` without a baseline. Raise ``UnsafeTree`` in another work tree."""
     attempt = attempt_of(caller, task)
     if attempt is None:
         yield None
@@ -100,7 +99,7 @@ def opened(caller: "Caller", task: "Task") -> Iterator[AttemptWork | None]:
 
 
 def fingerprint(caller: "Caller", task: "Task") -> str | None:
-    """Return the tree id of all files that are not ignored, the user's included; ``None`` without a baseline."""
+    """Return the tree id of all files that git does not ignore, or ``None`` without a baseline."""
     attempt = attempt_of(caller, task)
     if attempt is None:
         return None
@@ -126,9 +125,9 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
 
 @contextmanager
 def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
-    """Yield a commit of all files that are not ignored; until the block ends a private ref keeps its objects.
+    """Yield a commit of all files that git does not ignore. A private ref keeps the commit until the block ends.
 
-    Its name contains this list's id: other lists in the repository may use the same task ids."""
+    The ref's name contains the id of this list, because other lists in the repository may use the same task ids."""
     place = attempt.place
     ref = ref_folder(f"{CANDIDATE_REFS}/{attempt.list_name}", task.id)
     commit = snapshot.candidate(
@@ -143,8 +142,8 @@ def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
 def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[frozenset[bytes], str]:
     """Return the user's own unchanged files, and the candidate's tree with these files reset to HEAD.
 
-    The harness's files are reset to the claim's commit, or removed if they are new. A file that the user had deleted
-    stays deleted unless the attempt created it again."""
+    The harness's files are reset to the claim's commit; new ones are removed. A file that the user had deleted stays
+    deleted unless the attempt created the file again."""
     git = attempt.place.git
     found = git.differences(full, str(head.commit))
     own = attempt.untouched()
@@ -181,7 +180,7 @@ def _stage(work: AttemptWork, commit: str) -> None:
 
 
 def _index_since(git: Git, commit: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-    """Map each path that differs between commit and index to the entry in the commit and the entry in the index."""
+    """Return the paths that differ between commit and index, each with its entries in the commit and in the index."""
     fields = git.run("diff-index", "--cached", "-z", "--raw", "--no-renames", "--no-abbrev", commit).split(b"\0")
     both: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
     for head, path in zip(fields[:-1:2], fields[1::2], strict=True):  # :100644 100644 OID OID M
@@ -210,7 +209,7 @@ def _lines(wanted: Mapping[bytes, TreeEntry], commit: str) -> bytes:
 
 
 def _advance(work: AttemptWork, commit: str) -> None:
-    """Move the current branch to the commit; raise ``UnsafeTree`` if another process has moved the branch."""
+    """Move the current branch to the commit. Raise ``UnsafeTree`` if another process has moved the branch."""
     head, git = work.head, work.attempt.place.git
     ref = "HEAD" if head.branch == DETACHED else head.branch
     try:

@@ -35,10 +35,10 @@ def concerned(
     besides: Collection[str] = (),
     under_way: Mapping[str, str] | None = None,
 ) -> list["Task"]:
-    """Return completed tasks that a change to these files may break: dependencies first, then the newest.
+    """Return the completed tasks that a change to these files may break: dependencies first, then the newest tasks.
 
-    ``besides`` has the tasks that make the change, ``under_way`` the commits of tasks that count as completed. Git is
-    run only if a file changed and a task is completed."""
+    ``besides`` contains the tasks that make the change. ``under_way`` contains the commits of tasks that count as
+    completed. Git runs only if a file changed and a task is completed."""
     commits = under_way or {}
     done = [task for task in tasks if (task.status == "completed" or task.id in commits) and task.id not in besides]
     if not changed or not done:
@@ -60,14 +60,14 @@ def _names(task: "Task", named: Collection[str]) -> bool:
 
 
 def _span(task: "Task", commits: Mapping[str, str]) -> tuple[str, str]:
-    """Return the commit with a task's work, and the one before that work; empty means the parent commit."""
+    """Return the commit with a task's work, and the commit before the work. An empty text means the parent commit."""
     if task.id in commits:
         return commits[task.id], ""
     return task.completed_commit or "", task.started_at_commit or ""
 
 
 def _touching(git: "Git", spans: Mapping[str, tuple[str, str]], changed: Collection[bytes]) -> set[str]:
-    """Return the tasks whose work changed one of these files. Tasks whose commits were deleted are left out."""
+    """Return the ids of tasks whose work changed one of these files. Tasks whose commits were deleted are left out."""
     known = {task: span for task, span in spans.items() if _WHOLE_ID.fullmatch(span[0]) and span[0] != span[1]}
     if not known:
         return set()
@@ -83,7 +83,7 @@ def _touching(git: "Git", spans: Mapping[str, tuple[str, str]], changed: Collect
 
 
 def _differing(git: "Git", lines: Iterable[str], changed: Collection[bytes]) -> set[str]:
-    """Return those commits that change one of the files, compared with their line's second commit or the parent."""
+    """Return those commits that change one of the files. The second commit of a line, or the parent, is the base."""
     paths = [os.fsdecode(path) for path in changed] if len(changed) <= _NAMED_PATHS else []
     words = ("diff-tree", "--stdin", "-r", "--root", "--name-only", "-z", "--pretty=format:%x01%H", "--", *paths)
     asked = "".join(f"{line}\n" for line in dict.fromkeys(lines)).encode()

@@ -43,9 +43,9 @@ class _Place:
 def look(
     caller: "Caller", completed: Sequence[str], asked: Sequence[str], *, stop: "Stop", say: Callable[[str], None]
 ) -> list[str]:
-    """Return the tasks that the run completed and that no longer pass, in the order of ``completed``.
+    """Return the ids of the run's completed tasks that no longer pass, in the order of ``completed``.
 
-    ``asked`` has tasks whose proofs have passed with all the run's work. A shared command runs once."""
+    ``asked`` contains tasks whose proofs have passed with all the run's work. A shared command runs once."""
     state = caller.store.read()
     order = [state.by_id[each] for each in dict.fromkeys(completed) if each in state.by_id]
     open_ones = [task for task in order if task.status == "completed" and task.id not in asked]
@@ -84,12 +84,12 @@ def look(
 def _passed_then(place: _Place, task: "Task", check: "CommandCheck") -> bool:
     """Return True if the proof passes on the commit that completed its task.
 
-    A proof that needs uncommitted files fails there. In this case no other task has broken the proof."""
+    If the proof needs uncommitted files, the result is False. No other task has broken such a proof."""
     return bool(task.completed_commit) and place.runs(check, task.completed_commit).accepted
 
 
 def _breaker(place: _Place, later: Sequence["Task"], check: "CommandCheck") -> "Task | None":
-    """Return, by bisection, the first later task of the run on whose commit the proof fails, or None."""
+    """Return the first later task on whose commit the proof fails, found by bisection; None if there is none."""
     low, high = 0, len(later)
     while low < high:
         middle = (low + high) // 2
@@ -109,7 +109,7 @@ def _open_again(caller: "Caller", task: "Task", breaker: "Task | None", head: st
 
 
 def _taking_back(change: "TaskListChange", by: tuple[str, str] | None) -> str | None:
-    """Return the command that undoes the breaking work, or None: `git revert` if its task is open again."""
+    """Return the command that undoes the breaking work, or None if the breaking task is unknown."""
     other = change.state.by_id.get(by[0]) if by else None
     if other is None or by is None:
         return None
@@ -125,9 +125,9 @@ def note_broken(
     head: str | None,
     steps: tuple[VerdictStep, ...] = (),
 ) -> None:
-    """Record that a completed task no longer passes on ``head``, reopen it, and ask the user what to do.
+    """Record that a completed task no longer passes on ``head``, and ask the user what to do.
 
-    ``by`` contains the task that broke this task and the commit of that task, if both are known."""
+    ``by`` contains the id and the commit of the task that broke this task, if both are known."""
     task = change.state.by_id.get(task_id)
     if task is None or task.status != "completed":
         return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def unfinished(caller: "Caller", task: "Task") -> "tuple[str, Block] | None":
-    """Return a code and a message if a git operation is pending or the work is not based on the claim's commit."""
+    """Return a code and a message about a pending git operation or a replaced history; None if all is in order."""
     place = place_of(caller)
     if place is None:
         return None
@@ -36,12 +36,12 @@ def unfinished(caller: "Caller", task: "Task") -> "tuple[str, Block] | None":
 
 
 def _attempt(caller: "Caller", task: "Task") -> "Attempt | None":
-    """Return the attempt in progress if ``harness run`` has started the attempt's agent, or None."""
+    """Return the attempt in progress if ``harness run`` started its agent; otherwise None."""
     return attempt_of(caller, task) if proven.noted(caller.layout, task, "turn") else None
 
 
 def refuse_replaced(caller: "Caller", task: "Task") -> None:
-    """Raise ``UnsafeTree`` and halt the list if an agent's turn has replaced or removed the repository."""
+    """Halt the list and raise ``UnsafeTree`` if an agent's turn has replaced or removed the repository."""
     if caller.git is None:
         return
     try:
@@ -53,10 +53,10 @@ def refuse_replaced(caller: "Caller", task: "Task") -> None:
 
 
 def put_in_order(caller: "Caller", task: "Task", *, ends: bool) -> str | None:
-    """Restore HEAD and the claim's branch after a turn, as ``turn_end.come_home`` does; return a message, or None.
+    """Restore HEAD and the claim's branch after a turn. Return a message about what was restored, or None.
 
-    ``ends`` means that the attempt is over: a pending git operation is then set aside. Otherwise the agent must end
-    it, and nothing is restored. Claims that ``harness run`` has not started are not changed."""
+    With ``ends``, the attempt is over, and a pending git operation is set aside. Otherwise the agent must end the
+    operation, and nothing is restored. Claims that ``harness run`` did not start are left unchanged."""
     attempt = _attempt(caller, task)
     if attempt is None:
         return None
@@ -83,7 +83,7 @@ def put_in_order(caller: "Caller", task: "Task", *, ends: bool) -> str | None:
 
 
 def _kept(attempt: "Attempt", task: "Task", commit: str) -> str:
-    """Return the task's rescue ref for a commit. If there is no such ref, create it."""
+    """Return the task's rescue ref for a commit. A missing ref is created."""
     git: Git = attempt.place.git
     folder = ref_folder(RESCUE_REFS, task.id)
     names = (f"{folder}/turn-{task.attempts + 1}-{number}" for number in count(1))

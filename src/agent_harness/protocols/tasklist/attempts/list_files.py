@@ -30,7 +30,7 @@ class ListFiles:
         self._logs = {path: _content(path) for path in (layout.progress, layout.costs)}
 
     def put_back(self) -> str | None:
-        """Restore files that were deleted, damaged or replaced by links; return a message about them, or None."""
+        """Restore files that were deleted, damaged or replaced by links. Return a message that names them, or None."""
         told = [
             *(["harness-tasks.json"] if self._is_list_lost() and self._list_put_back() else []),
             *self.put_logs_back(),
@@ -42,9 +42,9 @@ class ListFiles:
         return said
 
     def put_list_back(self) -> dict[str, str]:
-        """Restore a list that is lost or not written by a harness command, for agents with a list of their own.
+        """Restore a list that is lost or was not written by a harness command.
 
-        Return its file name with the new path of the replaced file; empty if nothing was restored."""
+        Return its file name with the new path of the replaced file, or an empty object if nothing was restored."""
         layout = self._caller.layout
         if not self._is_list_lost() and not _is_edited(layout):
             return {}
@@ -87,13 +87,13 @@ def _is_whole(caller: "Caller") -> bool:
 
 
 def _is_edited(layout: "TaskListLayout") -> bool:
-    """Return True if the list differs from the copy that every harness command saves; False if no copy exists."""
+    """Return True if the list differs from the copy that harness commands save. Without a copy, return False."""
     copy = root.kept_copy(layout.root)
     return copy is not None and _content(copy) not in (None, _content(layout.tasks))
 
 
 def _content(path: str) -> bytes | None:
-    """Return the content of a log; ``None`` if the log is not a regular file or is too large."""
+    """Return the content of a file, or ``None`` if it is too large, missing or not a regular file."""
     try:
         if os.path.islink(path) or os.path.getsize(path) > _MOST_BYTES:
             return None

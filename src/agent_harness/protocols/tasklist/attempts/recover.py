@@ -36,12 +36,13 @@ DECISIONS = ("resume", "fail")
 
 
 def recover(caller: "Caller", task_id: str | None = None, decide: str | None = None) -> list[JsonObject]:
-    """Recover one task, or all interrupted tasks that this caller may recover; return the findings and actions.
+    """Recover one task, or all interrupted tasks that this caller may recover. Return the findings and actions.
 
-    ``action`` is ``completed``, ``failed``, ``released``, ``blocked`` (the proof cannot run) or ``resume``: only the
-    agent can decide, by passing ``resume`` or ``fail`` as ``decide``. After it (``decided``), the task belongs to this
-    caller (``token``). ``row`` is the row of the table. Raise ``NotOwner`` while the owner is working, and
-    ``UnsafeTree``, with a halt, if someone else committed during the attempt."""
+    ``action`` is ``completed``, ``failed``, ``released``, ``blocked`` (the proof cannot run) or ``resume``.
+    ``resume`` means that only the agent can decide, by passing ``resume`` or ``fail`` as ``decide``. After the
+    decision (``decided``), the task belongs to this caller (``token``). ``row`` is the row of the table. Raise
+    ``NotOwner`` while the owner is working. Raise ``UnsafeTree``, with a halt, if someone else committed during the
+    attempt."""
     if decide is not None and decide not in DECISIONS:
         raise UsageError(f"--decide must be resume or fail, got {decide!r}", hint="--decide resume or --decide fail")
     state, now = caller.store.read(), caller.store.now()
@@ -66,7 +67,7 @@ def _is_left(caller: "Caller", state: "State", task: "Task", now: "datetime") ->
 
 
 def _may_take(caller: "Caller", state: "State", task: "Task", now: "datetime") -> bool:
-    """Return True if a claim is the caller's own or has no live owner, or the caller owns the running session."""
+    """Return True if the claim is this caller's or has no live owner, or if the caller owns the running session."""
     if task.claimed_by in (None, caller.owner) or not leases.is_live(task, state, now):
         return True
     session = leases.holder(state, now)
@@ -84,7 +85,7 @@ def _refuse_living(caller: "Caller", state: "State", task: "Task", now: "datetim
 
 
 def _take_over(caller: "Caller", task_id: str) -> "Caller":
-    """Make the caller the owner of the task under a new token. Return a copy of the caller with this token."""
+    """Make the caller the owner of the task, and return a copy of the caller with the new token."""
     token = lease.new_token()
 
     def act(change: "TaskListChange") -> None:
@@ -115,7 +116,7 @@ def _take_over(caller: "Caller", task_id: str) -> "Caller":
 
 
 def _find_base(caller: "Caller", task: "Task") -> None:
-    """Find the baseline of a claim if a restored backup of the list does not contain the baseline's ref."""
+    """Find the lost baseline ref of a claim in the repository. A restored backup of the list may lack this ref."""
     place, start = place_of(caller), task.started_at_commit
     if task.base_ref or not place or not start:
         return
@@ -206,7 +207,7 @@ _STEPS = {"resume": _resume, "fail": _fail, "validate": _validate}
 
 
 def _finish(caller: "Caller", task: "Task", intent: JsonObject) -> JsonObject:
-    """Complete the end of an attempt after a process was killed while it failed or released the task."""
+    """Complete the failure or release of a task that a killed process had begun, and return the answer."""
     said = intent.get("message")
     message = said if isinstance(said, str) and said else "no reason given"
     reason = f"an interrupted {intent['verb']}"
@@ -226,7 +227,7 @@ def _finish(caller: "Caller", task: "Task", intent: JsonObject) -> JsonObject:
 
 
 def _strangers(caller: "Caller", task: "Task", found: rollback.AttemptEvidence) -> UnsafeTree:
-    """Halt the list, because someone else committed during the attempt; return the error to raise.
+    """Halt the list, because someone else committed during the attempt. Return the error to raise.
 
     Such commits are neither verified nor rolled back."""
     first = found.foreign[0]
@@ -248,7 +249,7 @@ def _log(caller: "Caller", task: "Task", action: str, reason: str) -> None:
 
 
 def confirm(caller: "Caller") -> list[JsonObject]:
-    """Run the check of each completed task that is not proven, on the present files; confirm or reopen it.
+    """Check each completed task without a proof on the present files, and confirm or reopen the task.
 
     An interrupted undo is completed first. Completed tasks of a list that is new to the harness are trusted."""
     caller.store.change(lambda change: proven.adopt(caller.layout, change.state))
@@ -264,7 +265,7 @@ def confirm(caller: "Caller") -> list[JsonObject]:
 
 
 def _confirm(caller: "Caller", task_id: str, interrupted: str | None) -> JsonObject:
-    """Confirm or reopen a task, after an undo that was ``interrupted`` for this reason or a completion by hand."""
+    """Check a completed task without a proof, and confirm or reopen the task. Return the action and the reason."""
     state = caller.store.read()
     task = caller.find(state, task_id)
     ran = validation.again(caller, task)

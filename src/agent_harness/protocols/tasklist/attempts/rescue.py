@@ -54,10 +54,10 @@ def show(caller: "Caller", ref: str) -> JsonObject:
 
 
 def restore(caller: "Caller", ref: str, to: str | None = None) -> JsonObject:
-    """Restore all files of a rescue into a new folder ``to``, or by default only its changes into the work tree.
+    """Restore a rescue: all its files into a new folder ``to``, or by default only its changes into the work tree.
 
-    There, each affected file must equal the rescue or its base; else raise ``UnsafeTree``, with nothing changed.
-    HEAD, branches and the index stay unchanged."""
+    In the work tree, each affected file must equal the rescue or its base. If not, raise ``UnsafeTree`` and change
+    nothing. HEAD, branches and the index stay unchanged."""
     git, found = _find(caller, ref)
     if to is not None:
         folder = os.path.join(caller.cwd, os.path.expanduser(to))
@@ -67,7 +67,7 @@ def restore(caller: "Caller", ref: str, to: str | None = None) -> JsonObject:
 
 
 def prune(caller: "Caller", older_than_days: float) -> JsonObject:
-    """Delete old rescues, and old baselines of tasks that are not in progress; return ``pruned`` and ``kept``."""
+    """Delete old rescues, and old baselines of tasks that are not in progress. Return ``pruned`` and ``kept``."""
     git = caller.git
     if git is None:
         return {"pruned": [], "kept": 0}

@@ -99,11 +99,11 @@ class AttemptEvidence:
 
 
 def take_baseline(caller: "Caller", task_id: str, attempt: int, *, dirty: str = "remember") -> ClaimRecord | None:
-    """Save the work tree as the baseline of an attempt; return the claim record, which the caller must store.
+    """Save the work tree as the baseline of an attempt, and return the claim record. The caller must store the record.
 
-    It has the user's changes, staged files and names of ignored files. ``None`` without a repository or a commit.
-    Raise ``UnsafeTree`` if a git operation is in progress, if a path is in conflict, or, with ``dirty="refuse"``, if
-    anything is uncommitted. The user's files, index and branches stay unchanged."""
+    The record has the user's changes, staged files and names of ignored files. Return ``None`` without a repository
+    or a commit. Raise ``UnsafeTree`` if a git operation is in progress or a path is in conflict. With
+    ``dirty="refuse"``, uncommitted files are refused, too. The user's files, index and branches stay unchanged."""
     place = place_of(caller)
     if place is None or place.git.head() is None:
         return None
@@ -128,7 +128,7 @@ def take_baseline(caller: "Caller", task_id: str, attempt: int, *, dirty: str = 
 
 
 def drop_baseline(caller: "Caller", record: ClaimRecord) -> None:
-    """Delete the ref of a baseline that no claim uses. Do nothing if the ref does not exist."""
+    """Delete the ref of a baseline that no claim uses."""
     place, ref = place_of(caller), record.ref
     if place and ref and ref.startswith(f"{BASE_REFS}/") and place.git.commit_of(ref):
         place.git.update_ref(ref, None)
@@ -154,11 +154,11 @@ def _take(place: "AttemptTree", task_id: str, attempt: int) -> "Snapshot":
 def roll_back(
     caller: "Caller", task: "Task", *, policy: str = "restore", allow_pushed: bool = False
 ) -> RollbackOutcome:
-    """Roll the work tree back to its state when the task was claimed; repeating it after a crash is safe.
+    """Roll the work tree back to its state when the task was claimed. A repeated call after a crash is safe.
 
-    ``policy``: ``restore``; ``none`` leaves everything; ``hard`` also rescues and removes the user's uncommitted files.
-    Raise ``BaseMissing`` without a baseline, and ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not met. Then
-    the work tree is untouched."""
+    ``policy``: ``restore``; ``none`` leaves everything; ``hard`` also rescues and removes the user's uncommitted
+    files. Raise ``BaseMissing`` without a baseline, and ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not
+    met. The work tree is then untouched."""
     if policy == "none":
         return RollbackOutcome(reason="this task list's rollback policy is to leave the work tree as it is")
     attempt = _rollback_point(caller, task)
@@ -218,7 +218,7 @@ def _commit(sha: str, subject: str) -> JsonObject:
 
 
 def _plain(text: str) -> str:
-    """Return the text on one line and in a form that JSON can contain, whatever bytes the text consists of."""
+    """Return the text on one line, in a form that JSON can contain."""
     return shown(os.fsencode(text))
 
 
@@ -230,9 +230,9 @@ def _plain(text: str) -> str:
 
 
 def _clear(caller: "Caller", task: "Task", attempt: Attempt) -> str | None:
-    """Remove the user's files that were uncommitted at the claim; return the ref of their rescue, or None.
+    """Remove the user's files that were uncommitted at the claim, and return the ref of their rescue.
 
-    Repeating the call after a crash is safe."""
+    Return None if there are no such files. A repeated call after a crash is safe."""
     git = attempt.place.git
     tracked, untracked = _own_changes(attempt)
     if not tracked and not untracked:
@@ -251,7 +251,7 @@ def _clear(caller: "Caller", task: "Task", attempt: Attempt) -> str | None:
 
 
 def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
-    """Return the paths that differ from HEAD, as two lists: tracked paths and untracked paths."""
+    """Return the paths that differ from HEAD: a list of tracked paths, and a list of untracked paths."""
     tracked: list[bytes] = []
     untracked: list[bytes] = []
     for status, name in attempt.place.git.status():
@@ -265,7 +265,7 @@ def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
 
 
 def _check(caller: "Caller", task: "Task", attempt: Attempt, *, allow_pushed: bool) -> None:
-    """Raise ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not met, as after a push."""
+    """Raise ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not met, for example after a push."""
     git, base = attempt.place.git, attempt.snapshot
     attempt.refuse_elsewhere()
     waiting = git.operation_under_way()
@@ -289,7 +289,7 @@ def _refused(reason: str, hint: str) -> UnsafeTree:
 
 
 def _living_neighbour(caller: "Caller", task: "Task", top: str) -> str | None:
-    """Return the id of another task that a running caller has claimed in the same work tree, or None."""
+    """Return the id of a task that another running caller has claimed in the same work tree, or None."""
     state, now = caller.store.read(), caller.store.now()
     for other in state.tasks:
         is_here = other.status == "in_progress" and other.id != task.id and other.worktree == written(top)
@@ -302,7 +302,7 @@ def _living_neighbour(caller: "Caller", task: "Task", top: str) -> str | None:
 
 
 def evidence(caller: "Caller", task: "Task") -> AttemptEvidence:
-    """Return the attempt's traces; raise ``UnsafeTree`` if the task was claimed in another work tree."""
+    """Return the attempt's traces. Raise ``UnsafeTree`` if the task was claimed in another work tree."""
     steps = tuple(each.record for each in task.checkpoints_of_attempt)
     attempt = attempt_of(caller, task)
     if attempt is None:
@@ -328,7 +328,7 @@ def evidence(caller: "Caller", task: "Task") -> AttemptEvidence:
 
 
 def rescue_refs(git: Git, task_id: str) -> dict[str, tuple[str, str]]:
-    """Map the rescue refs of a task id, in git's order, to commit and subject; other lists may have the id, too."""
+    """Return the rescue refs of a task id with commit and subject. Tasks of other lists may have the same id."""
     form = "--format=%(refname)%00%(objectname)%00%(subject)"
     rows = git.text("for-each-ref", form, f"{ref_folder(RESCUE_REFS, task_id)}/").splitlines()
     return {ref: (commit, subject) for ref, commit, subject in (row.split("\0", 2) for row in rows)}

@@ -65,7 +65,7 @@ class TaskUndo:
 
 
 def named(caller: "Caller", what: str) -> str:
-    """Return the task that an id or a session such as ``S8`` refers to. Raise ``Refused`` for an undo's commit."""
+    """Return the id of the task that a task id or a session such as ``S8`` names. Raise ``Refused`` for an undo."""
     word, state, path = what.strip(), caller.store.read(), proven.ledger(caller.layout, make=False)
     if word in state.by_id:
         return word
@@ -78,7 +78,7 @@ def named(caller: "Caller", what: str) -> str:
 
 
 def asked(caller: "Caller", what: str) -> str:
-    """Describe the work for the question that confirms an undo. Raise ``Refused`` if it is not completed."""
+    """Return the id of the task to undo, for the question to the user. Raise ``Refused`` if it is not completed."""
     task_id = named(caller, what)
     if reversal.decided(proven.reversal_path(caller.layout)) is None:  # else a killed one is completed first
         _refuse_open(caller.store.read().by_id[task_id])
@@ -86,9 +86,9 @@ def asked(caller: "Caller", what: str) -> str:
 
 
 def undo(caller: "Caller", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
-    """Undo a completed task. With ``dry_run`` only print the changes and run no check.
+    """Undo a completed task, and return the answer. With ``dry_run``, only print the changes.
 
-    If ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed`` is raised, nothing has changed."""
+    After ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed``, nothing has changed."""
     if not dry_run and (ended := _ended(caller, what)):
         return ended
     plan = _planned(caller, named(caller, what))
@@ -159,7 +159,7 @@ def _refuse_open(task: "Task") -> None:
 
 
 def _completed(caller: "Caller", git: Git, state: "State", task: "Task") -> ClaimVerdict:
-    """Return the verdict that completed a task; raise ``Refused`` if another completed task depends on this task."""
+    """Return the verdict that completed a task. Raise ``Refused`` if another completed task depends on the task."""
     _refuse_open(task)
     standing = [each.id for each in state.tasks if each.status == "completed" and task.id in (each.depends_on or ())]
     if standing:
@@ -187,7 +187,7 @@ def _checks(git: Git, state: "State", task: "Task", paths: tuple[str, ...]) -> I
 
 
 def _paths_of(git: Git, task: "Task") -> frozenset[str]:
-    """Return the paths that the commit of a completed task changed; empty if the commit no longer exists."""
+    """Return the paths that the commit of a completed task changed. The set is empty if the commit was deleted."""
     commit = git.commit_of(task.completed_commit) if task.completed_commit else None
     found = git.changed_paths(git.commit_of(f"{commit}^1"), commit) if commit else ()
     return frozenset(each.path for each in found)
@@ -197,7 +197,7 @@ def _paths_of(git: Git, task: "Task") -> frozenset[str]:
 
 
 def _judged(caller: "Caller", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
-    """Run the checks of the plan; return the tasks whose proofs fail even without the undo.
+    """Run the plan's checks on the undo's commit, and return the ids of tasks that fail even without the undo.
 
     Raise ``VerificationFailed`` if the undo breaks a proof. Tasks with the same command share one run."""
     git, sandbox = Git(plan.place.folder), caller.store.read().config.sandbox
@@ -233,7 +233,7 @@ def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed
 
 
 def _finalize(caller: "Caller", plan: TaskUndo) -> None:
-    """Carry out the undo under the lock, so that no task can start during the undo."""
+    """Carry out the undo under the lock, so that no task starts meanwhile."""
     path = proven.reversal_path(caller.layout)
     found = Reversal(
         item=plan.task.id,
@@ -257,7 +257,7 @@ def _finalize(caller: "Caller", plan: TaskUndo) -> None:
 
 
 def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reversal) -> None:
-    """Execute the steps of an undo, each repeatable. If ``merge_queue.move`` raises, nothing has changed."""
+    """Execute the repeatable steps of an undo. If ``merge_queue.move`` fails, nothing has changed."""
     task = caller.find(change.state, found.item)
     proven.forget(caller.layout, task.id)
     try:
@@ -277,7 +277,7 @@ def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reve
 
 
 def _ended(caller: "Caller", what: str) -> JsonObject | None:
-    """Complete an interrupted undo. Return its answer if the present command asks for the same undo, else ``None``."""
+    """Complete an interrupted undo. Return its answer if ``what`` names the same undo; otherwise ``None``."""
     found = reversal.decided(proven.reversal_path(caller.layout))
     if found is None:
         return None
@@ -291,9 +291,9 @@ def _ended(caller: "Caller", what: str) -> JsonObject | None:
 
 
 def finish(caller: "Caller") -> list[JsonObject]:
-    """Complete an interrupted undo unless a task is in progress; return the result for ``recover.confirm``.
+    """Complete an interrupted undo unless a task is in progress. Return the result for ``recover.confirm``.
 
-    ``action`` is ``reopened``, or ``left`` if the branch has diverged: the task's check decides then."""
+    ``action`` is ``reopened``, or ``left`` if the branch has diverged. After ``left``, the task's check decides."""
     path = proven.reversal_path(caller.layout)
     found = reversal.decided(path)
     if found is None:
@@ -327,7 +327,7 @@ def finish(caller: "Caller") -> list[JsonObject]:
 
 
 def _is_settled(git: Git, task: "Task", found: Reversal) -> bool:
-    """Return True if the state already agrees with the undo, or if later work completed the task."""
+    """Return True if the state agrees with the undo, or if later work completed the task."""
     if task.status != "completed":
         return True
     commit = git.commit_of(task.completed_commit) if task.completed_commit else None

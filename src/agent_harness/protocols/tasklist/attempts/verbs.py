@@ -38,10 +38,10 @@ GREEN_BEFORE = "the check already passed on the base commit, so it proves nothin
 
 
 def validate(caller: "Caller", task_id: str) -> JsonObject:
-    """Check this caller's task and record a pass for ``complete``, which may have further requirements.
+    """Run the check of this caller's task, and record a pass for ``complete``.
 
-    If there is no command, halt the list and raise ``ConfigurationError``. If its program is missing, raise
-    ``ToolMissing``; the second time, also halt the list."""
+    ``complete`` may require more than a pass. Without a command, halt the list and raise ``ConfigurationError``. If
+    the command's program is missing, raise ``ToolMissing``; the second time, also halt the list."""
     task = close_attempt.mine(caller, task_id)
     with commits.opened(caller, task) as work:
         return {"task_id": task.id, **validated(caller, task, work, demand=PASS).as_record()}
@@ -55,12 +55,12 @@ def complete(
     message: str | None = None,
     known: "AttemptFacts | None" = None,
 ) -> JsonObject:
-    """Prove the task and complete it; return ``commit``, ``stats``, ``remaining`` and ``validation``.
+    """Prove the task and complete it. Return ``commit``, ``stats``, ``remaining`` and ``validation``.
 
-    ``validation`` is ``None`` if the task was proven before. ``known`` has facts for the ledger, from ``harness run``
-    or an accepting user. The verdict is in the ledger at the end. While a run's agent works, other calls are requests
-    (``requested``) for after its turn. Raise ``VerificationFailed`` or ``TimedOut`` if the proof fails, ``UnsafeTree``
-    if no commit can be made; task and work stay as they are. A repeated call returns ``already``."""
+    ``validation`` is ``None`` if the task was proven before. ``known`` has facts for the ledger, from ``harness
+    run`` or an accepting user. While an agent of a run works, other calls are only requests (``requested``) for the
+    time after its turn. Raise ``VerificationFailed`` or ``TimedOut`` if the proof fails, and ``UnsafeTree`` if no
+    commit can be made. Task and work then stay as they are. A repeated call returns ``already``."""
     if (found := _ended(caller, task_id, "completed")) is not None:
         line = ledger.last_about(proven.ledger(caller.layout), task_id)
         word = close_attempt.word_of(line if line and line.accepted else None)
@@ -85,18 +85,16 @@ def complete(
 
 
 def _demand(known: "AttemptFacts | None") -> str:
-    """Return the requirement besides passing: the grade, and for an agent of ``harness run`` also a change.
-
-    Without ``known``, the grade is enough, as it is if the user accepts the work."""
+    """Return what a proof needs: ``GRADE``, ``CHANGE`` or, for work that a user accepts, only a pass (``PASS``)."""
     if known is None:
         return GRADE
     return CHANGE if known.word is None else PASS
 
 
 def _asked(caller: "Caller", task: "Task", words: JsonObject) -> JsonObject:
-    """Prove the task during an agent's turn, and record the request to complete it after the turn.
+    """Prove the task during an agent's turn, and record the request to complete the task after the turn.
 
-    Changes that the agent makes afterwards are verified then. Otherwise this proof counts."""
+    If the agent changes files afterwards, they are verified at the end of the turn. Otherwise this proof counts."""
     proof = proof_of(caller, task, commit=False, demand=CHANGE)
     if proof.ran and not proof.ran.passed:
         on_record(caller, task, proof, claimed=True)
@@ -131,8 +129,8 @@ def proof_of(
 ) -> JudgedAttempt:
     """Verify the attempt's work unless it is already proven, and commit exactly this work.
 
-    Files that a check in the folder wrote there are examined and committed, too. Raise as ``complete`` does, except for
-    a failed proof."""
+    Files that a check in the folder wrote are examined and committed, too. The errors are those of ``complete``, but
+    a failed proof raises no error."""
     with commits.opened(caller, task) as work:
         known = validation.proof_on_record(caller, task, work, demand=demand)
         ran = None if known else validated(caller, task, work, demand=demand)
@@ -178,9 +176,9 @@ def on_record(
     known: AttemptFacts | None = None,
     resumed: bool = False,
 ) -> ClaimVerdict:
-    """Return a verdict's ledger line. A rejection is written here, an acceptance by ``completed``.
+    """Return the ledger line of a verdict. A rejection is also written to the ledger, an acceptance by ``completed``.
 
-    It is first recorded outside the project. After a kill and on the same files (``resumed``) the line is the same."""
+    The line is first recorded outside the project. After a kill (``resumed``), the same files give the same line."""
     passed = proof.ran is None or proof.ran.passed
     said, path = ledger.ACCEPTED if passed else ledger.REJECTED, proven.ledger(caller.layout)
     found = proven.noted(caller.layout, task, "verdict")
@@ -221,7 +219,7 @@ def on_record(
 
 
 def refused_unjudged(caller: "Caller", task: "Task", code: str, known: AttemptFacts) -> ClaimVerdict:
-    """Write and return the ledger line of work that was refused for ``code`` before its check could run."""
+    """Write the ledger line of work that was refused before its check could run, and return the line."""
     line = ClaimVerdict(
         id=new_run_id(),
         item=task.id,
@@ -241,7 +239,7 @@ def refused_unjudged(caller: "Caller", task: "Task", code: str, known: AttemptFa
 def word_of_file(
     caller: "Caller", task: "Task", ran: ValidationRun | None, *, code: str, revision: int
 ) -> ClaimVerdict:
-    """Return the ledger line about a completed task that was checked, for ``code``, without a claim."""
+    """Return the ledger line about a completed task that was checked without a claim. ``code`` says why."""
     passed = ran is not None and ran.passed
     return ClaimVerdict(
         id=f"{task.id}, marked at revision {revision}",
@@ -323,7 +321,7 @@ def _proof(
     seconds: float | None,
     over_limit: bool = False,
 ) -> VerdictStep:
-    """Convert the run of the validation to a verdict step, and save the run's output."""
+    """Save the output of the validation, and return the validation's run as a verdict step."""
     command = str(task.validation_command)
     return kept_step(
         caller, "proof", command, exit_code=exit_code, output=output, seconds=seconds, over_limit=over_limit
@@ -340,7 +338,7 @@ def kept_step(
     seconds: float | None,
     over_limit: bool = False,
 ) -> VerdictStep:
-    """Convert a command's run to a verdict step, and save the run's output in a log file."""
+    """Save the output of a command in a log file, and return the command's run as a verdict step."""
     ended = "over a limit" if over_limit else "timed out" if exit_code is None else f"exit {exit_code}"
     files.own_place(os.path.join(caller.layout.verdicts, "log"), caller.layout.root)
     kept = ledger.keep_output(
@@ -362,7 +360,7 @@ def kept_step(
 
 
 def _printed(caller: "Caller", task: "Task") -> str:
-    """Return the saved output of the earlier validation that passed; empty if the output cannot be read."""
+    """Return the saved output of the validation that passed earlier, or an empty text if it cannot be read."""
     try:
         path = caller.layout.validation_log(task.id, task.attempts + 1)
         return files.read_bytes(path).decode("utf-8", "replace")
@@ -371,7 +369,7 @@ def _printed(caller: "Caller", task: "Task") -> str:
 
 
 def _text(task: "Task", message: str | None) -> str:
-    """Return the message of the task's commit. It begins with the task id, so that a recovery can find the commit."""
+    """Return the message of the task's commit. A recovery finds the commit by the task id at its beginning."""
     text = f"[{task.id}] {message or task.title}".replace("\0", " ")
     return text.encode("utf-8", "replace").decode()
 
@@ -385,10 +383,10 @@ def fail(
     rollback: bool = True,
     allow_pushed: bool = False,
 ) -> JsonObject:
-    """End the attempt as failed; return ``attempts``, ``retryable``, ``rolled_back``, ``rescue``, ``cleanup`` and more.
+    """End the attempt as failed. Return ``attempts``, ``retryable``, ``rolled_back``, ``rescue``, ``cleanup`` and more.
 
-    If the rollback was refused, the attempt is counted, the list is halted, and the work tree is untouched; raise
-    ``UnsafeTree``. A repeated call returns ``already``."""
+    If the rollback is refused, the attempt is counted, the list is halted, and ``UnsafeTree`` is raised. The work
+    tree is then untouched. A repeated call returns ``already``."""
     if category not in CATEGORIES:
         raise UsageError(f"Unknown category: {category}", hint=f"one of {', '.join(CATEGORIES)}")
     if (found := _ended(caller, task_id, "failed")) is not None:
@@ -398,7 +396,7 @@ def fail(
 
 
 def release(caller: "Caller", task_id: str, why: str) -> JsonObject:
-    """Release the task as if unclaimed; keep its work in a rescue. A repeated call returns ``already``."""
+    """Make the task pending again, uncounted, with its work in a rescue. A repeated call returns ``already``."""
     if (found := _ended(caller, task_id, "pending")) is not None:
         return {"task_id": found.id, "status": found.status, "attempts": found.attempts, "already": True}
     task = close_attempt.mine(caller, task_id)
@@ -406,7 +404,7 @@ def release(caller: "Caller", task_id: str, why: str) -> JsonObject:
 
 
 def roll_back(caller: "Caller", task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-    """Roll the work tree back to the claim, but keep the claim; ``dry_run`` only reports the changes."""
+    """Roll the work tree back to the claim, but keep the claim. With ``dry_run``, only return the changes."""
     task = close_attempt.mine(caller, task_id)
     policy = "hard" if caller.store.read().config.rollback_policy == "hard" else "restore"  # here a person asks for it
     if dry_run:
@@ -427,7 +425,7 @@ def _said(text: str) -> str:
 
 
 def _ended(caller: "Caller", task_id: str, status: str) -> "Task | None":
-    """Return the task if this caller has already ended it with this status. Otherwise return None."""
+    """Return the task if this caller has already ended the task with this status; otherwise None."""
     task = caller.find(caller.store.read(), task_id)
     if task.status != status:
         return None
@@ -437,7 +435,7 @@ def _ended(caller: "Caller", task_id: str, status: str) -> "Task | None":
 
 
 def validated(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Run the validation; an error before the check starts is logged and may halt the list."""
+    """Run the validation. An error before the check starts is logged, and may halt the list."""
     try:
         ran = validation.run(caller, task, work, demand=demand)
     except validation.MissingCommand as error:
@@ -479,7 +477,7 @@ def _refuse(
 
 
 def _parked(caller: "Caller", task: "Task", ran: ValidationRun) -> VerificationFailed:
-    """End the attempt with a question to the user. Return the error to raise. Only the user can reopen the task."""
+    """End the attempt with a question to the user, and return the error to raise. Only the user can reopen the task."""
     question = {
         "kind": UNCHANGED,
         "message": f"{task.id}: {ASKS_IF_DONE}",

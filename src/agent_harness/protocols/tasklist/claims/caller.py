@@ -38,9 +38,9 @@ _TAIL_LINES = 40
 
 
 class ClaimRecord:
-    """Record in ``.harness/claims/ID.json``: the state when the task was last claimed, and notes on that claim.
+    """Record in ``.harness/claims/ID.json``: the state when the task was last claimed, and notes on the claim.
 
-    It is a convenience: the snapshot contains the state. A member of the wrong type is treated as absent."""
+    The record is a convenience, because the snapshot contains the state. A member of a wrong type counts as absent."""
 
     __slots__ = ("attempt", "branch", "head", "record", "ref", "task_id", "tree")
 
@@ -63,13 +63,13 @@ class ClaimRecord:
         return (self.task_id, self.attempt, self.ref) == (task.id, task.attempts + 1, task.base_ref)
 
     def noted(self, name: str, claim: str) -> JsonObject:
-        """Return the note with this name on this claim; empty if there is no such note."""
+        """Return the note with this name on this claim, or an empty object."""
         found = json_object(self.record.get(name)) or {}
         return found if found.get("claim") == claim else {}
 
 
 class Caller:
-    """Caller of the task list's commands. Its data are trusted only if the state confirms them."""
+    """Caller of the task list's commands. Its id, session and token count only if the state confirms them."""
 
     __slots__ = (
         *("_git", "_process", "cwd", "environ", "first_look", "goes_on", "id", "layout", "session_id", "store"),
@@ -114,7 +114,7 @@ class Caller:
         now: datetime | None = None,
         process: Owner | None = None,
     ) -> Caller:
-        """Return a caller; environment variables stand for missing or blank arguments.
+        """Return a caller. Environment variables stand for missing or blank arguments.
 
         ``process``, whose exit ends the session, is by default found among the ancestor processes."""
         found = os.environ if environ is None else environ
@@ -137,7 +137,7 @@ class Caller:
 
     @property
     def process(self) -> Owner | None:
-        """Process in which the session runs; ``None`` if unknown."""
+        """Process in which the session runs, or ``None`` if it is unknown."""
         if not self._process:
             self._process.append(_program_above())
         return self._process[0]
@@ -150,7 +150,7 @@ class Caller:
 
     @property
     def owner(self) -> str:
-        """Name under which this caller owns its claims: its id, or if it has no id, its host and session."""
+        """Name under which this caller owns its claims: its id, or otherwise its host and session."""
         if self.id:
             return self.id
         if not self.session_id:
@@ -159,7 +159,7 @@ class Caller:
 
     @property
     def git(self) -> Git | None:
-        """Git client for this caller's own work tree; ``None`` outside a git repository."""
+        """Git client for this caller's work tree, or ``None`` outside a git repository."""
         if not self._git:
             self._git.append(self._find_git())
         return self._git[0]
@@ -174,7 +174,7 @@ class Caller:
 
     @property
     def tree(self) -> str:
-        """Top folder of the work tree, links resolved; the working directory outside a git repository."""
+        """Top folder of the work tree, with links resolved. Outside a git repository: the working directory."""
         git = self.git
         return os.path.realpath(git.top()) if git else self.cwd
 
@@ -183,10 +183,11 @@ class Caller:
         return written(self.tree)
 
     def own(self, state: State, task_id: str, now: datetime) -> Task:
-        """Return this caller's task in progress if its lease is valid; also renew the session lease.
+        """Return this caller's task in progress, and renew the session lease.
 
-        Raise ``UsageError`` for an unknown id, ``NotOwner`` if it is not in progress or belongs to another worker, and
-        ``LeaseLost`` if the token differs or the lease has expired: a worker that slept too long can change nothing."""
+        Raise ``UsageError`` for an unknown id, and ``NotOwner`` if the task is not in progress or belongs to another
+        worker. Raise ``LeaseLost`` if the token differs or the lease has expired. A worker that slept too long
+        changes nothing."""
         leases.keep(state, self, now)
         task = self.find(state, task_id)
         if task.status != "in_progress":
@@ -208,7 +209,7 @@ class Caller:
     def check_token(self, task: Task) -> None:
         """Raise ``LeaseLost`` or ``NotOwner`` unless the caller's token is that of the task's present claim.
 
-        Without a token the owner's name decides, so that an agent that lost its token in a reset can continue."""
+        Without a token, the owner's name decides, so that an agent that lost its token can continue."""
         if self.token is not None:
             if self.token != task.claim_token:
                 raise LeaseLost(
@@ -222,7 +223,7 @@ class Caller:
     # -- records of claims -------------------------------------------------------------------------------------------
 
     def claim_record(self, task_id: str) -> ClaimRecord:
-        """Return the record of the task's last claim; an empty record if there is no usable record."""
+        """Return the record of the task's last claim. If there is no usable record, return an empty record."""
         from agent_harness.errors import HarnessError
         from agent_harness.kernel import files
 
@@ -232,7 +233,7 @@ class Caller:
             return ClaimRecord({})
 
     def keep_claim_record(self, task_id: str, record: JsonObject) -> None:
-        """Write the claim record of a task, under the lock while claiming, afterwards only as the claim's owner."""
+        """Write the claim record of a task. The caller holds the lock or owns the claim."""
         from agent_harness.kernel import files
 
         files.own_place(self.layout.claim(task_id), self.layout.root)
@@ -281,7 +282,7 @@ def checkpoint(caller: Caller, task_id: str, step: int, total: int, description:
 
 
 class LeaseKeeper:
-    """Callback that renews the lease after a third of its duration; call it often. It always returns False.
+    """Callback that renews the lease after a third of its duration. Call it often; it always returns False.
 
     Raise ``LeaseLost`` or ``NotOwner`` if the claim is lost. The caller's processes must then end."""
 
@@ -309,7 +310,7 @@ class LeaseKeeper:
 
 
 def run_step(caller: Caller, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> JsonObject:
-    """Run a long command and renew the claim meanwhile; return ``exit``, ``seconds`` and ``tail``.
+    """Run a long command, and return ``exit``, ``seconds`` and ``tail``. The claim is renewed meanwhile.
 
     ``exit`` is None after a timeout. If the claim is lost, the command is ended and ``LeaseLost`` is raised."""
     from agent_harness.kernel import process
@@ -335,7 +336,7 @@ def run_step(caller: Caller, task_id: str, command: Sequence[str], *, timeout_se
 def _in_a_repository(folder: str) -> bool:
     """Return True if the folder is in a git repository, without starting git.
 
-    An empty ``.git``, which agents' sandboxes leave in ``/tmp``, does not count; the search goes on above it."""
+    An empty ``.git``, which sandboxes of agents leave in ``/tmp``, is ignored."""
     while not _marks_a_work_tree(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
         if above == folder:
@@ -352,7 +353,7 @@ def _marks_a_work_tree(entry: str) -> bool:
 
 
 def _program_above() -> Owner | None:
-    """Return the nearest ancestor process that an agent does not restart for each command."""
+    """Return the nearest ancestor process that outlives the command: the agent, or the user's shell in a terminal."""
     from agent_harness.kernel import owner
 
     pid = os.getppid()
@@ -365,7 +366,7 @@ def _program_above() -> Owner | None:
 
 
 def _look(pid: int) -> tuple[str, int, bool]:
-    """Return a process's name, its parent, and True if it leads a session, as a terminal's shell does."""
+    """Return a process's name, the id of its parent, and True if the process leads a terminal session."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             before, _, after = file.read().rpartition(")")

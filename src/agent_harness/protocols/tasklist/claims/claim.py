@@ -67,10 +67,10 @@ def claim(
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     dirty: str = "remember",
 ) -> JsonObject:
-    """Claim the caller's own task in progress, the task with ``task_id``, or the next eligible task.
+    """Claim the caller's own task in progress, the task with ``task_id``, or the next eligible task. Return its data.
 
-    Raise ``NothingEligible``, ``Busy`` (another session, a pause, or an interrupted task that the agent must judge),
-    ``PersonNeeded`` (halt), ``LimitReached``, ``Refused`` (two workers in one work tree) or ``UnsafeTree``."""
+    Raise ``NothingEligible``, ``PersonNeeded`` (halt), ``LimitReached``, ``UnsafeTree`` or ``Refused`` (two workers
+    in one work tree). Raise ``Busy`` for another session, a pause, or an interrupted task that the agent must judge."""
     request = _ClaimRequest(caller, task_id, lease_seconds, dirty)
     try:
         return _claimed(request)
@@ -122,7 +122,7 @@ def _give_one(request: _ClaimRequest) -> JsonObject:
 
 
 def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
-    """Return a baseline for the likely task; ``None`` without a git repository or an eligible task."""
+    """Return a baseline for the task that will probably be claimed, or ``None`` without a repository or such a task."""
     caller = request.caller
     if not caller.git:
         return None
@@ -140,7 +140,7 @@ def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
 
 
 def preview(caller: Caller, state: State, now: datetime) -> Task:
-    """Return the task that ``claim`` would select, without changing anything. Raise the exceptions of ``claim``."""
+    """Return the task that ``claim`` would select. Nothing changes. Raise the errors of ``claim``."""
     state = state.copy()
     refuse_claims(caller, state, now)
     under_way = selection.in_progress(state)
@@ -190,7 +190,7 @@ def refuse_rest(caller: Caller, state: State) -> None:
 
 
 def _outcomes(caller: Caller, state: State) -> int:
-    """Return the number of attempts that ended in this session; in concurrent mode only the caller's."""
+    """Return the number of attempts that ended in this session. In concurrent mode, only the caller's count."""
     if not state.config.max_tasks:
         return 0
     if not state.config.concurrent:
@@ -199,7 +199,7 @@ def _outcomes(caller: Caller, state: State) -> int:
 
 
 def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | NothingEligible:
-    """Claim a task within this change. ``NothingEligible`` is returned: raised, it would discard other changes."""
+    """Claim a task within this change, and return the answer. ``NothingEligible`` is returned, not raised."""
     state, now, caller = change.state, change.now, request.caller
     under_way = selection.in_progress(state)
     if under_way and not request.recovered and _unfinished(caller, state, now):
@@ -236,7 +236,7 @@ def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | Nothi
 
 
 def _held(caller: Caller, state: State, under_way: list[Task], now: datetime) -> Task | None:
-    """Return the task that this caller has in progress if the task's lease is valid, or None."""
+    """Return the task that this caller has in progress with a valid lease, or None."""
     for task in under_way:
         held = task.lease
         alive = not lease.expired(held, now) if held else leases.is_live(task, state, now)
@@ -335,7 +335,7 @@ def _give(change: TaskListChange, request: _ClaimRequest, task: Task, prepared: 
 
 
 def _say_shared(change: TaskListChange, caller: Caller, task: Task) -> None:
-    """Log a warning about the limits of a folder that several workers share. The warning is logged once per list."""
+    """Log a warning, once per list, that several workers share a folder."""
     if not change.state.config.concurrent:
         return
     others = [each for each in selection.in_progress(change.state) if each.id != task.id]
@@ -367,14 +367,14 @@ def _answer(task: Task, *, resumed: bool) -> JsonObject:
 
 
 def _baseline(caller: Caller, task: Task, dirty: str) -> ClaimRecord | None:
-    """Record a baseline for the next attempt at a task, and return its claim record; None outside a git repository."""
+    """Save a baseline for the next attempt at a task, and return its claim record; None outside a git repository."""
     from agent_harness.protocols.tasklist.attempts import rollback
 
     return rollback.take_baseline(caller, task.id, task.attempts + 1, dirty=dirty)
 
 
 def _kept_files(caller: Caller, task: Task) -> JsonObject | None:
-    """Return files that decide the task's check, to compare later in a folder without a baseline."""
+    """Return the files that decide the task's check, for a comparison in a folder without a baseline."""
     own = (".harness", "harness-")
     if task.validation_command is None:
         return None
@@ -389,10 +389,10 @@ def _kept_files(caller: Caller, task: Task) -> JsonObject | None:
 
 
 def _unfinished(caller: Caller, state: State, now: datetime) -> list[Task]:
-    """Return the interrupted tasks that this caller can recover; empty during a pause or halt.
+    """Return the interrupted tasks that this caller can recover. During a pause or halt, there are none.
 
-    In exclusive mode their owner shows no sign of life, in concurrent mode they are of this work tree and their lease
-    has expired. An attempt without traces is left out: the next claim releases its task."""
+    In exclusive mode, their owner shows no sign of life. In concurrent mode, they are in this work tree and their
+    lease has expired. An attempt without traces is left out, because the next claim releases its task."""
     if caller.store.paused() or state.halt:
         return []
     left = leases.expired(state, now)
@@ -406,7 +406,7 @@ def _unfinished(caller: Caller, state: State, now: datetime) -> list[Task]:
 
 
 def _recover_first(caller: Caller, state: State) -> None:
-    """Recover interrupted tasks of this work tree. Raise ``Busy`` if only the agent can decide on one."""
+    """Recover interrupted tasks of this work tree. Raise ``Busy`` if only the agent can decide about a task."""
     if not selection.in_progress(state):
         return
     for task in _unfinished(caller, state, caller.store.now()):

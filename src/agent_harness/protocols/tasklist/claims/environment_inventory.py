@@ -39,7 +39,7 @@ _record_at = lru_cache(maxsize=1)(InstalledRecord)  # it knows what this process
 def look(caller: "Caller", task: "Task") -> None:
     """Record the installed packages before an attempt, unless the last attempt changed nothing.
 
-    The checks of all open tasks count: this attempt could install something that affects a later task."""
+    The checks of all open tasks count, because this attempt could install a package that affects a later task."""
     record = _record_at(proven.installed_path(caller.layout, caller.id, make=True))
     if record.path is None or task.validation_command is None:
         return
@@ -63,7 +63,7 @@ def look(caller: "Caller", task: "Task") -> None:
 
 
 def since(caller: "Caller", task: "Task") -> Differences:
-    """Return the changes to installed packages since the attempt began. Changes that the task may make are omitted."""
+    """Return the changes to installed packages since the attempt began, except changes that the task may make."""
     folder = folder_of(caller)
     return _record_of(caller).changes(
         project=Path(folder),
@@ -73,10 +73,10 @@ def since(caller: "Caller", task: "Task") -> Differences:
 
 
 def note_end(caller: "Caller", task: "Task", *, completed: bool) -> None:
-    """Record the end of an attempt; unless the user allowed its changes, they also count for the next one.
+    """Record the end of an attempt. Changes that the user did not allow also count for the next attempt.
 
-    If the attempt changed nothing and the run continues, the record stays open: what changes after the scan before the
-    proof then counts for the next attempt. A cleanup command can change packages; sandboxed code cannot."""
+    If the attempt changed nothing and the run continues, the record stays open. Changes after the scan before the
+    proof then count for the next attempt. A cleanup command can change packages; sandboxed code cannot."""
     record, has_more = _record_of(caller), task.may_change or (task.cleanup and not completed)
     if has_more or not (caller.goes_on and record.is_unchanged):
         frees = released(task.may_change if completed else ())
@@ -91,7 +91,7 @@ def _in_place(caller: "Caller", config: "SessionConfig") -> bool:
 
 
 def rest(caller: "Caller", *, is_left_open: bool = False) -> None:
-    """Close the package record before a run waits or ends: later changes are not an agent's. Ignore errors.
+    """Close the package record before a run waits or ends. Later changes are not made by an agent. Ignore errors.
 
     ``is_left_open`` means that a larger run later calls ``close`` for each workspace."""
     with suppress(HarnessError):

@@ -45,7 +45,7 @@ KEPT_DAYS = 7
 
 
 def is_alive(session: SessionLease | None, now: datetime) -> bool:
-    """Return True if the owner may still run: the lease is valid and its process is not proven dead."""
+    """Return True if the session's owner may still run: its lease is valid, and its process is not known to be dead."""
     if session is None or (ends := session.ends) is None:
         return False
     return not lease.expired(lease.Lease("", "", ends, ends, SECONDS), now) and not process_is_dead(session.process)
@@ -62,7 +62,7 @@ def process_is_dead(record: object) -> bool:
 
 
 def is_ahead(state: State, now: datetime) -> bool:
-    """Return True if the session lease was renewed with a clock that is too far ahead of the present time."""
+    """Return True if the session lease was renewed with a clock that is ahead of the present time."""
     session = state.session
     if session is None or state.config.concurrent:
         return False
@@ -72,9 +72,9 @@ def is_ahead(state: State, now: datetime) -> bool:
 
 
 def bring_back(caller: SessionOwner) -> bool:
-    """Shorten a lease that was renewed with a clock that is ahead to one hour, with a warning; return True then.
+    """Shorten a lease that was renewed with a clock that is ahead to one hour, and return True. Otherwise return False.
 
-    It would lock the list for as long as that clock was ahead. Source: ``tasklist.md`` 10.2."""
+    Such a lease would lock the list for as long as that clock was ahead. Source: ``tasklist.md`` 10.2."""
     if not is_ahead(caller.store.read(), caller.store.now()):
         return False
 
@@ -96,7 +96,7 @@ def bring_back(caller: SessionOwner) -> bool:
 
 
 def holder(state: State, now: datetime) -> SessionLease | None:
-    """Return the running session; ``None`` in concurrent mode, or if no session is running."""
+    """Return the running session, or ``None`` if no session is running. In concurrent mode, return ``None``."""
     session = state.session
     return session if not state.config.concurrent and is_alive(session, now) else None
 
@@ -117,7 +117,7 @@ def refuse_other(state: State, caller: SessionOwner, now: datetime) -> None:
 
 
 def refuse_living(state: State, caller: SessionOwner, now: datetime) -> None:
-    """Raise ``Busy`` while another running worker has a task in progress, which a recovery would release."""
+    """Raise ``Busy`` while another running worker has a task in progress. A recovery would release this task."""
     own = (None, caller.owner, caller.session_owner)
     me = caller.process.as_record() if caller.process else None
     for task in state.tasks:
@@ -176,7 +176,7 @@ def is_live(task: Task, state: State, now: datetime) -> bool:
 
 
 def expired(state: State, now: datetime) -> list[Task]:
-    """Return the tasks whose claims may be released by any worker, because their owners show no sign of life."""
+    """Return the tasks in progress whose owners show no sign of life. Any worker may release these claims."""
     return [
         t
         for t in state.tasks
@@ -185,9 +185,9 @@ def expired(state: State, now: datetime) -> list[Task]:
 
 
 def is_left_by_run(task: Task) -> bool:
-    """Return True if a dead run with several agents has claimed the task.
+    """Return True if a dead run with several agents has claimed the task. The work may be proven and wait to be merged.
 
-    Its work may be proven and wait to be merged, so only a continuation of that run releases the claim."""
+    Therefore only a continuation of the run releases the claim."""
     return (
         task.raw.get("status") == "in_progress"
         and task.claimed_run is not None
@@ -201,7 +201,7 @@ def left_by_run(state: State) -> list[Task]:
 
 
 def terms_of_run(left: Sequence[Task]) -> tuple[int, str | None]:
-    """Return the worker count and the target branch (or None) of the run that had claimed these tasks."""
+    """Return the worker count of the run that had claimed these tasks, and its target branch or None."""
     found = [task.claimed_run or {} for task in left]
     branches = (each["branch"] for each in found if isinstance(each.get("branch"), str))
     return max(whole(each.get("workers"), 1) for each in found), next(branches, None)
@@ -223,7 +223,7 @@ def command_of_run(left: Sequence[Task]) -> str:
 
 
 def reap(change: TaskListChange) -> list[Task]:
-    """Mark the tasks whose claims have expired as failed, to be retried; log this, and return the tasks."""
+    """Mark the tasks whose claims have expired as failed, to be retried, and return these tasks."""
     reaped = expired(change.state, change.now)
     for task in reaped:
         who = task.claimed_by
@@ -249,7 +249,7 @@ def count_outcome(state: State, caller: SessionOwner, now: datetime) -> None:
 
 
 def outcomes(state: State, caller: SessionOwner) -> int:
-    """Return the attempts that ended in the caller's present session; each client session has its own count."""
+    """Return the number of attempts that ended in the caller's present session."""
     found = json_object(state.worker_sessions.get(caller.owner)) or {}
     return whole(found.get("outcomes"), 0) if found.get("owner") == caller.session_owner else 0
 

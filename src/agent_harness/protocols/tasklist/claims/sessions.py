@@ -27,8 +27,8 @@ INIT_SECONDS = 600.0
 def start(caller: Caller, *, take_over: bool = False) -> JsonObject:
     """Start or resume the session: take the lease, recover tasks, set up the environment and enable the hooks.
 
-    Raise ``Busy``, ``PersonNeeded`` (halt), ``LimitReached`` (``max_sessions``), ``PreflightFailed``
-    (``harness-init.sh`` failed twice), or ``StateDamaged`` without a backup."""
+    Raise ``Busy``, ``PersonNeeded`` (halt), ``LimitReached`` (``max_sessions``) or ``StateDamaged`` without a
+    backup. Raise ``PreflightFailed`` if ``harness-init.sh`` failed twice."""
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.attempts import recover
 
@@ -94,7 +94,7 @@ def _begin(change: TaskListChange, caller: Caller, take_over: bool) -> JsonObjec
 
 
 def _set_up(caller: Caller) -> JsonObject | None:
-    """Run ``harness-init.sh``, once more if it fails; None if there is no such file.
+    """Run ``harness-init.sh``, at most twice, and return its result; None if there is no such file.
 
     A second failure halts the list and raises ``PreflightFailed``."""
     if not os.path.isfile(caller.layout.init_script):
@@ -111,7 +111,7 @@ def _set_up(caller: Caller) -> JsonObject | None:
 
 
 def _run_script(caller: Caller) -> tuple[JsonObject, str]:
-    """Run ``harness-init.sh`` once; return its result and how it ended."""
+    """Run ``harness-init.sh`` once. Return its result, and a text that says how it ended."""
     from agent_harness.kernel import process
     from agent_harness.kernel.git.locate import folders_of_project
     from agent_harness.kernel.process.sandbox import of_agent, settings_from
@@ -134,7 +134,7 @@ def _run_script(caller: Caller) -> tuple[JsonObject, str]:
 
 
 def end(caller: Caller) -> JsonObject:
-    """End the session: log a STATS line and release the lease; if all tasks are done, disable the hooks."""
+    """End the session: log a STATS line and release the lease. If all tasks are done, disable the hooks."""
 
     def act(change: TaskListChange) -> JsonObject:
         state, now = change.state, change.now
@@ -166,7 +166,7 @@ def log_stats(caller: Caller) -> JsonObject:
 
 
 def pause(caller: Caller, why: str = "", *, by: str | None = None) -> JsonObject:
-    """Pause hooks, claims and runs until ``resume``; ``by`` is the view in which the user asked for it."""
+    """Pause hooks, claims and runs until ``resume``. ``by`` is the view in which the user asked for the pause."""
     said = f"{clock.timestamp()} {why}".strip() + "\n"
     files.replace(caller.layout.pause, said.encode("utf-8", "replace"), follow=False)
     caller.store.note("WARN", f"paused by {_person(by)}: {why}".rstrip(": "))
@@ -192,9 +192,9 @@ def _sweep(*folders: str) -> None:
 
 
 def resume(caller: Caller, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
-    """End a pause and a halt, and reset the counter of agent starts; return what was in force.
+    """End a pause and a halt, and reset the counter of agent starts. Return the pause and halt that were in force.
 
-    Raise ``Superseded``, with nothing changed, if the present halt is not the one in ``shown``."""
+    Raise ``Superseded``, with nothing changed, if the present halt is not the halt in ``shown``."""
     from agent_harness.supervision.starts import go_on
 
     def act(change: TaskListChange) -> JsonObject | None:
