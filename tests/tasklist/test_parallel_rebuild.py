@@ -42,6 +42,8 @@ def damage(work: TaskListProject, how: str, path: Path) -> None:
         ledger.write_bytes(b"".join([lines[0], lines[1][:40], b"\n", *lines[2:]]))
     elif how == "gone":
         ledger.unlink()
+    elif how == "cut":
+        ledger.write_bytes(lines[0][:20])
     elif how == "impossible":
         ledger.write_bytes(b'{"n":1,"type":"landed","batch":1,"item":"a"}\n{"n":2,"type":"first","item":"a"}\n')
     else:
@@ -84,16 +86,20 @@ def test_a_journal_that_cannot_be_read_is_made_anew_and_what_was_proven_lands_on
     assert len([line for line in work.log() if "] Completed [" in line]) == 3
 
 
-@pytest.mark.kept("moved")
+@pytest.mark.kept("moved-gone", "before:batched-cut")
 @pytest.mark.scenario
-@pytest.mark.parametrize("moment", ["moved", "settled", "after:landing"])
-def test_a_run_whose_journal_is_gone_goes_on_by_itself(tmp_path: Path, moment: str) -> None:
-    """SC-14: also where a landing was under way, which is not landed again."""
+@pytest.mark.parametrize(
+    ("moment", "how"), [("moved", "gone"), ("settled", "gone"), ("after:landing", "gone"), ("before:batched", "cut")]
+)
+def test_a_run_whose_journal_is_gone_goes_on_by_itself(tmp_path: Path, moment: str, how: str) -> None:
+    """SC-14: also where a landing was under way, which is not landed again, and where its first line was cut off."""
     work, starts = three(tmp_path), tmp_path / "starts"
     words = killed(work, moment, starts)
-    damage(work, "gone", tmp_path)
+    proven, begun = [each.id for each in work.state.tasks if each.raw.get("landing")], starts.read_text().split()
+    damage(work, how, tmp_path)
     ran = work.harness(*words)
     assert (ran.code, work.statuses()) == (0, ["completed"] * 3), ran
+    assert not {*starts.read_text().split()[len(begun) :]} & {*proven}
     assert sorted(landed(work)) == ["a", "b", "c"]
     assert len([line for line in work.log() if "] Completed [" in line]) == 3
     assert all(work.repo.git("rev-parse", f"{work.task(name).completed_commit}^{{commit}}") for name in "abc")

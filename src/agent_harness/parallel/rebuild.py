@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from agent_harness.errors import HarnessError
 from agent_harness.kernel import files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
@@ -120,12 +121,20 @@ def _times(carried: JsonObject) -> str:
 
 
 def is_missing(folder: str) -> bool:
-    """Return True if the ledger is missing although jobs exist."""
+    """Return True if jobs exist, but no ledger with a whole line. A kill or a full disk can leave an empty ledger."""
     with suppress(OSError):
-        return not os.path.exists(os.path.join(folder, "ledger.jsonl")) and bool(
-            os.listdir(os.path.join(folder, "orders"))
-        )
+        return bool(os.listdir(os.path.join(folder, "orders"))) and not _has_line(os.path.join(folder, "ledger.jsonl"))
     return False
+
+
+def _has_line(path: str) -> bool:
+    try:
+        with os.fdopen(files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+            return b"\n" in file.readline(1 << 20)
+    except FileNotFoundError:
+        return False
+    except (OSError, HarnessError):
+        return True  # damaged: the user decides
 
 
 def where_missing(folder: str, git: Git, branch: str, left: LeftRun, *, say: Callable[[str], None]) -> None:
