@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -32,8 +33,9 @@ class Here:
 
     def kill_worker(self) -> None:
         for each in psutil.Process().children(recursive=True):
-            if "agent_harness.parallel.worker_process" in each.cmdline():
-                each.kill()
+            with suppress(psutil.NoSuchProcess):  # another child may end meanwhile
+                if "agent_harness.parallel.worker_process" in each.cmdline():
+                    each.kill()
 
     def many(self) -> int:
         return self._many
