@@ -217,7 +217,7 @@ def _validate(task_list: TaskList, task_id: str) -> JsonObject:
         return answer
     kind = TimedOut if answer["result"] == "TIMEOUT" else VerificationFailed
     said = f"the validation of {task_id}: {answer['result']} after {answer['seconds']} s"
-    why = answer["reasons"][0] if answer["reasons"] else f"exit {answer['exit']}"
+    why = answer["reasons"][0] if answer["reasons"] else f"exit code {answer['exit']}"
     raise kind(said if kind is TimedOut else f"{said}: {why}", hint=answer.pop("next"), **answer)
 
 

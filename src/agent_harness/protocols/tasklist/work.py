@@ -463,7 +463,7 @@ class TaskWork:
             said = ending.message or "no error message"
             given = self._give_back(ending, f"the agent failed immediately: {said}")
             return replace(given, refused=False, ends_run=None, failed_at_once=said)
-        left = f"the agent ended with exit {outcome.exit_code}" if outcome else ending.reason
+        left = f"the agent ended with exit code {outcome.exit_code}" if outcome else ending.reason
         return self._fail("TASK_EXEC", ending.message or left, ending)
 
     def broken(self, error: GitFailed) -> Attempted:
