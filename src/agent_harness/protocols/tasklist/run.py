@@ -432,7 +432,8 @@ def drive(
         if code in (130, -2):
             return {"starts": starts, "exit_code": 130, "message": "Interrupted.", "next": "harness status"}
         left = selection.stats(caller.store.read())
-        say(f"The client ended with exit code {code}; {left['completed']} of {left['tasks_total']} tasks are completed.")
+        done = f"{left['completed']} of {left['tasks_total']} tasks are completed"
+        say(f"The client ended with exit code {code}; {done}.")
 
 
 def _why_not_again(caller: Caller, starts: int, times: int, idle: int) -> tuple[int, str] | None:
