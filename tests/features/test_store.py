@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,15 @@ from agent_harness.kernel import trusted_state
 from agent_harness.kernel.files import own_place
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
+
+LINKING = """\
+import os, sys
+while True:
+    try:
+        os.unlink(sys.argv[1])
+        os.symlink(sys.argv[2], sys.argv[1])
+    except OSError:
+        pass"""
 
 
 @pytest.fixture
@@ -79,6 +90,22 @@ def test_a_folder_behind_a_link_is_tampering_even_when_it_reads_the_same(store: 
     assert store.tampered() == [".harness/session_state.json"]
     assert not Path(store.layout.state_dir).is_symlink()
     assert store.state().last_session == 3
+
+
+def test_a_link_that_an_agent_makes_meanwhile_is_never_written_through(store: FeatureStore, tmp_path: Path) -> None:
+    """An agent replaces a state file by a link again and again while the harness restores the file."""
+    victim, costs = tmp_path / "victim", Path(store.layout.costs)
+    victim.write_text("of the user\n")
+    store.write(store.layout.costs, {})
+    with subprocess.Popen([sys.executable, "-c", LINKING, costs, victim]) as agent:
+        try:
+            while not costs.is_symlink():
+                assert agent.poll() is None
+            for _ in range(300):
+                store.restore(store.layout.costs, b"{}")
+        finally:
+            agent.kill()
+    assert victim.read_text() == "of the user\n"
 
 
 # -- the version before ------------------------------------------------------------------------------------------------

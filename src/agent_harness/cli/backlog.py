@@ -314,7 +314,7 @@ def export(
         _refuse_state(out, state, form)
         if os.path.lexists(out) and not force:
             raise Refused(f"{out} already exists", hint=f"harness export --to {form} --out {out} --force")
-        files.replace(out, text.encode())
+        files.replace(out, text.encode(), follow=True)
     if as_json:
         done, count = sum(each.done for each in backlog.items), len(backlog.items)
         members = {"format": form, "items": count, "proven": done, "out": str(out) if out else None, "left_out": lost}

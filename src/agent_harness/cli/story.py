@@ -181,7 +181,8 @@ def write_report(
     try:
         if out is None:
             _make_ignored(os.path.dirname(path))
-        files.replace(path, (values.shareable(text, view) if share else text).encode())
+        shown = values.shareable(text, view) if share else text
+        files.replace(path, shown.encode(), follow=out is not None)
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}", hint="harness report --out FILE") from None
     return path

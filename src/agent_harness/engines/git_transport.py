@@ -414,7 +414,7 @@ def _contents(git: Git, sha: str) -> dict[str, bytes]:
 
 def _write(path: str, content: bytes) -> None:
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    files.replace(path, content, follow=False)
+    files.replace(path, content)
 
 
 def _object(content: bytes) -> JsonObject:

@@ -244,5 +244,5 @@ def change(file: str, path: str, *, add: bool) -> str:
     written = StringIO()
     yaml.dump(found, written)
     os.makedirs(os.path.dirname(os.path.abspath(file)), exist_ok=True)
-    files.replace(file, written.getvalue(), follow=False)
+    files.replace(file, written.getvalue())
     return f"{whole} is {'now in the fleet' if add else 'no longer in the fleet; the project itself is unchanged'}."

@@ -68,7 +68,7 @@ def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[
     except ValueError as error:
         raise _by_hand(path, str(error)) from None
     if keys:
-        files.replace(path, _without(text, set(keys), path))
+        files.replace(path, _without(text, set(keys), path), follow=True)
     return keys
 
 

@@ -181,13 +181,13 @@ def _take_back(client: HookClient, path: str, after: str, original: str | None) 
     """Write a settings file without the hooks. If ``original`` is given, the original is restored byte for byte."""
     kept = os.path.realpath(path) + KEPT
     if original is not None and after == _round_trip(client, path, original):
-        files.replace(path, files.read_bytes(kept))
+        files.replace(path, files.read_bytes(kept), follow=True)
         files.unlink(kept)
     elif original is None and jsontext.loads(after) == {}:
         os.unlink(os.path.realpath(path))  # a link belongs to a person
         _remove_empty(os.path.dirname(path))
     else:
-        files.replace(path, after)
+        files.replace(path, after, follow=True)
 
 
 def _round_trip(client: HookClient, path: str, original: str) -> str | None:
@@ -393,11 +393,11 @@ def _write(path: str, before: str | None, after: str) -> str | None:
     if before is None or not any(True for _ in _places(_object(before, path))):
         _put_aside(kept)
     if before is None:
-        files.replace(path, after, mode=0o600)
+        files.replace(path, after, mode=0o600, follow=True)
         return None
     if not os.path.lexists(kept):
         files.replace(kept, files.read_bytes(path), mode=os.stat(path).st_mode & 0o777)
-    files.replace(path, after)
+    files.replace(path, after, follow=True)
     return kept
 
 

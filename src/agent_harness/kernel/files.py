@@ -102,14 +102,14 @@ def replace(
     *,
     mode: int | None = None,
     before: Callable[[], object] | None = None,
-    follow: bool = True,
+    follow: bool = False,
 ) -> None:
     """Replace the content of a file atomically and durably.
 
-    If the path is a symbolic link, the link's target is written. Without ``follow``, the file replaces the link
-    instead: this is required if somebody else may have put a link there. Mode and owner stay, unless ``mode`` is given.
-    ``before`` is called right before the change becomes visible; if ``before`` raises, the old content stays. Raise
-    ``Refused`` if the file cannot be written. No temporary file is left behind."""
+    If the path is a symbolic link, the file replaces the link. With ``follow``, the link's target is written instead:
+    only for files that no agent can replace, or whose contract allows a link. Mode and owner stay, unless ``mode`` is
+    given. ``before`` is called right before the change becomes visible; if ``before`` raises, the old content stays.
+    Raise ``Refused`` if the file cannot be written. No temporary file is left behind."""
     target = os.path.realpath(path) if follow else _itself(path)
     temporary = temporary_name(target)
     whole = content.encode() if isinstance(content, str) else content
@@ -133,7 +133,7 @@ def write_json(
     *,
     backup: bool = False,
     before: Callable[[], object] | None = None,
-    follow: bool = True,
+    follow: bool = False,
 ) -> None:
     """Replace the content of a state file with a JSON object. With ``backup``, first copy the old content to
     ``<path>.bak``, unless the old content is damaged."""
@@ -158,7 +158,7 @@ def restore(path: AnyPath) -> str | None:
         why = "the backup is missing" if isinstance(error, FileNotFoundError) else str(error)
         raise StateDamaged(f"{os.fspath(path)} cannot be restored from {backup}: {why}") from None
     kept = _put_aside(os.path.realpath(path))
-    replace(path, content)
+    replace(path, content, follow=True)
     return kept
 
 
@@ -186,7 +186,7 @@ def _part(target: str, backup: str) -> None:
     except OSError:
         return
     if is_one:
-        replace(backup, read_bytes(backup), follow=False)
+        replace(backup, read_bytes(backup))
 
 
 def own_place(path: str, root: str) -> None:
@@ -194,15 +194,23 @@ def own_place(path: str, root: str) -> None:
     at the path or on the way to it. Rename any other obstacle, such as a file instead of a folder, and keep it in the
     same folder."""
     for folder in folders_between(root, path):
-        if os.path.islink(folder):
-            os.unlink(folder)
-        elif os.path.lexists(folder) and not os.path.isdir(folder):
-            os.rename(folder, free_name(f"{folder}.aside"))
-        os.makedirs(folder, exist_ok=True)
-    if os.path.islink(path):
-        os.unlink(path)
-    elif os.path.lexists(path) and not os.path.isfile(path):
-        os.rename(path, free_name(f"{path}.aside"))
+        _make_way(folder, os.path.isdir)
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except FileExistsError as error:  # an agent was faster
+            raise refusal(folder, "made", error) from None
+    _make_way(path, os.path.isfile)
+
+
+def _make_way(path: str, is_wanted: Callable[[str], bool]) -> None:
+    """Remove a symbolic link at the path. Rename anything else that is not wanted there."""
+    try:
+        if os.path.islink(path):
+            os.unlink(path)
+        elif os.path.lexists(path) and not is_wanted(path):
+            os.rename(path, free_name(f"{path}.aside"))
+    except FileNotFoundError:  # an agent removed it meanwhile
+        return
 
 
 def drop_links(path: str, root: str) -> None:
@@ -303,7 +311,7 @@ def _back_up(path: AnyPath) -> None:
         _json_object(content)
     except (FileNotFoundError, StateDamaged, ValueError):
         return
-    replace(f"{os.fspath(path)}.bak", content, mode=stat.S_IMODE(os.stat(path).st_mode), follow=False)
+    replace(f"{os.fspath(path)}.bak", content, mode=stat.S_IMODE(os.stat(path).st_mode))
 
 
 def _put_aside(target: str) -> str | None:

@@ -328,7 +328,7 @@ class LimitClock:
         }
         told = {name: clock.timestamp(clock.moment(at), fraction=True) for name, at in moments.items()}
         record = {"account": account, "size": throttle.size, "began": throttle.began, **told}
-        files.write_json(self._path(account, _THROTTLE), record, follow=False)
+        files.write_json(self._path(account, _THROTTLE), record)
 
     # -- other machines ------------------------------------------------------------------------------------------------
 

@@ -125,7 +125,7 @@ class Mailbox:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         request = secrets.token_hex(12)
         known = {"id": request, "verb": verb, "args": args, "by": owner.current().as_record(), "at": clock.timestamp()}
-        files.write_json(self._path(request), known, follow=False)
+        files.write_json(self._path(request), known)
         return request
 
     def answered(self, request: str) -> JsonObject | None:
@@ -200,5 +200,5 @@ class Mailbox:
 
     def answer(self, request: str, found: JsonObject) -> None:
         with suppress(HarnessError, OSError):
-            files.write_json(self._path(request, ".answer"), {"id": request, **found}, follow=False)
+            files.write_json(self._path(request, ".answer"), {"id": request, **found})
         files.unlink(self._path(request, ".taken"))

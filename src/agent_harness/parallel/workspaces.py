@@ -136,7 +136,7 @@ class Workspace:
 
     def note_ignored(self) -> None:
         """Record the present ignored files. Call this directly after the workspace's set-up."""
-        files.write_json(self._ignored, {"": "", **self._ignored_files()}, follow=False)
+        files.write_json(self._ignored, {"": "", **self._ignored_files()})
 
     def _ignored_files(self) -> dict[str, str]:
         """Return a stamp per ignored path, which only root could keep while changing the file."""

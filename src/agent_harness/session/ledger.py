@@ -411,7 +411,7 @@ def keep_output(
         except OSError as error:
             raise files.refusal(kept, "written", error) from None
         try:
-            files.replace(kept, text, follow=False)
+            files.replace(kept, text)
         except BaseException:
             files.unlink(kept)
             raise

@@ -122,7 +122,7 @@ def keep_end(home: str | None, end: JsonObject | None = None) -> None:
         if end and end.get("reason") in _TOLD_OTHERWISE:
             end = looks_of(end)
         if end:
-            files.write_json(path, end, follow=False)
+            files.write_json(path, end)
         elif os.path.lexists(path):
             os.unlink(path)
 

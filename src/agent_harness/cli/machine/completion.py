@@ -159,9 +159,9 @@ def completion(shell: str, install: bool) -> int:
     second = {"bash": path.with_name("lth"), "fish": path.with_name("lth.fish")}.get(shell)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        files.replace(path, text.encode())
+        files.replace(path, text.encode(), follow=True)
         if second is not None:
-            files.replace(second, text.encode())
+            files.replace(second, text.encode(), follow=True)
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}", hint=f"harness completion {shell} > harness.{shell}") from None
     show(f"Wrote {path}. It is loaded when a new {shell} first needs it.")

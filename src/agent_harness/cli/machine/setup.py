@@ -492,7 +492,7 @@ class _Removal:
 
         for name in self._mcp_entries():
             text = edit.remove(Path(self._mcp_file).read_bytes().decode(), ["mcpServers", name])
-            files.replace(self._mcp_file, text)
+            files.replace(self._mcp_file, text, follow=True)
 
 
 def _is_ours(server: Any) -> bool:

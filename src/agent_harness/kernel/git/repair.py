@@ -129,7 +129,7 @@ def _put_refs_back(before: GitFiles) -> Iterator[str]:
         if back is not None:
             is_shared = path.startswith(f"{before.repository.shared_dir}/")
             files.own_place(path, os.fspath(before.repository.shared_dir if is_shared else before.repository.git_dir))
-            files.replace(path, back, mode=0o644, follow=False)
+            files.replace(path, back, mode=0o644)
         where = f"; the unreadable file is kept in {kept}" if kept else ""
         yield f"{path} was unreadable for git and was restored{where}"
 
@@ -169,7 +169,7 @@ def _put_index_back(before: GitFiles) -> Iterator[str]:
             return
         kept = _set_aside(repository, index)
         if before.index is not None:
-            files.replace(index, before.index, mode=0o644, follow=False)
+            files.replace(index, before.index, mode=0o644)
             os.utime(index, ns=(before.index_time_ns, before.index_time_ns))  # as old as its entries
         if before.index is None or view.call("ls-files", "-z", index=index, check=False).returncode:
             view.call("read-tree", before.commit or "--empty", index=index)

@@ -141,7 +141,7 @@ def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | Non
     if mode is None:
         os.symlink(content, os.fsencode(path))
     else:
-        files.replace(path, content, mode=mode, follow=False)
+        files.replace(path, content, mode=mode)
     return where
 
 

@@ -156,7 +156,7 @@ def input_since(account: str, seconds: float) -> int:
     lines = [each for each in map(_input_line, content.splitlines()) if each and now - seconds < each[0] <= now + 1]
     if path and len(content) > _LONGEST_INPUT:
         with suppress(OSError, HarnessError):
-            files.replace(path, "".join(f"{at:.3f} {tokens}\n" for at, tokens in lines), follow=False)
+            files.replace(path, "".join(f"{at:.3f} {tokens}\n" for at, tokens in lines))
     return sum(tokens for _, tokens in lines)
 
 

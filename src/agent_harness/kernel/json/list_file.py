@@ -284,10 +284,10 @@ def write(
     def keep_the_old() -> None:
         before()
         if not _given_second_name(target, backup, before):
-            files.replace(backup, document.content, mode=_mode_of(target), follow=False)
+            files.replace(backup, document.content, mode=_mode_of(target))
         before()
 
-    files.replace(path, parts, before=keep_the_old)
+    files.replace(path, parts, before=keep_the_old, follow=True)
 
 
 def _given_second_name(target: str, backup: str, before: Callable[[], object]) -> bool:

@@ -151,7 +151,7 @@ class FeatureStore:
         files.own_place(path, self.layout.root)
         files.own_place(f"{path}.bak", self.layout.root)
         files.write_json(path, dict(value), backup=True)
-        self._written[path] = files.read_bytes(path)
+        self._written[path] = files.dumps(dict(value)).encode()
 
     def _read(self, path: str) -> "JsonObject":
         try:

@@ -36,15 +36,13 @@ class UnreadableFile(HarnessError):
     code = "unreadable"
 
 
-def leaves(layout: LongTaskLayout) -> bool:
-    """Return True if the checkpoint file is a symbolic link to a path outside the task, or to no file."""
+def real_checkpoint(layout: LongTaskLayout) -> str | None:
+    """Return the path of the checkpoint with links resolved; ``None`` if a link leads outside the task, or to no file.
+    Only the returned path may be written: an agent may replace the checkpoint itself by another link."""
     if not os.path.islink(layout.checkpoint):
-        return False
-    try:
-        layout.inside(layout.relative(layout.checkpoint))
-    except HarnessError:
-        return True
-    return not os.path.isfile(layout.checkpoint)
+        return layout.checkpoint
+    root, real = os.path.realpath(layout.root), os.path.realpath(layout.checkpoint)
+    return real if os.path.commonpath((root, real)) == root and os.path.isfile(real) else None
 
 
 def read_json(path: str) -> Any:
@@ -215,7 +213,7 @@ class LongTaskStore:
 
         Raise ``UnreadableFile`` if a file cannot be read, or ``InvalidTask`` with every problem of the task."""
         task = read_json(self.layout.task)
-        if leaves(self.layout):
+        if real_checkpoint(self.layout) is None:
             raise UnreadableFile(
                 f"{self.layout.checkpoint} is a symbolic link to a path outside the task, or to no file"
             )
@@ -305,7 +303,8 @@ class LongTaskStore:
                 unedited()
                 if change.archived:
                     log.add_to_archive(self.layout, change.task, change.archived, change.at)
-                files.replace(self.layout.checkpoint, content, before=unedited, follow=not leaves(self.layout))
+                place = real_checkpoint(self.layout) or self.layout.checkpoint
+                files.replace(place, content, before=unedited)
         except files.EditedMeanwhile:
             for path in written:  # nothing refers to them
                 os.unlink(path)
@@ -336,7 +335,8 @@ class LongTaskStore:
         """Return the content of the damaged checkpoint file. For a link that leaves the task, return its target."""
         path = self.layout.checkpoint
         try:
-            return os.fsencode(f"{os.readlink(path)}\n") if leaves(self.layout) else files.read_bytes(path)
+            left = real_checkpoint(self.layout) is None
+            return os.fsencode(f"{os.readlink(path)}\n") if left else files.read_bytes(path)
         except (OSError, HarnessError):
             return b""
 

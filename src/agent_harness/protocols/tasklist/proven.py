@@ -328,7 +328,7 @@ def begin(
     record |= {"isolation": config.isolation, "requires_red": config.requires_red, "trust": config.trust}
     record |= {"sandbox": config.sandbox, _LIST_REQUIRES: config.requires}
     record |= {"base": base, "base_ref": task.base_ref} if base else {}
-    files.write_json(_claim(home, task), {**record, "files": kept} if kept else record, follow=False)
+    files.write_json(_claim(home, task), {**record, "files": kept} if kept else record)
 
 
 def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
@@ -336,7 +336,7 @@ def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
     home, found = _home(layout, make=False), _claim_record(layout, task)
     if home and found:
         found.pop("passed", None)
-        files.write_json(_claim_path(home, task.id, token), found, follow=False)
+        files.write_json(_claim_path(home, task.id, token), found)
 
 
 def refuse_changed(layout: TaskListLayout, task: Task) -> None:
@@ -419,7 +419,7 @@ def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
     if home:
         known = _claim_record(layout, task)
         trusted_state.made_inside(home, CLAIMS)
-        files.write_json(_claim(home, task), {"task": task.id, **known, **members}, follow=False)
+        files.write_json(_claim(home, task), {"task": task.id, **known, **members})
 
 
 def noted(layout: TaskListLayout, task: Task, name: str) -> JsonObject:

@@ -116,7 +116,7 @@ def put_in_place(path: str, state: State) -> str | None:
     if os.path.lexists(path):
         kept = files.free_name(f"{path}.corrupt")
         os.rename(path, kept)  # of a link the link itself
-    files.write_json(path, state.raw, follow=False)
+    files.write_json(path, state.raw)
     return kept
 
 

@@ -258,7 +258,7 @@ class TaskStore:
     def activate(self) -> None:
         """Enable the harness's client hooks for this list."""
         if not self.active():
-            files.replace(self.layout.marker, "", follow=False)
+            files.replace(self.layout.marker, "")
 
     def deactivate(self) -> bool:
         """Disable the harness's client hooks for this list. Return True if the hooks were enabled."""

@@ -363,13 +363,13 @@ class TaskWork:
             return
         kept = layout.init_script_of(task.id)
         if found[0]:
-            files.replace(kept, found[0], follow=False)
+            files.replace(kept, found[0])
         if found == _NO_FILE and os.path.isdir(path) and not os.path.islink(path):
             remove_tree(path)
         elif found != _NOTHING:
             os.unlink(path)
         if before != _NOTHING:
-            files.replace(path, before[0], mode=before[1], follow=False)
+            files.replace(path, before[0], mode=before[1])
         where = f"; its version is kept in {os.path.relpath(kept, layout.root)}" if found[0] else ""
         change.note("WARN", f"harness-init.sh was changed while an agent was working; restored{where}", task=task.id)
 

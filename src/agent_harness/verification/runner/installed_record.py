@@ -273,7 +273,7 @@ class InstalledRecord:
         }
         with suppress(OSError, HarnessError):
             if self.path:
-                files.replace(self.path, [json.dumps(record).encode()], follow=False)
+                files.replace(self.path, [json.dumps(record).encode()])
                 self._remember(stamp_of(os.lstat(self.path)), record)
 
     def _remember(self, as_is: str, record: dict[str, Any]) -> None:

@@ -312,7 +312,7 @@ def write(made: Sequence[Any], target: str | None, *, force: bool = False) -> st
     if os.path.lexists(target) and not force:
         raise Refused(f"{target} already exists", hint=f"harness export otel --to {target} --force")
     try:
-        files.replace(target, text(made))
+        files.replace(target, text(made), follow=True)
     except OSError as error:
         raise HarnessError(f"{target} cannot be written: {error.strerror}") from None
     return None

@@ -60,7 +60,7 @@ class ListFiles:
         gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]
         for path in gone:
             files.own_place(path, self._caller.layout.root)
-            files.replace(path, (self._logs[path] or b"") + (_content(path) or b""), follow=False)
+            files.replace(path, (self._logs[path] or b"") + (_content(path) or b""))
         return [os.path.relpath(path, self._caller.layout.root) for path in gone]
 
     def _is_list_lost(self) -> bool:

@@ -372,7 +372,7 @@ def _record_pass(caller: "Caller", task: "Task", work: "AttemptWork", ran: Valid
 def _write_log(caller: "Caller", task: "Task", output: str) -> str:
     path = caller.layout.validation_log(task.id, task.attempts + 1)
     files.own_place(path, caller.layout.root)
-    files.replace(path, output, follow=False)
+    files.replace(path, output)
     return path
 
 

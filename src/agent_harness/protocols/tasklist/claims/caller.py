@@ -237,7 +237,7 @@ class Caller:
         from agent_harness.kernel import files
 
         files.own_place(self.layout.claim(task_id), self.layout.root)
-        files.write_json(self.layout.claim(task_id), record, follow=False)
+        files.write_json(self.layout.claim(task_id), record)
 
 
 def renew(caller: Caller, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> JsonObject:

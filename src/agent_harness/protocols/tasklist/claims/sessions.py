@@ -168,7 +168,7 @@ def log_stats(caller: Caller) -> JsonObject:
 def pause(caller: Caller, why: str = "", *, by: str | None = None) -> JsonObject:
     """Pause hooks, claims and runs until ``resume``. ``by`` is the view in which the user asked for the pause."""
     said = f"{clock.timestamp()} {why}".strip() + "\n"
-    files.replace(caller.layout.pause, said.encode("utf-8", "replace"), follow=False)
+    files.replace(caller.layout.pause, said.encode("utf-8", "replace"))
     caller.store.note("WARN", f"paused by {_person(by)}: {why}".rstrip(": "))
     return {"paused": True}
 
