@@ -5,6 +5,7 @@ import os
 
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock, files, journal, trusted_state
+from agent_harness.kernel.shared_content import SharedContent
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.layout import FeatureLayout
 
@@ -82,6 +83,7 @@ class FeatureStore:
         self._read_yaml = read_yaml
         self._floor = LEVELS.index(log_level) if log_level in LEVELS else 1
         self._written: dict[str, bytes] = {}
+        self._shared: dict[str, SharedContent] = {}
         self._open: JsonObject | None = None  # the running session of this process
         self._home: str | None = None
 
@@ -154,8 +156,9 @@ class FeatureStore:
         self._written[path] = files.dumps(dict(value)).encode()
 
     def _read(self, path: str) -> "JsonObject":
+        shared = self._shared.setdefault(path, SharedContent(path))
         try:
-            return files.read_json(path)
+            return files.read_json(path, content=shared.read())
         except FileNotFoundError:
             return {}
         except StateDamaged as error:
