@@ -127,6 +127,22 @@ def replace(
         raise
 
 
+def create(path: str, content: str | bytes) -> bool:
+    """Write a new file durably; return False if the name is taken. After a crash, the file is complete or empty."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise refusal(path, "written", error) from None
+    try:
+        replace(path, content)
+    except BaseException:
+        unlink(path)
+        raise
+    return True
+
+
 def write_json(
     path: AnyPath,
     value: dict[str, Any],

@@ -404,18 +404,8 @@ def keep_output(
     while True:
         number += 1
         kept = os.path.join(folder, f"{number}-{step}.txt")
-        try:
-            os.close(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
-        except FileExistsError:  # also one that another worker has just started
-            continue
-        except OSError as error:
-            raise files.refusal(kept, "written", error) from None
-        try:
-            files.replace(kept, text)
-        except BaseException:
-            files.unlink(kept)
-            raise
-        return kept
+        if files.create(kept, text):  # another worker may have just taken the number
+            return kept
 
 
 def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:

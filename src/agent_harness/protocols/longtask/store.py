@@ -88,22 +88,6 @@ def names(path: str) -> Iterator[str]:
         number += 1
 
 
-def create(path: str, content: bytes) -> bool:
-    """Write a new file durably; return False if the name is taken. After a crash, the file is complete or empty."""
-    try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise files.refusal(path, "written", error) from None
-    try:
-        files.replace(path, content)
-    except BaseException:
-        os.unlink(path)
-        raise
-    return True
-
-
 class DirectoryLock:
     """Lock that excludes every other change in a directory. This context manager must not be nested."""
 
@@ -291,7 +275,7 @@ class LongTaskStore:
         try:
             for path, kept in change.kept.items():
                 make_folder(path)
-                if not create(path, kept):
+                if not files.create(path, kept):
                     raise files.EditedMeanwhile
                 written.append(path)
             if change.verdict:
@@ -363,6 +347,6 @@ class LongTaskStore:
         start = self.layout.inside(name)
         make_folder(start)
         for path in names(start):
-            if create(path, data):
+            if files.create(path, data):
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")
