@@ -1,2 +1,2 @@
-"""Steps of every session: run, locking, recover (a sequence); prepare, actions (up to verification); open_session,
-checkpoints (records from before the agent); accept, wip, finalization (the end)."""
+"""Steps of a session: run, locking, recover (all sessions), prepare, actions (up to verification), open_session,
+checkpoints (records made before the agent starts), accept, wip, finalization (end of the session)."""
