@@ -1,4 +1,4 @@
-"""Long tasks: a scheduler starts one bounded slice of work at a time in a task directory.
+"""Long tasks: a scheduler starts one slice of work at a time, a run with limited time and cost, in a task directory.
 
     layout              paths of all files
     schema, records     field tables and their validation; typed views that keep unknown members
@@ -14,5 +14,4 @@
     run/                one slice from the lease to the checkpoint file: prompt, agent, output
     api                 entry point
 
-Source: ``longtask.md``.
-"""
+Source: ``longtask.md``."""

@@ -1,8 +1,8 @@
 """Cleanup session, which does not work on a feature. Either all of its work is kept, or all is rolled back.
 
-accepted the suite passes and no feature was marked: the work is pushed, file sizes and lint are measured rejected the
-work is rolled back; the next cleanup starts at the next multiple of the interval ended early the work is rolled back
-into a rescue ref (Ctrl-C, time, context, crash); the next run cleans up again
+accepted       the suite passes and no feature was marked: the work is pushed, file sizes and lint are measured
+rejected       the work is rolled back; the next cleanup starts at the next multiple of the interval
+ended early    the work is rolled back into a rescue ref (Ctrl-C, time, context, crash); the next run cleans up again
 
 After an accepted or rejected cleanup, the next session is a coding session. A cleanup never counts against a feature.
 Source: features.md UAH-055, UAH-241, UAH-321..327, C35, C36, C47."""
