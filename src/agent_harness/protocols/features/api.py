@@ -61,7 +61,8 @@ def _silent(_line: str) -> None: ...
 
 
 def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> FeatureLayout:
-    """Return the paths of the project at or above the working directory. Raise ``NotAProject`` if none exists."""
+    """Return the paths of the feature project at or above the working directory. Raise ``NotAProject`` if no such
+    project exists."""
     found = root.find()
     if found is None or found.kind != "features":
         raise root.not_here("features", missing, hint)
@@ -208,7 +209,8 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
 
 
 def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: str | None = None) -> str | None:
-    """Return the transcript path of an item's running session, or of its last session, or None without a transcript."""
+    """Return the path of the transcript of an item's running session, or of its last session. Return None if the item
+    has no transcript."""
     if workspace is not None:
         from agent_harness.protocols.features.reader import transcript_in
 
@@ -419,7 +421,7 @@ class FeatureProject:
         )
 
     def _unpushed(self) -> JsonObject | None:
-        """Return workers and branch of a finished parallel run with unpushed commits, or None without such a run."""
+        """Return a finished parallel run's workers and branch if it has unpushed commits, or None if it has none."""
         import os
 
         if not os.path.lexists(self._project.layout.parallel):
@@ -465,7 +467,8 @@ class FeatureProject:
             return overrides.skip(self._project, feature_id, reason)
 
     def accepted(self, what: str) -> str:
-        """Return the accepted feature that ``3``, ``#3`` or session ``S8`` names. Raise an error for other names."""
+        """Return the name of the accepted feature to which ``what`` refers: ``3``, ``#3`` or session ``S8``. Raise an
+        error for any other text."""
         from agent_harness.protocols.features.people import undo
 
         return undo.asked(self._project, what)
@@ -503,7 +506,7 @@ class FeatureProject:
             return takeover.handoff(self._project)
 
     def takeback(self, ask: Ask) -> JsonObject:
-        """Return the project from the user to the harness, and verify the user's changes (UAH-065, UAH-066)."""
+        """End the hand-off to the user, and verify the changes that the user made (UAH-065, UAH-066)."""
         owner.refuse_agents(self._project.layout.root, "harness hand-back")
         from agent_harness.protocols.features.people import takeover
 

@@ -119,7 +119,8 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
 
 
 def question(project: Project, result: Result) -> Question:
-    """Return the question about broken tests: E3, or UAH-402 if open features need the broken features."""
+    """Return the question about broken tests (E3). If open features depend on a broken feature, return the question
+    about these features instead (UAH-402)."""
     document = project.store.features()
     waiting = accept.blocked_features(document, result.broken_features)
     blocked = [i for i in waiting if i not in (result.feature_id, *result.broken_features)]

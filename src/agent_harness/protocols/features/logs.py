@@ -189,7 +189,7 @@ _COMMITTED = ("feature_completed", "cleanup_completed")
 
 
 def _shortened(problem: str) -> str:
-    """Return the problem text, shortened to 300 characters and the number of omitted words if it is longer."""
+    """Return the problem text. If it is longer than 300 characters, the number of omitted words replaces the rest."""
     if len(problem) <= 300:
         return problem
     kept = problem[:300].rpartition(" ")[0] or problem

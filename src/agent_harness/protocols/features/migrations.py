@@ -26,7 +26,7 @@ def stored_schema(project: Project) -> int | None:
 
 
 def bring_up_to_date(project: Project) -> None:
-    """Migrate older state. Settings in ``compatibility:`` can refuse older or newer state (UAH-031..035)."""
+    """Migrate older state. Raise ``Refused`` for older or newer state if ``compatibility:`` says so (UAH-031..035)."""
     found = stored_schema(project)
     if found is None or found == NOW:
         return

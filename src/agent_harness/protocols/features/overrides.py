@@ -1,5 +1,5 @@
 """Functions that record a person's decision about a feature. Each decision is one commit, so features.json must have no
-other uncommitted changes. A feature of type hybrid or manual is first merged. It is done only after `harness
+other uncommitted changes. A feature of type hybrid or manual is first merged. It counts as done only after `harness
 manual-verify`. Source: features.md UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65."""
 
 from collections.abc import Callable, Sequence
@@ -246,7 +246,7 @@ def awaiting_person(under_way: OpenSession, finalization: Finalization) -> Final
 
 
 def ask_person(project: Project, feature: Feature, session: int) -> None:
-    """Print a feature's manual checks, the session's screenshots, and the command with which a person confirms it."""
+    """Print a feature's manual checks, the session's screenshots, and the command that confirms the feature."""
     project.say(f"{feature.name} needs your verification ({feature.verification_type}).")
     for check in feature.manual_checks:
         project.say(f"- {check}")

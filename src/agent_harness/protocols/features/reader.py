@@ -43,7 +43,7 @@ class FeatureSource:
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return one line about the progress of the running parallel run, or None if no parallel run is running."""
+        """Return one line about the progress of the active parallel run, or None if no parallel run is active."""
         return run_snapshot.at_work(run_snapshot.told(self._layout.parallel))
 
     def state_files(self) -> Sequence[str]:
@@ -109,7 +109,7 @@ _KEPT = (OPEN_SESSION, PAUSE, CLAIMS_OF_RUN)
 
 
 def past_session(row: JsonObject) -> PastSession:
-    """Return the session that a row of ``sessions.jsonl`` describes. The session has ended."""
+    """Return the ended session that a row of ``sessions.jsonl`` describes."""
     feature, tokens = row.get("feature_id"), records.json_object(row.get("tokens_used"))
     return PastSession(
         number=project_view.whole(row.get("session_id")),

@@ -1,5 +1,6 @@
-"""Views of the JSON objects in the state files. Writing a view keeps unknown members and the order of members. They are
-not dataclasses, because that import would slow down ``status``. Source: features.md sections F, G, H."""
+"""Views of the JSON objects in the state files. Writing a view keeps unknown members and the order of members. The
+views are not dataclasses, because importing ``dataclasses`` would slow down ``status``. Source: features.md sections F,
+G, H."""
 
 from agent_harness.kernel.json import number_below
 
@@ -122,7 +123,7 @@ class Feature:
 
     @property
     def verification_type(self) -> str:
-        """Verification type of ``VERIFICATION_TYPES``. An unknown or missing type counts as automated (UAH-403)."""
+        """One of ``VERIFICATION_TYPES``. An unknown or missing type counts as automated (UAH-403)."""
         found = self.record.get("verification_type")
         return found if isinstance(found, str) and found in VERIFICATION_TYPES else "automated"
 
@@ -163,7 +164,7 @@ CLEANUP = Feature({"id": None, "description": "Cleanup session", "test_file": ""
 
 
 class FeatureList:
-    """Content of features.json. ``features`` contains only entries that are JSON objects, ``record`` contains all."""
+    """Content of features.json. ``features`` has the entries that are JSON objects. ``record`` has all entries."""
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
@@ -312,7 +313,7 @@ class SessionState:
         self.cleaned_up_at = number(found.get("cleaned_up_at"))
 
     def but(self, **members: object) -> "SessionState":
-        """Return a copy with new member values. Raise ``TypeError`` for a member unknown to session_state.json."""
+        """Return a copy with new values. Raise ``TypeError`` for a member that session_state.json does not have."""
         if unknown := members.keys() - {*NEW_STATE, "cleaned_up_at"}:
             raise TypeError(f"session_state.json has no member {min(unknown)}")
         return SessionState({**self.record, **members})

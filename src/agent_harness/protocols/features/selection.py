@@ -35,7 +35,8 @@ def next_feature(document: FeatureList, state: SessionState) -> Choice:
 
 def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) -> Feature:
     """Return the feature that a person selected. Raise ``UsageError`` or ``NothingEligible`` if no session may start on
-    it. While another feature is unfinished, no session may start, because its unproven commits would be pushed."""
+    it. This is the case while another feature is unfinished, because that feature's unproven commits would be
+    pushed."""
     from agent_harness.errors import NothingEligible
 
     feature = existing_feature(document, feature_id)

@@ -109,7 +109,8 @@ class FeatureFacts:
         self._works_on = {*claimed, *([] if one is None else [str(one)])}  # also of killed sessions
 
     def _last_run(self, store: FeatureStore, *, is_under_way: bool) -> "JsonObject":
-        """Return why the next run would end immediately, or why the last run ended. Empty if the user need not act."""
+        """Return why the next run would end immediately, or why the last run ended. Return an empty object if the user
+        need not act."""
         if self.is_complete:
             return needs.looks_of(needs.read_end(store.home()))
         return needs.now_or_end_of(store.layout.root, store.home(), under_way=is_under_way)

@@ -276,7 +276,8 @@ class FeatureStore:
             files.own_place(self.layout.session_copy, self.layout.git_dir)
 
     def session_copy(self) -> "JsonObject | None":
-        """Return the untrusted copy of the session record inside the project. None if missing, empty if unreadable."""
+        """Return the untrusted copy of the session record inside the project. Return None if the copy is missing, and
+        an empty object if the copy is unreadable."""
         try:
             return _read_or_backup(self.layout.session_copy)
         except (OSError, StateDamaged):
@@ -347,7 +348,7 @@ class FeatureStore:
         return _or_empty(self._trusted(PROVEN))
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """Return the features, with ``passes`` only if the harness or a person set it, because agents can edit
+        """Return the features. ``passes`` stays true only if the harness or a person set it, because agents can edit
         features.json. If proven.json is missing, all marks are trusted."""
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}

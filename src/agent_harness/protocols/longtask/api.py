@@ -55,7 +55,7 @@ def _loaded(module: str, name: str) -> Any:
 
 
 def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
-    """Return a reader of the long task for views. Views use this form for all kinds of project."""
+    """Return a reader of the long task for views. The reader has the form that views use for all kinds of project."""
     from agent_harness.protocols.longtask.reader import LongTaskSource
     from agent_harness.session.project_view import ProjectReader
 

@@ -49,7 +49,7 @@ class Seen:
 def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> Seen:
     """Return the trusted view of a task without writing anything. A task with an unproven claim has the status
     `paused`. If a limit of the task is used up, the decision is `needs-human` instead of `run` (``longtask.md`` 4).
-    Rate limits end at the times in the account clock, which all tasks share."""
+    Rate limits end at the times that the harness has recorded for each account."""
     if checkpoint.status == "blocked" or checkpoint.cooldowns:
         from agent_harness.protocols.longtask.run import adapters
 

@@ -331,7 +331,7 @@ FILE = "sessions/guard.json"
 
 
 class Objection(RecordView):
-    """Objection to a criterion: an agent has weakened a file on which the criterion depends."""
+    """Objection to a criterion. The reason is that an agent has weakened a file on which the criterion depends."""
 
     @property
     def criterion(self) -> str:

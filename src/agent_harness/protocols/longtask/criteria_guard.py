@@ -153,9 +153,9 @@ class CriteriaGuard:
 
 
 def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *, stop: Stop) -> JsonObject:
-    """Test the criteria commands that passed more strictly, and return the updated report. In a git repository, each
-    command runs again in a checkout: under observation, on the commit before the first agent start, and with changed
-    expected values. A report with a failed criterion is returned unchanged."""
+    """Apply stricter tests to the criteria commands that passed, and return the updated report. In a git repository,
+    each command runs again in a checkout: under observation, on the commit before the first agent start, and with
+    changed expected values. A report with a failed criterion is returned unchanged."""
     begun = evidence.begun_at(layout) if report["status"] == "pass" else {}
     for each in report["checks"] if begun else ():
         for criterion, command, folder in criteria.commands(layout, task):
@@ -196,7 +196,7 @@ def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
 
 
 def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
-    """Return the report. Criteria whose commands prove less than the task requires are now failed."""
+    """Set each criterion to failed if its command proves less than the task requires. Return the changed report."""
     for each in report["checks"]:
         if each["metric"] != "command":
             continue
@@ -211,8 +211,8 @@ def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
 
 
 def _plain(message: str) -> str:
-    """Return the message with ``workerPolicy.mayChange`` as the name of the setting, and only with characters that JSON
-    can contain."""
+    """Return the message with ``workerPolicy.mayChange`` as the setting's name. Characters that JSON cannot contain are
+    escaped."""
     text = message.replace("validation.may_change", "workerPolicy.mayChange")
     return text.encode("utf-8", "backslashreplace").decode()
 

@@ -51,7 +51,7 @@ def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evi
 
 def add(change: CheckpointChange, *items: JsonObject) -> bool:
     """Add items to the checkpoint's evidence, without duplicates. If there are too many items, move the oldest to the
-    archive and return True. Raise ``OutsideTask`` if the archive is outside the task."""
+    archive and return True. If not, return False. Raise ``OutsideTask`` if the archive is outside the task."""
     checkpoint, size = change.checkpoint, change.task.window
     window = list(checkpoint.items("evidence"))
     known = {each.identity for each in checkpoint.evidence}
@@ -136,8 +136,8 @@ def accept_contract(
 
 
 def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, commit: str | None) -> None:
-    """Accept the contract if no contract is accepted yet. Record ``commit`` for the worktree ``top`` if none is
-    recorded. Record nothing if the contract has changed since a person accepted it."""
+    """Accept the contract if no contract is accepted yet. Record ``commit`` for the worktree ``top`` if no commit is
+    recorded for it. Record nothing if the contract has changed since a person accepted it."""
     path, known = layout.outside(_CONTRACT), begun_at(layout)
     if path is None or not os.path.lexists(path):
         accept_contract(layout, task.raw, {top: commit} if top and commit else {})
@@ -153,8 +153,8 @@ def begun_at(layout: LongTaskLayout) -> dict[str, str]:
 
 
 def changed_members(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return the members of ``task.json`` that differ from the accepted contract, or an empty list if none is
-    accepted."""
+    """Return the names of the members of ``task.json`` that differ from the accepted contract. Return an empty list if
+    no contract is accepted."""
     path = layout.outside(_CONTRACT) or ""
     if not os.path.isfile(path):
         return []

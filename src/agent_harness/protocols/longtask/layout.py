@@ -125,7 +125,7 @@ class LongTaskLayout:
 
     @property
     def said(self) -> str:
-        """Path of the log of the messages that runs have shown to people."""
+        """Path of the log file for the messages that runs have shown to people."""
         return self._at("runs", "run.log")
 
     def inside(self, path: str, what: str = "path") -> str:

@@ -172,8 +172,8 @@ def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
 
 
 def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
-    """Yield the events that decide whether the task is done, newest first. These are the events saved outside the task,
-    or all logged events if no events are saved."""
+    """Yield the events that decide whether the task is done, newest first. These are the events that are saved outside
+    the task. If no such events exist, all logged events count."""
     empty = True
     for record in _course(layout, task_id):
         empty = False
@@ -216,8 +216,8 @@ def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
 
 
 def slices(layout: LongTaskLayout, task_id: str) -> tuple[int, float]:
-    """Return the number of agent starts and their cost in US dollars. Both are the higher of the two recorded
-    values."""
+    """Return the number of agent starts and their cost in US dollars. Both values are recorded inside and outside the
+    task. For each of them, return the higher record."""
     started, cost = 0, 0.0
     for path in days(layout):
         for record in filter(None, (_record(line, ("type",)) for _, line in _numbered(path))):
@@ -237,8 +237,8 @@ def _paid(record: JsonObject) -> float:
 
 
 def total_usage(events: Iterable[LogEvent]) -> JsonObject:
-    """Return the total usage of all started agents. An agent that has not ended counts as an unknown run. The cost is
-    None if a known run did not report its cost."""
+    """Return the total usage of all started agents. An agent that has not ended counts as a run with unknown usage. The
+    cost is None if a run with known usage did not report its cost."""
     told = [event for event in events if event.type == "worker_started" or event.type in ENDS]
     ended = [event for event in told if event.type in ENDS]
     silent = max(0, len(told) - 2 * len(ended))

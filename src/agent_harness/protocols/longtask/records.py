@@ -50,8 +50,8 @@ def moment(text: object) -> datetime | None:
 
 
 def _has_shape(text: str) -> bool:
-    """Return True if the text has the form ``YYYY-MM-DD`` or ``YYYY-MM-DDTHH:MM…``. Week dates and plain digits do
-    not."""
+    """Return True for the forms ``YYYY-MM-DD`` and ``YYYY-MM-DDTHH:MM…``. Return False for any other form, such as a
+    week date."""
     if not text.isascii() or len(text) < 10 or text[4] != "-" or text[7] != "-" or "," in text:
         return False
     return len(text) == 10 or (len(text) >= 16 and text[10] in "Tt " and text[13] == ":")
@@ -130,7 +130,7 @@ class Constraint:
 
 
 class WorkerPolicy(RecordView):
-    """Member ``workerPolicy`` of ``task.json``. The names of agents are not changed to canonical names."""
+    """Member ``workerPolicy`` of ``task.json``. Agents have the names that the file uses."""
 
     @property
     def preferred(self) -> str | None:

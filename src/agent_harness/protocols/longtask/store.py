@@ -78,7 +78,7 @@ def make_folder(path: str) -> None:
 
 
 def names(path: str) -> Iterator[str]:
-    """Yield the path, and then without end the path with ``-2``, ``-3`` and so on before its suffix."""
+    """Yield the path, and then an endless series of paths with ``-2``, ``-3`` and so on before the suffix."""
     yield path
     stem, suffix = os.path.splitext(path)
     number = 2
@@ -180,8 +180,8 @@ class CheckpointChange:
         self.events.append({"type": kind, "at": self.at, **members})
 
     def free_name(self, name: str) -> str:
-        """Return a path, relative to the task, that no file has. If ``name`` is taken, ``-2``, ``-3`` and so on is
-        added."""
+        """Return an unused path, relative to the task, for a new file. If ``name`` is taken, ``-2``, ``-3`` and so on
+        is added."""
         for path in names(self.layout.inside(name)):
             if path not in self.kept and not os.path.lexists(path):
                 return self.layout.relative(path)

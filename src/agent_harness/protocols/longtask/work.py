@@ -276,7 +276,8 @@ class SliceWork:
         return self._answer(slice_.failed(ended, earliest=self.is_stand_in), ended.ran.exit_code)
 
     def _agree_on_the_end(self, ended: WorkerResult) -> None:
-        """Set the end of a rate limit to the end in the account clock. The checkpoint file later contains this end."""
+        """Set the end of a rate limit to the end that is recorded for the account. The checkpoint file later contains
+        it."""
         account = adapters.account_of(self.plan.worker) if ended.limited else None
         if account is None:
             return

@@ -37,7 +37,7 @@ class FoundTooling:
 
     @property
     def lint(self) -> str | None:
-        """Command that starts ruff in this project; ``None`` if ruff is neither configured nor on PATH."""
+        """Command that starts ruff in this project, or None if ruff is not configured and not on PATH."""
         if not (self.ruff_configured or self.ruff_on_path):
             return None
         folder = "src/" if self.src else "."

@@ -134,7 +134,7 @@ class Models(Section):
     @model_validator(mode="before")
     @classmethod
     def _fall_back(cls, given: object) -> object:
-        """Return the models with the file's ``default`` model for each prompt type that the file omits (UAH-164)."""
+        """Return the models. Each prompt type that the file omits gets the file's ``default`` model (UAH-164)."""
         if not isinstance(given, Mapping) or given.get("default") is None:
             return given
         listed = {k: v for k, v in given.items() if v is not None}
@@ -404,8 +404,7 @@ class Session(Section):
     @model_validator(mode="before")
     @classmethod
     def _warning_before_limit(cls, given: object) -> object:
-        """Return the settings. If the session limit is at most 50 minutes, the default for the warning time is 5/6 of
-        the limit."""
+        """Return the settings with a default for the warning time: 5/6 of a session limit of at most 50 minutes."""
         if not isinstance(given, Mapping) or given.get("timeout_warning_minutes") is not None:
             return given
         limit = given.get("timeout_minutes")
@@ -510,7 +509,8 @@ class ReportSection(Section):
 
 
 def _sandbox(value: object) -> object:
-    """Convert a bare value to a section with this mode. YAML may have read ``sandbox: off`` as false."""
+    """Convert a bare value such as ``sandbox: off`` to a section with the value as its mode. YAML may have read ``off``
+    as false."""
     return {"mode": value} if isinstance(value, str | bool) else value
 
 

@@ -59,7 +59,8 @@ class Config:
         return copy.deepcopy(dict(self._raw))
 
     def origin(self, key: str) -> Source:
-        """Return the source of a key, or of the strongest key in a section. Raise ``KeyError`` for an unknown name."""
+        """Return the source of a key. For a section, return the source with the highest precedence among its keys.
+        Raise ``KeyError`` for an unknown name."""
         if key in self._rows:
             return self._rows[key][1]
         found = [source for name, (_, source) in self._rows.items() if name.startswith(f"{key}.")]

@@ -1,6 +1,7 @@
 """Jobs of a worker for a feature project: one session on a feature, or one run of the test suite on a merge candidate.
 
-A job runs in a separate process and in a workspace with its own state, so it imports nothing from the coordinator."""
+A job runs in a separate process and in a workspace with its own state. This module therefore imports nothing from the
+coordinator."""
 
 import os
 import shutil
@@ -136,7 +137,8 @@ def _say(line: str) -> None:
 
 
 def _seed(project: Project, job: Job) -> None:
-    """Replace the workspace's state, which an earlier job may have left, by the project's state at the job's start."""
+    """Replace the workspace's state, which an earlier job may have left, with the project's state at the job's
+    start."""
     inputs, at = job.inputs, project.layout
     remove(at.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(at.logs)

@@ -100,7 +100,8 @@ class FeatureProjectPort:
         return dict.fromkeys(changed, "")
 
     def note_touched(self, item: str, message: str) -> None:
-        """Log an event with ``message``: during the job of ``item``, a process changed the project folder."""
+        """Log an event: during the job of ``item``, something in the project folder was changed. ``message`` gives the
+        details."""
         self._store.event("home_touched", "critical", message=f"Feature #{item}: {message}")
 
     def _look_at_state(self) -> None:
@@ -245,7 +246,7 @@ class FeatureProjectPort:
         return found
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return three lists. Only the second is not empty: the open features without work that awaits an answer."""
+        """Return three lists. Only the second can have entries: the ids of open features that await no answer."""
         kept = {asked.feature_id for asked in self._store.state().kept_candidates}
         return [], [str(f.id) for f in self.document().features if f.is_open and f.id not in kept], []
 

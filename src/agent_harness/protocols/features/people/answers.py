@@ -1,6 +1,6 @@
-"""Functions that carry out a person's answers to questions. ``ANSWERS_OF_KIND`` has the functions for one kind of
-question, which replace those in ``ANSWERS``. A destructive answer is never selected automatically. Source: features.md
-section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27, C53."""
+"""Functions that carry out a person's answers to questions. For one kind of question, a function in ``ANSWERS_OF_KIND``
+takes precedence over a function in ``ANSWERS``. A destructive answer is never selected automatically. Source:
+features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27, C53."""
 
 import os
 import shlex

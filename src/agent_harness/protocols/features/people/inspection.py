@@ -176,7 +176,7 @@ def _row(feature: Feature, passing: frozenset[str], failing: frozenset[str]) -> 
 
 
 def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool]) -> JsonObject:
-    """Ask the person whether a feature works. After a yes, mark it as passing (UAH-062, UAH-063)."""
+    """Ask the person whether a feature works. If the answer is yes, mark the feature as passing (UAH-062, UAH-063)."""
     feature = overrides.feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} already passes", hint="harness status")

@@ -81,7 +81,8 @@ def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tup
 
 
 def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) -> JsonObject:
-    """Delete refs of removed work older than the limit, except ``waiting``. Return these refs and the number kept."""
+    """Delete the refs of removed work that are older than ``older_than_days`` days, except those in ``waiting``. Return
+    the deleted refs and the number of refs that were kept."""
     limit = clock.timestamp(clock.now() - timedelta(days=older_than_days))
     known = entries(git)
     old = [each for each in known if each.at <= limit and each.ref not in waiting]
@@ -91,7 +92,7 @@ def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) ->
 
 
 def find(git: Git, ref: str) -> KeptWork:
-    """Return the removed work under a full or short ref such as ``rolled-back/3``. Raise ``UsageError`` if unknown."""
+    """Return the removed work under a full or short ref (``rolled-back/3``). Raise ``UsageError`` for unknown refs."""
     found = next((each for each in entries(git) if ref in (each.ref, _short(each.ref))), None)
     if found is None:
         raise UsageError(f"No rescue ref named {ref}", hint="harness rescue list")

@@ -42,8 +42,8 @@ def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def takeback(project: Project, ask: Ask) -> JsonObject:
-    """Return the project from the person to the harness, and verify the person's work. For each open feature that now
-    passes, ask whether to mark it as passing."""
+    """End the hand-off to the person, and verify the person's work. For each open feature that now passes, ask whether
+    to mark the feature as passing."""
     state = project.store.state()
     handed = state.handoff
     if not isinstance(handed, dict):
@@ -99,7 +99,8 @@ def _is_green(feature: Feature, suite: Suite) -> bool:
 
 
 def _verified(project: Project, feature: Feature, suite: Suite) -> bool:
-    """Return True if the harness runs the feature's tests and they pass, and no baseline test is broken."""
+    """Run the feature's tests. Return True if they pass and no baseline test is broken, or if the feature was
+    marked."""
     project.say(f"{feature.name} test file: {feature.test_file}")
     if feature.passes:
         project.say(f"{feature.name} already passes.")

@@ -71,7 +71,8 @@ def named(project: Project, what: str) -> int:
 
 
 def asked(project: Project, what: str) -> str:
-    """Return the name of the accepted feature that ``what`` names. Raise ``UsageError`` or ``Refused`` otherwise."""
+    """Return the name of the accepted feature to which ``what`` refers. Raise ``UsageError`` or ``Refused`` if it
+    refers to no accepted feature."""
     feature = overrides.feature_of(project, named(project, what))
     if reversal.decided(project.store.reversal()) is None:  # else a killed one is completed first
         _accepted(project, feature)

@@ -41,7 +41,8 @@ SCRIPTS = {
 
 
 def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> JsonObject:
-    """Let an agent plan a new project in ``root`` from a specification. Raise an error and change nothing if unsafe."""
+    """Let an agent plan a new project in ``root`` from a specification. If the folder is not safe to use, raise an
+    error and change nothing."""
     text, is_anew = specification(spec), roots.is_anew(os.fspath(root))
     _refuse_unsafe(root, spec)
     config = load(root) if os.path.exists(FeatureLayout(root).settings) else None
@@ -171,7 +172,7 @@ def ignored_lines(layout: FeatureLayout) -> list[str]:
 
 
 def ignore(root: Path, lines: list[str]) -> None:
-    """Add those of ``lines`` to .gitignore that are missing. Raise ``Refused`` if .gitignore is a symbolic link."""
+    """Add each of ``lines`` that is missing to .gitignore. Raise ``Refused`` if .gitignore is a symbolic link."""
     path = root / ".gitignore"
     if path.is_symlink():
         raise Refused(".gitignore is a symbolic link, which the harness does not follow", hint="ls -l .gitignore")

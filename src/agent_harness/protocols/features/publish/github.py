@@ -122,7 +122,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def create(self, title: str, body: str) -> Issue:
-        """Create and return an issue, or return it if an earlier request without a response created it."""
+        """Create and return an issue. If an earlier, unanswered request created it, return that issue instead."""
         tries = 0
 
         def ask() -> Issue:

@@ -164,7 +164,8 @@ class Mirror:
         self._act(name, feature, found)
 
     def _find(self, feature_id: int, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
-        """Return the issue recorded for the feature, or else the first issue with the feature's marker, or None."""
+        """Return the issue that is recorded for the feature. If no issue is recorded, return the first issue with the
+        feature's marker, or None."""
         number = self._known.get(str(feature_id), {}).get("number")
         if isinstance(number, int):
             recorded = listed.get(number) or self._tracker.issue(number)

@@ -215,7 +215,8 @@ def known_tips(project: Project) -> frozenset[str]:
 
 
 def report_pushes_of_agent(project: Project, under_way: OpenSession, before: Iterable[str]) -> None:
-    """Report each remote ref to a commit of this session that the harness did not push, on all reachable remotes."""
+    """Report each ref on a reachable remote that points to a commit of this session but was not pushed by the
+    harness."""
     known = frozenset(before)
     for remote in sorted({match["name"] for key in under_way.git_config if (match := _ADDRESS.match(key))}):
         for ref, commit in _refs_of(project, remote, under_way.git_config).items():

@@ -1,2 +1,2 @@
-"""Steps of a session: run, locking, recover (all sessions), prepare, actions (up to verification), open_session,
-checkpoints (records made before the agent starts), accept, wip, finalization (end of the session)."""
+"""Modules for the steps of a session. All sessions: run, locking, recover. Up to the verification: prepare, actions.
+Records made before the agent starts: open_session, checkpoints. End of a session: accept, wip, finalization."""

@@ -31,7 +31,8 @@ def put_back_features(project: Project, under_way: OpenSession) -> None:
 
 
 def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str] | None:
-    """Return a code and a message if the agent left a git operation unfinished or rewrote history, or None."""
+    """Return a code and a message if the agent left a git operation unfinished or rewrote history. Return None if the
+    agent did neither."""
     if left := turn_end.left_unfinished(project.git):
         return turn_end.OPERATION, left
     base = under_way.checkpoint.snapshot.head
@@ -293,7 +294,7 @@ def tampering(changed: list[str]) -> str:
 
 
 def report_tampering(project: Project, under_way: OpenSession) -> None:
-    """Restore the harness's files that the agent changed, and tell the user. Only for sessions without a verdict."""
+    """Restore the harness's files that the agent changed, and report them. Use this for sessions without a verdict."""
     if changed := put_back_state(project, under_way):
         project.say(f"{tampering(changed)}. They were restored.")
         under_way.event(project, TAMPERED, "critical", message=tampering(changed))

@@ -120,8 +120,8 @@ def last_test_run(project: Project, session: int) -> str | None:
 
 
 def missing_prefixes(project: Project, session: int) -> str | None:
-    """Return why the claim is rejected if the agent used no message prefixes although ``logging.require_prefixes`` is
-    set (UAH-200), or None."""
+    """Return why the claim is rejected if ``logging.require_prefixes`` is set but the agent used no message prefixes
+    (UAH-200). Return None in all other cases."""
     settings = project.config.logging
     if not settings.require_prefixes or not settings.structured_agent_output:
         return None

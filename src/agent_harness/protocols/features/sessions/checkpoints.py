@@ -1,7 +1,7 @@
 """Checkpoints taken before a session: a git snapshot, and copies of the project's state.
 
-A private ref and the record of the open session both name the snapshot. Deleting ``.harness/checkpoints`` therefore
-makes no rollback impossible. Checkpoints are kept as follows:
+A private ref and the record of the open session both name the snapshot. Rollbacks therefore stay possible even if
+``.harness/checkpoints`` is deleted. Checkpoints are kept as follows:
 
     forever         the newest checkpoint of each completed feature
     while needed    the rollback point of unfinished work or of a running session
@@ -158,7 +158,8 @@ def _expired(found: Mapping[str, JsonObject], kept: set[str], old: datetime) -> 
 
 
 def _all(project: Project) -> dict[str, JsonObject]:
-    """Return the record of every checkpoint by id. It is read from the checkpoint's folder, or from its ref."""
+    """Return the record of every checkpoint by id. Each record is from the checkpoint's folder, or else from its
+    ref."""
     found: dict[str, JsonObject] = {}
     listed = project.git.text("for-each-ref", "--format=%(refname) %(creatordate:iso-strict)", REFS)
     for line in listed.splitlines():
@@ -176,7 +177,8 @@ def _all(project: Project) -> dict[str, JsonObject]:
 
 
 def _remove(project: Project, record: JsonObject) -> bool:
-    """Remove a checkpoint's ref and folder and return True. Return False if the ref, and so the folder, must stay."""
+    """Remove a checkpoint's ref and folder and return True. If the ref cannot be removed, keep both and return
+    False."""
     snapshot = record.get("snapshot")
     ref = str(snapshot.get("ref")) if isinstance(snapshot, Mapping) else ""
     try:

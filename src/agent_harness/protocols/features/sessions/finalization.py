@@ -164,7 +164,7 @@ def is_overtaken(project: Project, finalization: Finalization) -> bool:
 
 
 def _is_on_branch(project: Project, finalization: Finalization) -> bool:
-    """Return True if the branch contains the finalization's commit and newer commits, after an interrupted try."""
+    """Return True if the branch already contains the finalization's commit, followed by newer commits."""
     tip = project.git.commit_of("HEAD" if finalization.branch in (None, DETACHED) else finalization.branch)
     commit = finalization.commit or ""
     return tip not in (None, commit, finalization.expected_head) and project.git.ancestor(commit, str(tip))
@@ -213,7 +213,8 @@ def _files(project: Project, finalization: Finalization) -> None:
 
 
 def _verdict(project: Project, open_session: JsonObject, finalization: Finalization) -> None:
-    """Write the verdict on the last claim to the ledger unless it is there. Only accepted work has a commit."""
+    """Write the verdict on the last claim to the ledger, unless the verdict is already there. Add the commit only for
+    accepted work."""
     if found := open_session.get("verdict"):
         commit = finalization.commit if finalization.kind == "accept" else None
         ledger.write(project.store.ledger(), replace(ClaimVerdict.from_record(found), commit=commit))

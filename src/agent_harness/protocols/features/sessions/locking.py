@@ -103,7 +103,7 @@ def found(project: Project) -> JsonObject | None:
 
 
 def refuse_resting(project: Project) -> None:
-    """Raise ``Busy`` if the project is paused or handed off to a person (UAH-075)."""
+    """Raise ``Busy`` if the project is paused or handed over to a person (UAH-075)."""
     handed = project.store.state().handoff
     if handed is not None:
         since = handed.get("at")

@@ -109,7 +109,7 @@ def _recover_copy(project: Project) -> JsonObject | None:
 
 
 def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
-    """Return the session of an untrusted record, with the state from disk, or None if the record does not match it."""
+    """Return the session of an untrusted record, with the state from disk, or None if record and state do not match."""
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)

@@ -135,7 +135,7 @@ def handed_off(
 ) -> Finalization:
     """Return the finalization of a session with unfinished work. Unverified claims are discarded. If no file has
     changed, no commit is made, and the next session starts from scratch (C66). An unfinished merge or rebase is rolled
-    back into a rescue ref. ``unfinished`` is the suite's result on the work, or None if the suite gave none."""
+    back into a rescue ref. ``unfinished`` is the suite's result on the unfinished work, or None if no tests ran."""
     if waiting := accept.cannot_be_judged(project, under_way):
         return accept.rolled_back(project, under_way, waiting[1], used)
     accept.put_back_features(project, under_way)

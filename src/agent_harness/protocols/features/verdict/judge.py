@@ -96,7 +96,7 @@ Versions = tuple[ast.Module | None, ast.Module | None]
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltAlready:
-    """Test results which show that a feature was built before its session started (see ``Judge.built_already``)."""
+    """Evidence from test results that a feature was built before its session started (see ``Judge.built_already``)."""
 
     passing: tuple[str, ...] = ()  # its tests, that pass now and passed on the code before the session
     placeholder_at: str | None = None  # the commit at which its test file of that time did not pass
@@ -211,7 +211,7 @@ class Judge:
         self.accept_installed(may_change)
 
     def accept_installed(self, may_change: Iterable[str]) -> None:
-        """Accept the packages that are now installed. Exclude changes that an agent made without ``may_change``."""
+        """Accept the packages that are now installed, except an agent's changes that ``may_change`` does not allow."""
         frees = released(may_change)
         self._record.end(self._environment.before, project=self._project.root, frees=frees)
 
@@ -313,7 +313,7 @@ class Judge:
 
     def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
         """Verify a kept candidate with the whole suite, but allow the change that ``asked`` is about. Return the
-        ruling, and the evidence if the candidate is accepted as built before, or None."""
+        ruling. If the candidate is accepted as built before, also return the evidence, or else None."""
         built = asked.kind == "built_already"
         verdict = self._verdict(under_way, candidate, may_change=asked.paths, may_be_green=built, whole=True)
         ruling = self._ruling(under_way, verdict)
@@ -600,7 +600,7 @@ class Judge:
         return self._run(commit, self._project.config.test_command(feature.test_file))
 
     def _keep(self, verdict: Verdict) -> dict[str, str]:
-        """Save the output of failed steps and of the feature's own tests. Return each file's relative path by step."""
+        """Save the output of failed steps and of the feature's own tests. Return the files' relative paths by step."""
         folder, kept = self._project.layout.verdicts, dict[str, str]()
         for each in verdict.steps:
             if each.run is None or (each.state != "failed" and each.step != "proof"):
@@ -724,7 +724,7 @@ def _step(judged: JudgedStep, log: str | None) -> VerdictStep:
 
 
 class _Steps:
-    """Printer of the steps of a verification, each when it ends (UAH-046)."""
+    """Printer of a verification's steps. It prints each step when the step ends (UAH-046)."""
 
     def __init__(self, project: Project, test_file: str, known: frozenset[str], began: Callable[[str], None]) -> None:
         self._say = project.say

@@ -68,7 +68,7 @@ def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
 
 
 def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the kind and the file of each finding. Between them is True if the finding is a warning."""
+    """Yield three values for each finding: its kind, True if it is only a warning, and its file."""
     title = ""
     for line in lines:
         if _PLACE.match(line):
@@ -98,7 +98,7 @@ def large_files(sizes: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
 
 
 def next_cleanup(completed: int, interval: int) -> int:
-    """Return how many features must be completed before the next cleanup session starts (UAH-321)."""
+    """Return the total number of completed features at which the next cleanup session starts (UAH-321)."""
     return (completed // interval + 1) * interval
 
 

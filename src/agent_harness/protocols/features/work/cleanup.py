@@ -52,7 +52,7 @@ class CleanupWork(SessionWork):
         raise AssertionError("a cleanup session has no fix rounds")
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling:
-        """Return the ruling on the cleanup. It is rejected if tests fail or if it marked a feature as passing."""
+        """Return the ruling on the cleanup. For example, failing tests or a newly marked feature cause a rejection."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken

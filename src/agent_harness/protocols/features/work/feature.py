@@ -51,7 +51,8 @@ class FeatureWork(SessionWork):
         )
 
     def _failure(self, ruling: Ruling) -> str:
-        """Return the failure to report: that of the last rejected claim, or that of ``ruling`` if it is final."""
+        """Return the failure to report: the failure of ``ruling`` if it is final, or else of the last rejected
+        claim."""
         return self._refused.failure if self._refused and not ruling.final else ruling.failure
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling | None:
@@ -115,7 +116,7 @@ class FeatureWork(SessionWork):
         return ruling
 
     def _reviewed(self, ruling: Ruling, so_far: TurnSoFar) -> Ruling:
-        """Return the ruling. If a reviewer, set in ``review:``, objects, return a rejection with the objections."""
+        """Return the ruling. If the reviewer that ``review:`` names objects, return a rejection with the objections."""
         if not ruling.accepted or ruling.of("") == self._without_objection:
             return ruling
         self.turns.now.step("review")

@@ -181,7 +181,8 @@ def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
 
 
 def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, unattended: bool) -> None:
-    """Print the evidence that the feature was built before. Raise ``VerificationFailed`` if it is incomplete."""
+    """Print the evidence that the feature was built before. Raise ``VerificationFailed`` if the evidence is not
+    complete."""
     for line in built.lines:
         project.say(line)
     problem = built.problem

@@ -35,7 +35,7 @@ __all__ = ["PlanRuling", "PlanWork", "remember_failed_try"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRuling:
-    """Problems of a plan. The plan is accepted if there are none."""
+    """Problems of a plan. A plan without problems is accepted."""
 
     problems: tuple[str, ...]
     final: bool = False

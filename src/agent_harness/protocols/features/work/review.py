@@ -49,8 +49,8 @@ class Review:
 
 
 def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -> Review | None:
-    """Return the review of an accepted candidate, or None if the settings name no reviewer. If the reviewer fails or is
-    refused, the review's ``problem`` gives the reason."""
+    """Return the review of an accepted candidate, or None if the settings name no reviewer. If the reviewer fails or
+    the provider refuses it, the review's ``problem`` gives the reason."""
     wanted = project.config.review
     if wanted.agent is None:
         return None

@@ -64,8 +64,8 @@ class PlanRefused(HarnessError):
 
 class Plan:
     """Command, folder and limits of one agent that is ready to start. ``run`` is a shell command or a program's words.
-    For a built-in agent, ``run`` is None. ``command`` is the text that people see. If ``reads_only``, the agent cannot
-    write the checkpoint file. If ``wrapped``, the agent prints one JSON object."""
+    For a built-in agent, ``run`` is None. ``command`` is the text that is shown to people. If ``reads_only``, the agent
+    cannot write the checkpoint file. If ``wrapped``, the agent prints one JSON object."""
 
     def __init__(self, worker: str, run: str | list[str] | None, cwd: str) -> None:
         self.worker = worker
@@ -102,7 +102,8 @@ def spends(worker: str) -> bool:
 
 
 def unfilled_for(worker: str, task: Contract) -> str | None:
-    """Return a message about the fields that a person must fill in before this paid agent may start, or None."""
+    """Return a message about the fields that a person must fill in before this paid agent may start. Return None if no
+    field is left to fill in."""
     named = records.unfilled(task.raw) if spends(worker) else []
     if not named:
         return None
@@ -277,7 +278,7 @@ def account_of(worker: str) -> str | None:
 
 
 def told(task: Contract, checkpoint: Checkpoint) -> Checkpoint:
-    """Return a copy of the checkpoint in which rate limits end at the times in the account clock."""
+    """Return a copy of the checkpoint in which rate limits end at the times that are recorded for each account."""
     raw, blocked = dict(checkpoint.raw), _is_rate_limited(checkpoint)
     if not blocked and not checkpoint.cooldowns:
         return checkpoint
@@ -314,7 +315,7 @@ def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str 
 
 
 def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str | None:
-    """Return the end of the agent's rate limit if the account clock has changed since ``observed``, or else None."""
+    """Return the end of the agent's rate limit if the account's record has changed since ``observed``, or else None."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     seen = moment(observed) or moment(checkpoint.raw.get("updatedAt"))

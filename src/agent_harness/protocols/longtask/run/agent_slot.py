@@ -50,7 +50,7 @@ class SliceSlot:
 
     @property
     def waits(self) -> bool:
-        """True if the message that this run waits for a slot was printed."""
+        """True after this run has printed that it waits for a slot."""
         return bool(self._said)
 
     def tell(self, why: str) -> None:

@@ -154,7 +154,8 @@ def withdraw_claim(
 
 
 def ask_about_damage(change: CheckpointChange, worker: str) -> None:
-    """Set the status to `needs-human`, because the agent damaged the checkpoint file. The file was restored before."""
+    """Set the status to `needs-human`, because the agent damaged the checkpoint file. The file has already been
+    restored."""
     source = worker if worker in schema.SOURCES else "manual"
     message = f"{worker} left an invalid checkpoint; it was kept as {change.damaged}"
     _ask(change, "unknown", source, message, worker=worker)
@@ -182,8 +183,8 @@ def apply_class(
     text: str,
 ) -> None:
     """Write the status, blocker, next step and events for a classified failure. A next step that the agent wrote since
-    ``before`` is kept. If ``before`` is None, the next step is always replaced. If ``until`` is given, the wait ends
-    then."""
+    ``before`` is kept. If ``before`` is None, the next step is always replaced. If ``until`` is given, the wait ends at
+    this time instead of at the classified time."""
     raw, name = change.checkpoint.raw, found.name
     status = found.status
     raw["status"] = status
@@ -324,14 +325,14 @@ class Classification:
         }
 
     def told(self) -> JsonObject:
-        """Return an object with the provider's end of the rate limit if this end is too late to wait for, or an empty
-        object."""
+        """Return the provider's end of the rate limit as an object. The object is empty unless this end is too late to
+        wait for."""
         return {"toldUntil": self.told_until} if self.told_until else {}
 
 
 class Ran:
-    """Result of one agent. ``stopped`` is true if it was ended together with the run. ``ended_by`` is the monitor that
-    ended it."""
+    """Result of one agent. ``stopped`` is true if the agent was ended together with the run. ``ended_by`` is the
+    monitor that ended the agent."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

@@ -38,8 +38,8 @@ STOPPING = "lth: stopping within seconds: the worker's output is kept, and the c
 
 
 def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
-    """Run one agent once, and return the command's answer and exit status. If the agent failed, its exit status is
-    used."""
+    """Run one agent once, and return the command's answer and exit status. If the agent failed, return its exit
+    status."""
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
     if options.dry_run:

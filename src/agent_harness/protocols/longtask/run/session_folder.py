@@ -214,7 +214,7 @@ def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, 
 
 
 def show(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Return one rescue point, with the ``files`` that were changed since then and the ``commits`` made since then."""
+    """Return one rescue point, with the ``files`` changed and the ``commits`` made after the rescue point was taken."""
     point = find_point(layout, name)
     changes = point.git.changed_paths(point.snapshot.commit, point.tree_now())
     head = point.git.head()

@@ -79,7 +79,7 @@ class Slice:
         return self.interruption.number is not None or not self.lock.in_time()
 
     def kept(self, ran: Ran, prefix: str) -> WorkerResult:
-        """Save the output of an agent that has ended in a file of the task. Return the agent's result."""
+        """After an agent has ended, save its output in a file of the task. Return the agent's result."""
         if ran.stopped and self.lock.lost:
             ran.error = f"lease lost: {self.lock.lost}"
         elif ran.stopped and self.interruption.number:

@@ -51,7 +51,7 @@ def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
 
 
 class Startable(Agent):
-    """Agent whose failed start is reported as a turn. ``failure`` then contains the exit status and the message."""
+    """Agent that reports a failed start as a turn. ``failure`` then contains the exit status and the message."""
 
     def __init__(self, agent: Agent, plan: Plan, must_stop: Callable[[], bool]) -> None:
         self.name = agent.name

@@ -1,4 +1,4 @@
-"""Check of whether a task is ready to run: files, scheduling decision, scheduler, and the agents' programs and folders.
+"""Readiness check of a task: files, scheduling decision, scheduler, and the agents' programs and folders.
 
 The only program that is started is `PROGRAM --version`, for at most three seconds. Source: ``longtask.md`` 17."""
 
@@ -28,7 +28,8 @@ _RANK = {"pass": 0, "warn": 1, "fail": 2}
 
 
 def health(layout: LongTaskLayout, options: HealthOptions | None = None) -> tuple[JsonObject, int]:
-    """Return the report of ``lth health`` and the exit status. It is 1 if a check fails with the option ``strict``."""
+    """Return the report of ``lth health`` and the exit status. The exit status is 1 if a check fails and ``strict`` is
+    set, and 0 in all other cases."""
     found = _report(layout)
     return found, 1 if options and options.strict and found["status"] == "fail" else 0
 

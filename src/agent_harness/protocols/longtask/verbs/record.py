@@ -107,7 +107,7 @@ def _record(
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Remove the rate limits of agents without an account. The account clock contains all other rate limits."""
+    """Remove the rate limits of agents without an account. All other rate limits are recorded per account elsewhere."""
     if not change.checkpoint.cooldowns:
         return
     from agent_harness.protocols.longtask.run import adapters
