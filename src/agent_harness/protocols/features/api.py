@@ -245,7 +245,7 @@ class FeatureProject:
 
     @classmethod
     def open(cls, folder: Path, *, say: Say = _silent, by: str | None = None) -> FeatureProject:
-        """Return the feature project in ``folder``. Its events record ``by``, the interface that the user uses."""
+        """Return the feature project in ``folder``. Its events name the user's interface as ``by``."""
         from agent_harness.protocols.features.project import Project
 
         config = settings(folder)
@@ -350,7 +350,7 @@ class FeatureProject:
         return inspection.preview(self._project, feature_id)
 
     def now(self) -> list[str]:
-        """Return one line for each running session that describes its current activity. This method is thread-safe."""
+        """Return one line about the current activity of each running session. This method is thread-safe."""
         import os
 
         from agent_harness.session import now

@@ -18,7 +18,8 @@ from agent_harness.protocols.features.verdict.judge import Judge
 def question_after(
     project: Project, state: SessionState, feature_id: int | None, result: Result | None
 ) -> Question | None:
-    """Return the question to ask after a session, or None. A question that prevents further runs comes first."""
+    """Return the question to ask after a session, or None if no question is needed. A question that prevents further
+    runs comes first."""
     asked = None if feature_id is None else _stopping(project, state, feature_id, result)
     offered = _offered(project, result) if result is not None else None
     if asked and offered and offered.record.get("blocks"):
@@ -50,7 +51,8 @@ def _stopping(project: Project, state: SessionState, feature_id: int, result: Re
 
 
 def _offered(project: Project, result: Result) -> Question | None:
-    """Return the question about a rejected session, or None. Without an answer, the next run retries (E2, E3)."""
+    """Return the question about a rejected session, or None if the session was not rejected. If the user does not
+    answer, the next run tries again (E2, E3)."""
     if result.regressions:
         return question(project, result)
     if not result.rejected_as or result.feature_id is None:
@@ -80,7 +82,7 @@ def about_size(project: Project) -> Question | None:
 
 
 def offer_split(project: Project) -> Question | None:
-    """Store, print and return the question about a feature with too many steps, or return None if there is none."""
+    """Store, print and return the question about a feature with too many steps, or None if no feature has too many."""
     asked = about_size(project)
     if asked:
         project.say(questions.text(asked))

@@ -1,5 +1,5 @@
-"""Functions that search and prune the logs, and summarize sessions. A log is read backwards, without a lock or
-settings. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44."""
+"""Functions that search and prune the logs, and summarize sessions. A log is read from its end, and reading needs no
+lock. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44."""
 
 import os
 from collections import Counter

@@ -129,7 +129,7 @@ def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
 
 
 def reset(project: Project, feature_ids: Sequence[int]) -> None:
-    """Reopen several features in one commit. They are marked as passing, but their tests fail (E9)."""
+    """Reopen in one commit several features that are marked as passing although their tests fail (E9)."""
     names = ", ".join(f"#{i}" for i in feature_ids)
     change(project, f"harness: Feature {names} passes=false (tests fail)", _edit(feature_ids, "marked", passes=False))
     for feature_id in feature_ids:

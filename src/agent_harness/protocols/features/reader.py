@@ -93,7 +93,7 @@ class FeatureSource:
 
 
 def transcript_in(layout: FeatureLayout, workspace: str) -> str | None:
-    """Return the path of the newest agent transcript in a workspace, or None if there is none."""
+    """Return the path of the newest agent transcript in a workspace, or None if no transcript exists."""
     folder = os.path.join(workspace, layout.relative(layout.logs))
     if not files.is_inside(workspace, folder) or not os.path.isdir(folder):
         return None

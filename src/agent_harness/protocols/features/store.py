@@ -1,5 +1,5 @@
-"""State files, which are written atomically under one lock, and append-only logs. This lowest layer of the protocol
-uses only files: no git, agents or verification. Source: features.md sections F-H, C31."""
+"""State files and append-only logs. State files are written atomically under one lock. This module is the lowest layer
+and uses only files: no git, agents or verification. Source: features.md sections F-H, C31."""
 
 import os
 
@@ -383,7 +383,7 @@ class FeatureStore:
     # -- a person's pause ----------------------------------------------------------------------------------------
 
     def pause(self) -> "JsonObject | None":
-        """Return the user's pause request, or None. An unreadable request also counts as a pause."""
+        """Return the user's pause request, or None without a request. An unreadable request counts as a pause."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
             return files.read_json(path)

@@ -66,7 +66,7 @@ def slug(text: str, otherwise: str) -> str:
 
 class RecordView:
     """View of one JSON object. A member with a wrong type counts as missing. ``raw`` is the object as read from the
-    file. It is written to the file with all its unknown members."""
+    file. ``raw`` is later written to the file with all its unknown members."""
 
     def __init__(self, raw: JsonObject) -> None:
         self.raw = raw

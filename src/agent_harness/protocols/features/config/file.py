@@ -29,7 +29,7 @@ class SettingsFile:
     lines: Mapping[Key, int] = field(default_factory=dict)
 
     def line(self, key: Key) -> int | None:
-        """Return the line number of a key, or of its nearest enclosing section, or None if the file has neither."""
+        """Return the line number of a key, or of its nearest enclosing section. Return None if both are missing."""
         return next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), None)
 
 

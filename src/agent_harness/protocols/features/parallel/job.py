@@ -209,7 +209,7 @@ def _alone(project: Project, feature_id: int) -> bool:
 
 
 def _left(project: Project, state: SessionState, base: str) -> JsonObject | None:
-    """Return the unfinished work that the next session continues, or None if there is none."""
+    """Return the unfinished work that the next session continues, or None if no work is left."""
     head = project.git.head()
     if state.next_prompt != "continuation" or head in (None, base):
         return None

@@ -236,7 +236,7 @@ class FeatureProjectPort:
         return {item: asked for item, asked in found if asked}
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """Return the activity of each job's running session, by feature id. It is read from the job's workspace."""
+        """Return the activity of each job's running session, by feature id, as read from the job's workspace."""
         found: dict[str, JsonObject] = {}
         for each in jobs:
             folder = trusted_state.existing(os.path.join(each.workspace, ".git"), each.workspace)

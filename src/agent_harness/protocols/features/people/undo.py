@@ -80,7 +80,7 @@ def asked(project: Project, what: str) -> str:
 
 
 def interrupted(project: Project, what: str) -> Reversal | None:
-    """Return the undo of the feature that ``what`` names if this undo was decided but interrupted, or None."""
+    """Return the interrupted undo of the feature that ``what`` names, or None if no such undo exists."""
     found = reversal.decided(project.store.reversal())
     if found is None:
         return None

@@ -47,7 +47,7 @@ def repository_name(text: str) -> str:
 
 
 class GitHubTracker:
-    """GitHub issues of one repository with the harness's label. Methods raise ``HarnessError`` if they fail."""
+    """Issues with the harness's label in one GitHub repository. Methods raise ``HarnessError`` if they fail."""
 
     def __init__(self, repository: str, *, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
         """Open the tracker without a request to GitHub. Raise ``ToolMissing`` if PyGithub is missing, and

@@ -164,8 +164,8 @@ class Mirror:
         self._act(name, feature, found)
 
     def _find(self, feature_id: int, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
-        """Return the issue that is recorded for the feature. If no issue is recorded, return the first issue with the
-        feature's marker, or None."""
+        """Return the recorded issue of the feature, or else the first issue with the feature's marker. Return None if
+        neither issue exists."""
         number = self._known.get(str(feature_id), {}).get("number")
         if isinstance(number, int):
             recorded = listed.get(number) or self._tracker.issue(number)
@@ -230,7 +230,7 @@ def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
 
 
 def after_session(project: Project, session: int) -> str | None:
-    """Update the issues if the settings enable this. Return the tracker's error as one line, or None."""
+    """Update the issues if the settings enable this. Return the tracker's error as one line, or None after success."""
     settings = project.config.github
     if settings.repo is None or settings.sync_mode == "none" or not settings.sync_on_session_end:
         return None

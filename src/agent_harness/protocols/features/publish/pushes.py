@@ -54,8 +54,8 @@ def after_push(
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Published:
-    """Return the tip of the branch after a push. Retry the push if the remote rejected it, and only then call
-    ``judge``. ``undisturbed`` makes a context in which no signal interrupts the move of files and branch."""
+    """Return the tip of the branch after a push. If the remote rejected the push, retry it. ``judge`` is called only
+    for a retry. ``undisturbed`` makes a context in which no signal interrupts the move of files and branch."""
     if not finalized.push_rejected:
         if finalized.push_problem:
             project.say(f"Push failed: {finalized.push_problem}")

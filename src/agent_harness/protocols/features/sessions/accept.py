@@ -47,8 +47,8 @@ def branch_tip(project: Project, branch: str) -> str | None:
 
 def candidate(project: Project, under_way: OpenSession, message: str) -> str:
     """Commit everything that the agent left to a private ref, and return the commit. The branch does not move. If the
-    agent rewrote history or committed the harness's files, ``refs/harness/rewritten/N`` keeps the agent's commits, and
-    the returned commit is one new commit on the original history."""
+    agent rewrote history or committed the harness's files, ``refs/harness/rewritten/N`` keeps the agent's commits. The
+    returned commit is then one new commit on the original history."""
     rollback_point = under_way.checkpoint.snapshot
     tip = branch_tip(project, rollback_point.branch)
     commit = project.candidate(str(under_way.session), message, rollback_point)
@@ -87,7 +87,7 @@ def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Seque
 
 
 def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that moves the branch to the accepted candidate and pushes it."""
+    """Return the finalization that moves the branch to the accepted candidate, and pushes the branch."""
     feature = under_way.feature
     rollback_point = under_way.checkpoint.snapshot
     completed = f"{feature.name} ({feature.description})"

@@ -82,7 +82,7 @@ MOST_TOLD = 20  # lines of one part of an entry
 
 
 def told_by_traces(project: Project, under_way: OpenSession) -> list[progress.Part]:
-    """Return the progress entry of an agent that wrote none, made from its commits, changed files and prefixes."""
+    """Return a progress entry for an agent that wrote none. It is made from the agent's commits, files and prefixes."""
     decided = [
         " ".join(str(row.get("text")).split())
         for row in project.store.recent("decisions.jsonl", _OF_ONE_SESSION)
@@ -114,7 +114,7 @@ def _at_most(lines: list[str]) -> list[str]:
 
 
 def last_test_run(project: Project, session: int) -> str | None:
-    """Return the last logged test result of the session, as printed by the test runner, or None."""
+    """Return the test runner's last logged result in the session, or None if no test run is logged."""
     results = [row.get("result") for row in of_session(project, session) if row.get("type") == "test_run"]
     return str(results[-1]) if results else None
 

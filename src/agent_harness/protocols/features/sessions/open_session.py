@@ -54,7 +54,7 @@ class OpenSession:
         return {n: getattr(self, n).record if n in PARSERS else getattr(self, n) for n in self.__dataclass_fields__}
 
     def at(self, project: Project, phase: str, **changes: Any) -> "OpenSession":
-        """Return the session in the new phase and with ``changes``. Its record is first written durably."""
+        """Return the session in the new phase and with ``changes``. The session's record is first written durably."""
         moved = replace(self, phase=phase, harness=owner.current().as_record(), **changes)
         project.store.write_open_session(moved.as_record())
         return moved

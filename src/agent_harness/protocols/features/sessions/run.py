@@ -278,7 +278,7 @@ def _refuse_waiting(project: Project, feature_id: int | None) -> None:
 
 
 def _as_fault(error: Exception) -> HarnessError:
-    """Return the error that ends a run after an agent was started. Its exit code differs from that of a refusal."""
+    """Return the error that ends a run after an agent was started. Its exit code is never the code for a refusal."""
     if not isinstance(error, HarnessError):
         told = " ".join(f"{type(error).__name__}: {error}".split())
         return HarnessError(f"Unexpected: {told}", hint="HARNESS_DEBUG=1 harness run shows where")

@@ -255,7 +255,7 @@ class Judge:
         return quality.lint_counts(run.output, run.exit_code or 0, str(self._environment.root))
 
     def still_failing(self, commit: str, ids: Iterable[str]) -> set[str]:
-        """Run the suite once more, and return those of the tests ``ids`` that do not pass this time (C62)."""
+        """Run the suite once more, and return the tests in ``ids`` that do not pass this time (C62)."""
         return set(ids) - self.suite(commit).passing
 
     def unfinished(self, under_way: OpenSession) -> Unfinished:
@@ -322,8 +322,8 @@ class Judge:
         return ruling, shown if ruling.accepted else None
 
     def doubt(self, feature: Feature, commit: str) -> str | None:
-        """Return why the marked feature is not proven at ``commit``, or None. Verify all changes since the last commit
-        in which the feature was open. If no such commit exists, return None."""
+        """Return why the marked feature is not proven at ``commit``, or None if it is proven. Verify all changes since
+        the last commit in which the feature was open. If no such commit exists, also return None."""
         name = self._project.features_name
         commits = self._project.git.text("log", "--format=%H", commit, "--", f":(literal){name}", check=False).split()
         base = next((each for each in commits[:_MARKS_BACK] if self._is_open(feature.id, each)), None)
@@ -700,7 +700,7 @@ class Judge:
 
 
 def _warned(verdict: Verdict) -> list[str]:
-    """Return the messages of all findings, except those about protected files and those of severity WARN."""
+    """Return the messages of all findings, except findings about protected files and findings of severity WARN."""
     return [f.message for f in verdict.findings if f.code not in PROTECTED and f.severity != "WARN"]
 
 

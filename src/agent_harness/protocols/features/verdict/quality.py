@@ -68,7 +68,7 @@ def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
 
 
 def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield three values for each finding: its kind, True if it is only a warning, and its file."""
+    """Yield three values for each finding: the kind, True for a warning, and the file."""
     title = ""
     for line in lines:
         if _PLACE.match(line):

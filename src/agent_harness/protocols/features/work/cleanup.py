@@ -52,7 +52,8 @@ class CleanupWork(SessionWork):
         raise AssertionError("a cleanup session has no fix rounds")
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling:
-        """Return the ruling on the cleanup. For example, failing tests or a newly marked feature cause a rejection."""
+        """Return the ruling on the cleanup. The cleanup is rejected if tests fail or if it marks a feature as
+        passing."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken

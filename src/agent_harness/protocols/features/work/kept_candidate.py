@@ -1,6 +1,6 @@
 """Acceptance of a candidate that was kept for a person's answer. The candidate is verified again without an agent.
 
-    fold      applies the candidate's changes, as git objects, on top of the work accepted since then
+    fold      applies the candidate's changes, as git objects, on top of work that was accepted later
     judge     verifies the resulting commit by all rules, except what the person allows
     settle    records the result as a session with its own number, so that it can be repeated after a crash
 

@@ -191,7 +191,7 @@ def _adopt(project: Project, record: JsonObject) -> None:
 
 
 def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
-    """Restore the state from before the plan. Return the rescue ref that keeps the agent's work, or None."""
+    """Restore the state before the plan. Return the rescue ref that keeps the agent's work, or None without work."""
     ref = repository.free_ref(project.git, f"refs/harness/rolled-back/plan-{checkpoint.id}")
     rescued = project.go_back(checkpoint.snapshot, ref, checkpoint.id, set_aside_operation=True)
     close(project)

@@ -35,7 +35,7 @@ OBJECTION_CHARACTERS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """Result of a review. ``problem`` says why the review failed. It is empty if the answer is readable."""
+    """Result of a review. ``problem`` says why the review failed, and is empty if the review did not fail."""
 
     objections: tuple[str, ...] = ()
     problem: str = ""

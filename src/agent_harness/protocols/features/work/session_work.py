@@ -365,7 +365,7 @@ class SessionWork(ABC):
         return self._result("failed", "error", failure, finalization, finalized, exit_code=3)
 
     def _hand_off_exit(self, reason: str) -> int:
-        """Return the exit code for the reason why a session ended early. It is 0 after `harness pause`."""
+        """Return the exit code for a session that ended early for ``reason``. After `harness pause`, the code is 0."""
         paused = reason == "user_pause" and not self._stop.signalled
         return 0 if paused else HAND_OFF_EXIT.get(reason, 0)
 

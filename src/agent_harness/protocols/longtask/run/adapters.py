@@ -229,8 +229,7 @@ _PLANNERS: dict[str, Callable[[str, RecordView, RunOptions, str], Plan]] = {
 
 
 def _is_agent(worker: str) -> bool:
-    """Return True if the name is a kind of built-in agent, alone or with a text, such as ``replay`` or
-    ``replay:FILE``."""
+    """Return True if ``worker`` names a built-in agent, such as ``replay`` or ``replay:FILE``."""
     kind = worker.partition(":")[0]
     if not kind or kind in (DIRECT, "manual-review"):
         return False

@@ -59,8 +59,8 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
 
 def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str) -> str:
     """Carry out a person's decision ``word``, and return the message of the corresponding `lth` command. Raise
-    ``Superseded`` if the task has changed since the revision ``shown``, ``UsageError`` if ``word`` is not a possible
-    decision, and ``Refused`` if an agent of the task makes the call."""
+    ``Superseded`` if the task has changed since the revision ``shown``. Raise ``UsageError`` if ``word`` is not a
+    possible decision. Raise ``Refused`` if an agent of the task makes the call."""
     log.refuse_workers(layout, "harness serve")
     found = choices(layout)
     if found is None or found.revision != shown:

@@ -64,7 +64,7 @@ def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction
 
 
 def _persons_claim(layout: LongTaskLayout, task: Contract, report: JsonObject) -> ClaimVerdict:
-    """Return the verdict on a person's claim that the task is done. It refers to the previous verdict on the task."""
+    """Return the verdict on a person's claim that the task is done. The verdict refers to the previous verdict."""
     from dataclasses import replace
 
     from agent_harness.kernel.process import new_run_id

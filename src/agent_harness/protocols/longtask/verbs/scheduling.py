@@ -116,7 +116,7 @@ def validate(layout: LongTaskLayout) -> tuple[str, int]:
 
 
 def due(layout: LongTaskLayout) -> tuple[JsonObject, int]:
-    """Return the scheduling decision that ``lth next`` prints. It is `done` only if the task is proven."""
+    """Return the scheduling decision that ``lth next`` prints. The decision is `done` only if the task is proven."""
     store = LongTaskStore(layout)
     (task, found), now = store.load(), store.now()
     seen = claim.look(layout, task, found, now)
