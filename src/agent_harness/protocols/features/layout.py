@@ -33,8 +33,7 @@ $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the project: ``kernel/t
   verdicts.jsonl           the verdict on each claim, kept forever: ``session/ledger.py``
 
 Settings under ``paths:`` can move features.json, the progress log and ``.harness/``. Source: features.md UAH-078..093,
-C31.
-"""
+C31."""
 
 import os
 

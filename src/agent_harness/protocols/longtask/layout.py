@@ -21,8 +21,7 @@ $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the task: ``kernel/trus
   now.json                  current slice
   place.json                path of the task
 
-Source: ``longtask.md`` 1.
-"""
+Source: ``longtask.md`` 1."""
 
 from __future__ import annotations
 

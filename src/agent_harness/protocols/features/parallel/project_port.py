@@ -7,8 +7,7 @@ state.
 
 Each session has its own number, assigned together with its job. costs.yaml records a session's cost under the name of
 the job, so that the cost is counted once. All other updates can be repeated safely. A feature counts as done after its
-work has landed (was merged into the branch).
-"""
+work has landed (was merged into the branch)."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -113,8 +112,8 @@ class FeatureProjectPort:
                 self._state_stamps = [files.stamp_of(each) for each in (at.session_state, at.costs)]
 
     def _push_target(self) -> PushTarget | None:
-        """Return the remote branch to push to if ``git.push`` is ``auto``. Return None if the branch has no upstream or
-        is not checked out."""
+        """Return the remote branch to push to. Return None if ``git.push`` is not ``auto``, or if the branch has no
+        upstream or is not checked out."""
         git = self._project.git
         if self._branch != git.branch() or self._project.config.git.push != "auto":
             return None

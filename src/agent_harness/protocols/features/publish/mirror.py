@@ -71,8 +71,7 @@ def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], choic
     open      false   nothing
     closed    false   reopen the issue if the harness closed it; nothing if a person closed it (C37)
     closed    true    nothing
-    ========  ======  =================================================================================
-    """
+    ========  ======  ================================================================================="""
     if issue is None:
         return "create" if choices.create_missing else None
     if issue.is_open and passes:
