@@ -1,11 +1,11 @@
-"""Table of recovery steps, by the phase in which a killed harness left a session. Source: features.md C56, UAH-003."""
+"""Table of recovery steps, by the phase in which the harness was killed. Source: features.md C56, UAH-003."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """Row of the recovery table: what an interrupted phase leaves behind, and the step that recovers the project."""
+    """Row of the recovery table: a phase, the changes that its interruption leaves, and the recovery step."""
 
     phase: str
     left_behind: str
@@ -54,6 +54,6 @@ RECOVERY: tuple[Action, ...] = (
 
 
 def action_for(phase: str) -> Action:
-    """Return the recovery row for a phase. An unknown phase gets the most careful row, "running"."""
+    """Return the recovery row for a phase. For an unknown phase, return the row "running", which is the safest."""
     rows = {row.phase: row for row in RECOVERY}
     return rows.get(phase, rows["running"])

@@ -15,7 +15,7 @@ _SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "
 
 
 def _switch(value: object) -> object:
-    """Return the boolean for a YAML 1.1 word such as ``no``, which YAML 1.2 reads as a string."""
+    """Return the boolean that a YAML 1.1 word such as ``no`` means. Return any other value unchanged."""
     return _SWITCHES.get(value.lower(), value) if isinstance(value, str) else value
 
 
@@ -65,7 +65,8 @@ Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class Section(BaseModel):
-    """Frozen base model of a settings section. An empty value (``key:``) counts as absent; unknown keys are kept."""
+    """Immutable base model of a settings section. An empty value (``key:``) counts as missing. Unknown keys are kept in
+    the model."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, validate_default=False)
 
@@ -133,14 +134,14 @@ class Models(Section):
     @model_validator(mode="before")
     @classmethod
     def _fall_back(cls, given: object) -> object:
-        """Use the file's ``default`` model for each prompt type that the file does not list (UAH-164)."""
+        """Return the models. Each prompt type that the file omits gets the file's ``default`` model (UAH-164)."""
         if not isinstance(given, Mapping) or given.get("default") is None:
             return given
         listed = {k: v for k, v in given.items() if v is not None}
         return dict.fromkeys(("initializer", "coding", "continuation", "cleanup"), given["default"]) | listed
 
     def for_prompt(self, prompt_type: str) -> str:
-        """Return the model for a prompt type; an unknown type gets the default model (UAH-242)."""
+        """Return the model for a prompt type. For an unknown prompt type, return the default model (UAH-242)."""
         own = {
             "initializer": self.initializer,
             "coding": self.coding,
@@ -352,7 +353,7 @@ MCP_SERVERS: dict[str, dict[str, object]] = {
 
 
 def _with_known_servers(given: object) -> object:
-    """Return the file's MCP servers together with the two predefined, disabled servers (UAH-212..216)."""
+    """Return the file's MCP servers merged with the two predefined servers, which are disabled (UAH-212..216)."""
     if not isinstance(given, Mapping):
         return given
     merged: dict[str, object] = {name: dict(server) for name, server in MCP_SERVERS.items()}
@@ -403,7 +404,7 @@ class Session(Section):
     @model_validator(mode="before")
     @classmethod
     def _warning_before_limit(cls, given: object) -> object:
-        """Set the warning time, if the file does not, to 5/6 of a session limit of at most 50 minutes."""
+        """Return the settings with a default for the warning time: 5/6 of a session limit of at most 50 minutes."""
         if not isinstance(given, Mapping) or given.get("timeout_warning_minutes") is not None:
             return given
         limit = given.get("timeout_minutes")
@@ -508,7 +509,8 @@ class ReportSection(Section):
 
 
 def _sandbox(value: object) -> object:
-    """Convert a bare value such as ``sandbox: off`` (which YAML may read as false) to a section with that mode."""
+    """Convert a bare value such as ``sandbox: off`` to a section with the value as its mode. YAML may have read ``off``
+    as false."""
     return {"mode": value} if isinstance(value, str | bool) else value
 
 
@@ -559,7 +561,8 @@ class SandboxSection(Section):
     )
 
     def settings(self, *, services: bool = False) -> SandboxSettings:
-        """Return the sandbox settings. ``network: auto`` means open if the project runs ``services``, else loopback."""
+        """Return the sandbox settings. ``network: auto`` means open if the project runs ``services``, and loopback if
+        it runs none."""
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
         return SandboxSettings(
             mode=self.mode,

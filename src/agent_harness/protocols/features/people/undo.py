@@ -1,8 +1,8 @@
-"""Undo of an accepted feature: one new commit reverts the feature's changes and reopens the feature. The commit is
-built from git objects, and the whole suite runs on the commit before the branch moves. History is never rewritten. An
-undo is refused, and nothing changes, if tests of another feature would break. Later work on the same lines, uncommitted
-files in the way or an unfinished feature also prevent an undo. An undo cannot be undone. Source: ``faces.md``
-F-STORY-2."""
+"""Undo of an accepted feature. One new commit reverts the feature's changes and reopens the feature. The commit is
+built from git objects, and the whole suite runs on it before the branch moves. History is never rewritten. An undo is
+refused, and changes nothing, if it would break a test of another feature. It is also refused if later work changed the
+same lines, if uncommitted files are in the way, or if a feature is unfinished. An undo cannot itself be undone. Source:
+``faces.md`` F-STORY-2."""
 
 import json
 from dataclasses import dataclass
@@ -56,8 +56,8 @@ class UndoPlan:
 
 
 def named(project: Project, what: str) -> int:
-    """Return the feature id that ``3``, ``#3`` or ``S8`` (a session on the feature) refers to. Raise ``Refused`` for
-    the commit of an undo, and ``UsageError`` for anything else."""
+    """Return the id of the feature that ``what`` names: ``3``, ``#3`` or a session such as ``S8``. Raise ``Refused`` if
+    ``what`` is the commit of an undo, and ``UsageError`` for any other text."""
     word, path = what.strip().removeprefix("#"), project.store.ledger(make=False)
     is_number = word.isascii() and word.isdecimal()
     if is_number and project.store.features().by_id(int(word)):
@@ -71,7 +71,8 @@ def named(project: Project, what: str) -> int:
 
 
 def asked(project: Project, what: str) -> str:
-    """Return the name of the accepted feature that ``what`` names. Otherwise raise ``UsageError`` or ``Refused``."""
+    """Return the name of the accepted feature to which ``what`` refers. Raise ``UsageError`` or ``Refused`` if it
+    refers to no accepted feature."""
     feature = overrides.feature_of(project, named(project, what))
     if reversal.decided(project.store.reversal()) is None:  # else a killed one is completed first
         _accepted(project, feature)
@@ -79,7 +80,7 @@ def asked(project: Project, what: str) -> str:
 
 
 def interrupted(project: Project, what: str) -> Reversal | None:
-    """Return the undo that ``what`` refers to if this undo was decided on but interrupted, otherwise None."""
+    """Return the interrupted undo of the feature that ``what`` names, or None if no such undo exists."""
     found = reversal.decided(project.store.reversal())
     if found is None:
         return None
@@ -87,7 +88,7 @@ def interrupted(project: Project, what: str) -> Reversal | None:
 
 
 def ended(project: Project, found: Reversal) -> JsonObject | None:
-    """Return the result of an interrupted undo if the undo is complete by now, otherwise ``None``."""
+    """Return the result of an interrupted undo if the branch already contains the undo, or None if it does not."""
     if not found.has_moved(project.git):
         return None
     known = {"feature_id": int(found.item), "head": found.head, "commit": found.commit}
@@ -95,8 +96,8 @@ def ended(project: Project, found: Reversal) -> JsonObject | None:
 
 
 def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
-    """Undo a feature with one new commit; with ``dry_run``, only print the changes. If that is not possible, change
-    nothing and raise ``Refused``, ``UnsafeTree`` or ``VerificationFailed``."""
+    """Undo a feature with one new commit. With ``dry_run``, only print the changes. If the undo is impossible, raise
+    ``Refused``, ``UnsafeTree`` or ``VerificationFailed`` and change nothing."""
     plan = _planned(project, named(project, what))
     project.say(
         f"{plan.feature.name}: session {plan.verdict.session} was accepted at {str(plan.verdict.commit)[:10]}"
@@ -150,7 +151,7 @@ def _planned(project: Project, feature_id: int) -> UndoPlan:
 
 
 def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
-    """Return the verdict that accepted a proven feature. Raise ``Refused`` if no such verdict is recorded."""
+    """Return the verdict that accepted the feature. Raise ``Refused`` if the ledger has no such verdict."""
     if not feature.passes:
         raise Refused(f"{feature.name} is not proven: nothing to undo", hint=f"harness why {feature.id}")
     verdict = reversal.accepted(project.git, project.store.ledger(make=False), str(feature.id))
@@ -161,8 +162,8 @@ def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
 
 
 def _contents(project: Project, feature: Feature, told: str, *, head: str) -> dict[str, bytes]:
-    """Return the new content of features.json, in which the feature is open, and of the progress log. A progress log
-    that someone has edited stays unchanged."""
+    """Return the new contents of features.json, which reopens the feature, and of the progress log, which reports the
+    undo. A progress log with uncommitted changes stays as it is."""
     document = project.store.features()
     listed = [
         {name: value for name, value in each.items() if name != "marked"} | {"passes": False}
@@ -183,8 +184,8 @@ def _contents(project: Project, feature: Feature, told: str, *, head: str) -> di
 
 
 def _judge(project: Project, plan: UndoPlan) -> None:
-    """Run the test suite on the undo's commit. Raise ``VerificationFailed`` if a baseline test fails that the undo does
-    not remove."""
+    """Run the test suite on the undo's commit. Raise ``VerificationFailed`` if a baseline test fails, unless it is a
+    test that the undo removes."""
     project.say(f"Running the whole suite without {plan.feature.name}...")
     facts = Judge(project).suite(plan.commit)
     baseline = project.store.baseline()

@@ -1,6 +1,6 @@
-"""Recovery of a session that was left open, by the table in ``recovery.py``. Only the record outside the project is
-trusted. With a record inside the project, the work is kept but no decision is carried out. Source: features.md C31,
-C56, S11; UAH-354."""
+"""Recovery of a session that was left open. The table in ``recovery.py`` gives the step. Only the record outside the
+project is trusted. If only a record inside the project exists, its work is kept, but no decision is carried out.
+Source: features.md C31, C56, S11; UAH-354."""
 
 import os
 from dataclasses import replace
@@ -26,8 +26,8 @@ NAMED = 10  # files of a WIP commit that are named to the person
 
 
 def recover(project: Project) -> JsonObject | None:
-    """Recover an interrupted session, and return its number and the step taken; None if no session was open. Raise
-    ``Busy`` if the process of the open session is still alive."""
+    """Recover an interrupted session. Return its number and the step taken, or None if no session was open. Raise
+    ``Busy`` if the process of the open session is still running."""
     project.store.clear_places()
     project.store.sweep()
     if (left_open := project.store.reversal()) and os.path.lexists(left_open):
@@ -74,7 +74,7 @@ def recover(project: Project) -> JsonObject | None:
 
 
 def _finalize(project: Project, found: JsonObject) -> str:
-    """Carry out the recorded finalization; if the branch has moved, only keep the commit. Return the step taken."""
+    """Carry out the recorded finalization and return the step taken. If the branch has moved, only keep the commit."""
     finalization = engine_finalization.Finalization.from_record(found["settlement"])
     if not engine_finalization.is_overtaken(project, finalization):
         finalized = engine_finalization.carry_out(project, found)
@@ -87,8 +87,8 @@ def _finalize(project: Project, found: JsonObject) -> str:
 
 
 def _recover_copy(project: Project) -> JsonObject | None:
-    """Recover a session whose record exists only in the project. Its work is kept and its verdict ignored. Return the
-    session's number and the step taken, or None if there is nothing to recover."""
+    """Recover a session whose record exists only inside the project. Its work is kept, and its verdict is ignored.
+    Return the session's number and the step taken, or None if there is nothing to recover."""
     found = project.store.session_copy()
     if found is None:
         return None
@@ -109,7 +109,7 @@ def _recover_copy(project: Project) -> JsonObject | None:
 
 
 def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
-    """Return the session of an untrusted record, with the state on disk; None if record and state do not match."""
+    """Return the session of an untrusted record, with the state from disk, or None if record and state do not match."""
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)
@@ -142,7 +142,7 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
 
 
 def _is_of_this_repository(project: Project, found: JsonObject) -> bool:
-    """Return True if git has the recorded checkpoint. The record may be of an earlier repository at this path."""
+    """Return True if git has the checkpoint in the record. Otherwise, another repository here wrote the record."""
     try:
         commit = SessionCheckpoint.from_record(found.get("checkpoint") or {}).snapshot.commit
     except StateDamaged:
@@ -157,7 +157,7 @@ def _set_aside(project: Project) -> str:
 
 
 def interrupted(project: Project, reason: str, message: str | None = None) -> Result:
-    """End this process's session after Ctrl-C or an error, and return its result. Its unfinished work is kept."""
+    """End this process's session after Ctrl-C or an error, keep its unfinished work, and return its result."""
     project.store.clear_places()
     found = project.store.open_session()
     if found is None:
@@ -196,7 +196,7 @@ def _hand_off(project: Project, under_way: OpenSession, reason: str, message: st
 
 
 def _restore_state(project: Project, found: JsonObject) -> None:
-    """Restore the state files from the session's record, because the agent may have changed them (C31)."""
+    """Restore the state files from the session's record. The agent may have changed these files (C31)."""
     for path, value in (
         (project.layout.session_state, found.get("state")),
         (project.layout.baseline, found.get("baseline")),

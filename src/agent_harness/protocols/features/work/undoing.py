@@ -4,9 +4,8 @@
     move      moves the branch and the files
     follow    updates the baseline, proven features, progress log, event log and ledger
 
-Each step can be repeated. The next process that holds the project's lock completes an undo before it does anything
-else. Source: ``faces.md`` F-STORY-2.
-"""
+Each step can be repeated. The next process that holds the project's lock completes the undo before it does anything
+else. Source: ``faces.md`` F-STORY-2."""
 
 from agent_harness.errors import HarnessError
 from agent_harness.parallel import merge_queue, reversal
@@ -20,8 +19,8 @@ _RECENT = 40  # events among which the one of an undo that was killed is looked 
 
 
 def carry_out(project: Project, found: Reversal) -> None:
-    """Move the branch to the undo's commit, and update the state. Raise the errors of ``merge_queue.move``; nothing is
-    changed then."""
+    """Move the branch to the undo's commit, and update the state. If the move fails, raise its error and change
+    nothing."""
     path = project.store.reversal()
     reversal.decide(path, found)
     try:
@@ -35,7 +34,7 @@ def carry_out(project: Project, found: Reversal) -> None:
 
 
 def finish(project: Project) -> None:
-    """Complete an interrupted undo, and print a message. If the branch has moved elsewhere, drop the undo."""
+    """Complete an interrupted undo and print a message. If the branch has moved to another commit, discard the undo."""
     path = project.store.reversal()
     found = reversal.decided(path)
     if found is None:
@@ -68,7 +67,7 @@ def _follow(project: Project, found: Reversal) -> None:
 
 
 def entry(project: Project, told: str) -> str:
-    """Return an entry of the progress log that contains the sentence ``told``."""
+    """Return a progress log entry in which the harness says ``told``."""
     return progress.entry(project.store.state().last_session, [("HARNESS", [told])])
 
 
