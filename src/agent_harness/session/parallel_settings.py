@@ -26,27 +26,14 @@ def _setting(default: Any, means: str, *, least: int = 0) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelSettings:
-    workers: int = _setting(
-        1, "Number of agents that `harness run` runs concurrently if you do not use --workers.", least=1
-    )
-    batch_max: int = _setting(
-        8,
-        "Maximum number of candidates (commits of proven work) that the harness verifies and merges as one batch.",
-        least=1,
-    )
-    test_runs: int = _setting(
-        0,
-        "Maximum number of concurrent test runs before a merge. The value 0 means half the number of processor cores.",
-    )
+    workers: int = _setting(1, "Number of concurrent agents of `harness run` without the option --workers.", least=1)
+    batch_max: int = _setting(8, "Maximum number of candidates (commits of proven work) in one merge batch.", least=1)
+    test_runs: int = _setting(0, "Maximum number of concurrent test runs before merges. 0: half of the cores.")
     window: int = _setting(
-        0,
-        "Maximum number of batches that the harness verifies at the same time. The value 0 means two "
-        "batches if test_runs is at least two.",
+        0, "Maximum number of batches that are verified at the same time. 0: two, if test_runs is at least two."
     )
     mends: int = _setting(
-        2,
-        "Number of attempts to fix a change that the harness rejected before the merge. After these "
-        "attempts, the item starts from the beginning.",
+        2, "Number of attempts to fix a change rejected before the merge. Then the item starts from the beginning."
     )
     lend: bool = _setting(True, "Copy installed dependencies that git ignores into each workspace.")
     links: tuple[str, ...] = _setting(
@@ -62,31 +49,20 @@ class ParallelSettings:
         None, "Command that prepares a new workspace. The harness runs it again after a file in setup_key has changed."
     )
     setup_key: tuple[str, ...] = _setting(
-        (),
-        "Files that setup depends on. If one of them changes, the harness runs setup again. Default: the "
-        "usual lock files.",
+        (), "Files that setup depends on. If one of them changes, setup runs again. Default: the usual lock files."
     )
     setup_minutes: int = _setting(10, "Time limit of the commands setup and teardown, in minutes.", least=1)
-    teardown: str | None = _setting(
-        None, "Command that the harness runs in a workspace before it removes the workspace."
-    )
+    teardown: str | None = _setting(None, "Command that runs in a workspace before the harness removes the workspace.")
     fresh: bool = _setting(False, "Use a new workspace for every attempt.")
     ports: int = _setting(20, "Number of network ports that the harness reserves for each agent slot.")
     min_free_mb: int = _setting(
-        2048,
-        "Free memory, in MB, that a run needs to start an additional agent. The run also needs 2 GB of "
-        "free disk space.",
+        2048, "Free memory, in MB, that is needed to start an additional agent. 2 GB of free disk are also needed."
     )
-    push: str | None = _setting(
-        None, "REMOTE or REMOTE/BRANCH to which the harness pushes after each merge. Only task lists have this setting."
-    )
+    push: str | None = _setting(None, "REMOTE or REMOTE/BRANCH to push to after each merge. Only for task lists.")
     refs: str = _setting(
-        REFS,
-        "Prefix of the git refs for jobs of other machines. Use refs/heads/NAME if the remote accepts only branches.",
+        REFS, "Prefix of git refs for remote jobs. Use refs/heads/NAME if the remote accepts only branches."
     )
-    check: str | None = _setting(
-        None, "Command that must pass on each merged commit. Only task lists have this setting."
-    )
+    check: str | None = _setting(None, "Command that must pass on each merged commit. Only for task lists.")
 
     @property
     def lent(self) -> tuple[str, ...]:

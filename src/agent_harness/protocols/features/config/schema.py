@@ -541,7 +541,7 @@ class SandboxSection(Section):
     network: Literal["auto", "loopback", "open"] = Field(
         "auto",
         description="Network access of checks. loopback: only a separate loopback interface. open: full access. auto: "
-        "open if environment.health_check is set. Otherwise, auto means loopback.",
+        "open if environment.health_check is set, and loopback if it is not set.",
     )
 
     memory: Annotated[str, BeforeValidator(_memory)] = Field(
