@@ -95,10 +95,11 @@ def configuration() -> str:
     return page(
         "src/agent_harness/protocols/features/config/schema.py",
         "# Configuration",
-        "Every key of `.harness.yaml`. Only `project.name` is required. Unknown keys are kept, with a warning. The "
-        "variable `HARNESS_SECTION__KEY` (two underscores between the levels) has priority over the file, and a flag "
-        "has priority over both. "
-        "Editors can check the file against [harness.schema.json](harness.schema.json).",
+        "This page lists every setting in `.harness.yaml`. Only `project.name` is required. The harness keeps unknown "
+        "settings and warns about them. The environment variable `HARNESS_SECTION__KEY` overrides a setting in the "
+        "file. Its name has two underscores between the levels of the setting. A command-line option overrides both "
+        "the file and the variable. Editors can check `.harness.yaml` against "
+        "[harness.schema.json](harness.schema.json).",
         *blocks,
     )
 

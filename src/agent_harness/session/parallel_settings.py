@@ -26,39 +26,43 @@ def _setting(default: Any, means: str, *, least: int = 0) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelSettings:
-    workers: int = _setting(1, "Number of parallel agents in harness run without --workers.", least=1)
-    batch_max: int = _setting(8, "Maximum number of candidates that are merged together.", least=1)
-    test_runs: int = _setting(0, "Number of parallel check runs before merging; 0: half the number of cores.")
+    workers: int = _setting(1, "Number of concurrent agents of `harness run` without the option --workers.", least=1)
+    batch_max: int = _setting(8, "Maximum number of candidates (commits of proven work) in one merge batch.", least=1)
+    test_runs: int = _setting(0, "Maximum number of concurrent test runs before merges. 0: half of the cores.")
     window: int = _setting(
-        0, "Batches verified in parallel, each on top of the previous one; 0: two, if test_runs is at least two."
+        0, "Maximum number of batches that are verified at the same time. 0: two, if test_runs is at least two."
     )
     mends: int = _setting(
-        2, "Attempts to fix a change rejected at merging, before the item starts again from the branch."
+        2, "Number of attempts to fix a change rejected before the merge. Then the item starts from the beginning."
     )
-    lend: bool = _setting(True, "Copy installed dependencies that git ignores into workspaces.")
-    links: tuple[str, ...] = _setting((), "Ignored folders to copy into workspaces. Default: verification.links.")
-    copy: tuple[str, ...] = _setting((), "Further ignored files to copy into workspaces, for example .env.local.")
+    lend: bool = _setting(True, "Copy installed dependencies that git ignores into each workspace.")
+    links: tuple[str, ...] = _setting(
+        (), "Folders that git ignores and that the harness copies into each workspace. Default: verification.links."
+    )
+    copy: tuple[str, ...] = _setting(
+        (), "Additional files that git ignores and that the harness copies into each workspace, for example .env.local."
+    )
     union: tuple[str, ...] = _setting(
         (), "Files for which a merge keeps the lines of both sides, such as CHANGELOG.md."
     )
     setup: str | None = _setting(
-        None, "Command that prepares a new workspace; it runs again when a file of setup_key changes."
+        None, "Command that prepares a new workspace. The harness runs it again after a file in setup_key has changed."
     )
     setup_key: tuple[str, ...] = _setting(
-        (), "Files whose change requires setup to run again. Default: the usual lock files."
+        (), "Files that setup depends on. If one of them changes, setup runs again. Default: the usual lock files."
     )
-    setup_minutes: int = _setting(10, "Time limit of setup and of teardown, in minutes.", least=1)
-    teardown: str | None = _setting(None, "Command that runs in a workspace before the workspace is removed.")
+    setup_minutes: int = _setting(10, "Time limit of the commands setup and teardown, in minutes.", least=1)
+    teardown: str | None = _setting(None, "Command that runs in a workspace before the harness removes the workspace.")
     fresh: bool = _setting(False, "Use a new workspace for every attempt.")
-    ports: int = _setting(20, "Number of ports reserved for each agent slot.")
+    ports: int = _setting(20, "Number of network ports that the harness reserves for each agent slot.")
     min_free_mb: int = _setting(
-        2048, "Free memory in MB needed to start an additional agent; 2 GB of free disk are needed as well."
+        2048, "Free memory, in MB, that is needed to start an additional agent. 2 GB of free disk are also needed."
     )
-    push: str | None = _setting(None, "REMOTE or REMOTE/BRANCH to push to after each merge; task lists only.")
+    push: str | None = _setting(None, "REMOTE or REMOTE/BRANCH to push to after each merge. Only for task lists.")
     refs: str = _setting(
-        REFS, "Ref folder for remote jobs on the git remote; use refs/heads/NAME if it accepts only branches."
+        REFS, "Prefix of git refs for remote jobs. Use refs/heads/NAME if the remote accepts only branches."
     )
-    check: str | None = _setting(None, "Command that must pass on each merged commit; task lists only.")
+    check: str | None = _setting(None, "Command that must pass on each merged commit. Only for task lists.")
 
     @property
     def lent(self) -> tuple[str, ...]:
