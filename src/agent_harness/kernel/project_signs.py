@@ -25,6 +25,6 @@ folder."""
 
 
 def is_left(folder: str, kind: Kind | None) -> bool:
-    """Return True if a folder still contains a file that identifies a project of this kind."""
+    """Return True if ``folder`` still contains a file that identifies a project of this kind."""
     names = [name for known, names in SIGNS if known == kind for name in names]
     return any(os.path.lexists(os.path.join(folder, name)) for name in names)
