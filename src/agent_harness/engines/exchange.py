@@ -23,9 +23,8 @@ _SETTINGS = re.compile(
     r"core\.(?:repositoryformatversion|filemode|bare|sharedrepository|ignorecase|precomposeunicode)"
     r"|receive\.denynonfastforwards|extensions\.objectformat"
 )
-"""Repository settings that ``git init`` writes. Any other setting is refused, because git settings can start
-programs.
-"""
+"""Pattern of the repository settings that ``git init`` writes. The harness refuses any other setting, because git
+settings can start programs."""
 _GROUP = stat.S_IWGRP
 
 

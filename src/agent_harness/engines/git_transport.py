@@ -37,7 +37,7 @@ MOST_BYTES = 256 << 20
 SECONDS = 600.0
 _ID = re.compile(r"[0-9A-Za-z]{1,64}(?:/[0-9A-Za-z._%-]{1,300}){2}")
 _FOLDERS = ("sessions", "logs")
-"""Members of a result that name a folder next to the result file."""
+"""Members of a job's result whose value is a folder. The folder is stored next to the result file."""
 _PATH = re.compile(r"(?!/)(?:(?!\.\.?(?:/|$))[^/\0]+(?:/|$))+")
 
 

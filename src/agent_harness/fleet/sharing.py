@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 KEPT_SHARE = 0.05
 QUANTUM_MINUTES = 20.0
-"""Duration that is assumed for one agent attempt, in minutes."""
+"""Duration in minutes that the calculation assumes for one agent attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

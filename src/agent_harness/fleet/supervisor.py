@@ -53,9 +53,9 @@ _ENDINGS = {
     9: ("waits", "a limit of the run is reached"),
     130: ("rests", "a person stopped the run"),
 }
-"""New state of a project and the reason, by the exit code of its run. Any other exit code means a crash."""
+"""New state of a project and its reason, by the exit code of the project's run. Any other exit code means a crash."""
 _TOLD_TO_END = (130, 143, 129)
-"""Exit codes of a slice that a signal ended cleanly."""
+"""Exit codes of a slice that ended cleanly after a signal."""
 
 
 @dataclass

@@ -202,8 +202,8 @@ PATTERNS: tuple[Row, ...] = (
         ),
     ),
 )
-"""Patterns of all categories, in order. The first row that matches a text decides its category. For example, a failing
-test that only mentions a refusal is classified as a failing test."""
+"""Patterns of all categories, in order. The category of a text is that of the first row that matches the text. For
+example, a failing test that only mentions a refusal is classified as a failing test."""
 
 _LONGEST = 65_536
 

@@ -216,21 +216,20 @@ def own_place(path: str, root: str) -> None:
 
 
 def _make_way(path: str, is_wanted: Callable[[str], bool]) -> None:
-    """Remove a symbolic link at ``path``. Rename any other entry there, unless ``is_wanted`` accepts the path."""
     try:
         if os.path.islink(path):
             os.unlink(path)
         elif os.path.lexists(path) and not is_wanted(path):
             os.rename(path, free_name(f"{path}.aside"))
     except FileNotFoundError:  # an agent removed it meanwhile
-        return
+        pass
 
 
 def drop_links(path: str, root: str) -> None:
     """Remove each symbolic link at ``path`` and in the folders between ``root`` and ``path``. Create nothing."""
     for each in (*folders_between(root, path), path):
         if os.path.islink(each):
-            os.unlink(each)
+            unlink(each)
 
 
 def folders_between(root: str, path: str) -> list[str]:
@@ -333,9 +332,7 @@ def _put_aside(target: str) -> str | None:
     if not os.path.lexists(target):
         return None
     stamp = clock.timestamp().replace("-", "").replace(":", "")
-    kept, count = f"{target}.corrupt.{stamp}", 1
-    while os.path.lexists(kept):
-        kept, count = f"{target}.corrupt.{stamp}.{count}", count + 1
+    kept = free_name(f"{target}.corrupt.{stamp}")
     try:
         os.link(target, kept)
     except OSError:  # a folder, or a file system without hard links

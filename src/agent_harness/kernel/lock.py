@@ -245,8 +245,7 @@ def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
 # ---- the kernel's lock on any open file or folder: one holder at a time, freed when it dies
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.02
-"""Shortest and longest pause between attempts to take a lock. Pauses are needed because the kernel's lock call has no
-timeout."""
+"""Shortest and longest pause in seconds between attempts to take a lock."""
 
 
 def try_lock(descriptor: int) -> bool:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 START_SECONDS = 2.0
-"""Time in seconds within which the process that created a lock directory must write its pid into the directory."""
+"""Seconds within which the process that created a lock directory must write its pid into the directory."""
 
 FAR_HOLDER_SECONDS = 120.0
-"""Time in seconds for which a holder on another host is treated as alive after its last sign of life."""
+"""Seconds for which a holder on another host counts as alive after its last sign of life."""
 
 _PID, _OWNER = "pid", "owner.json"
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PROC = "/proc"
 _PLACES = ("HARNESS_PROJECT_DIR", "HARNESS_STATE_ROOT")  # the agent's folder
 HOME_REPOSITORY = "HARNESS_HOME_REPOSITORY"
-"""Environment variable that contains the project's path. It is set for an agent in a workspace of a parallel run."""
+"""Environment variable with the project's path. The harness sets it for an agent in a workspace of a parallel run."""
 _MOST_ANCESTORS = 64
 _READ_BYTES = 1 << 14
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the Linux kernel

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FIRST_GUESS_SECONDS = 30.0
 LONGEST_GUESS_SECONDS = 300.0
 FORGOTTEN_AFTER_SECONDS = 86_400.0
-"""Longest time between two refusals that count as consecutive, in seconds."""
+"""Longest time in seconds between two refusals that count as consecutive."""
 
 _FOLDER = "limits"
 _ENDING, _THROTTLE = ".json", ".gate"
@@ -152,7 +152,7 @@ def reopening(
 
 
 _unkept: dict[str, RateLimit] = {}
-"""Rate limits that could not be written to disk. This process still observes these limits."""
+"""Rate limits that could not be written to disk. Only this process observes these limits."""
 
 
 class LimitClock:

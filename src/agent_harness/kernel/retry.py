@@ -91,11 +91,10 @@ _WAITS: tuple[str, ...] = (
     rf"\b(?:{_OPENS}|until)(?: again)?(?: at| on| after| by)?:? (?:at )?(?:{_WEEKDAY}|{_DAY})?{_CLOCK}{_IN_ZONE}",
     rf"\b(?:{_OPENS})(?: again)?(?: at| on| after| by)?:? {_DATE}(?![\w:])",
 )
-"""Patterns of phrases that state when to retry. At each text position, the first matching pattern counts."""
+"""Patterns of phrases that state when to retry. At each position in a text, the first matching pattern counts."""
 
 _HEADER_WAIT = rf"\bx-[a-z-]{{0,60}}reset-after(?:-seconds)?{_IS}(?P<number>{_NUMBER}){_BARE}"
-"""Pattern of a header that states the length of a rate limit window. It is used only if the text states nothing
-else."""
+"""Pattern of a header that states the length of a rate limit window. It counts only if no other pattern matches."""
 
 
 class Wait:

@@ -25,7 +25,7 @@ PLACE = "place.json"
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
 _SEEN_SECONDS = 86_400.0  # between two notes that a project was seen
 _SIGNS: "dict[str, Kind]" = {".git": "features", "harness-tasks.json": "tasklist", "task.json": "longtask"}
-"""Names of the files and folders that identify a project, each with the kind of the project."""
+"""Names of the files and folders that identify a project, each with the kind of project."""
 
 
 def existing(place: str, project: str, *, writable: bool = True) -> str | None:

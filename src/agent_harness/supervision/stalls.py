@@ -24,10 +24,8 @@ LOOP_TEXT = (
     "Do something else, or end and say what blocks you."
 )
 LOOK_AT_CALL, WARN_AT_CALL, STOP_AT_CALL = 10, 20, 40
-"""Numbers of identical tool calls in a row after which the files are checked, the agent is warned, or the session ends.
-
-Calls that only wait for a server do not count.
-"""
+"""Numbers of identical tool calls in a row. At the first number the files are checked, at the second the agent is
+warned, and at the third the session ends. Calls that only wait for a server do not count."""
 HALF = 0.5  # of the window: the silent check
 EXPECTED_COMMANDS = 3
 

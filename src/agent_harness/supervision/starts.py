@@ -10,15 +10,14 @@ HISTORY = "starts.jsonl"
 MOST_STARTS = 200
 """Maximum number of agent starts for one item, unless a setting overrides the number.
 
-Legitimate work needs at most about 60 starts. These are three attempts or stuck sessions, each with a first turn, three
-fix rounds and a turn that shows evidence, each tried four times. The maximum is about three times that number.
-"""
+Legitimate work needs at most about 60 starts: three attempts, five turns each, each turn tried four times. The five
+turns are the first turn, three fix rounds, and a turn that shows evidence. The maximum is about three times that
+number."""
 
 ITEMS_WORTH = 50
-"""Factor by which the limit for all items of a project together exceeds the limit for one item.
+"""Factor for the limit of a whole project: all items together may use this many times the limit for one item.
 
-The limit for the project is needed because agents can add and rename items.
-"""
+The project needs a limit because agents can add and rename items."""
 
 
 class StartCount:

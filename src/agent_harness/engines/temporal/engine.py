@@ -36,7 +36,7 @@ MINUTES = 24 * 60.0
 LOOK_SECONDS = 10.0
 AGAIN_SECONDS = 5.0
 OFFERS = 4
-"""Number of times that a refused job is offered to each pool."""
+"""Number of times that the engine offers a refused job to each pool."""
 
 
 class TemporalEngine:

@@ -64,9 +64,7 @@ SAVE_SECONDS = 300.0
 WRAP_UP_SECONDS = 120.0
 AGAIN_SECONDS = 10.0
 ROOM_BYTES = 512 << 20
-"""Number of free bytes that the disk of the workspaces must have before a job begins. With less, every attempt would
-fail.
-"""
+"""Number of free bytes that the disk of the workspaces must have before a job begins."""
 ROOM_SECONDS = 300.0
 PUSH_SECONDS = 30.0
 """Number of seconds allowed for a push after the wrap-up time has ended."""

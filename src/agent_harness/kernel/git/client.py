@@ -29,7 +29,7 @@ from agent_harness.kernel.git.operation_lock import OperationLock
 from agent_harness.kernel.git.settings import Settings
 
 IDENTITY = ("agent-harness", "agent-harness@localhost")
-"""Author of the harness's private commits, and of all other commits if the user has no git identity."""
+"""Author of the harness's private commits. If the user has no git identity, also the author of all other commits."""
 
 
 COMMITTING = frozenset({"cherry-pick", "commit", "merge", "pull", "rebase", "revert", "stash"})
@@ -41,7 +41,7 @@ ENTERING = frozenset(
 """Git commands that can enter submodules."""
 
 COMPARING = frozenset({"diff-tree"})
-"""Git commands that compare stored objects. They would skip submodules if ``.gitmodules`` asked for that."""
+"""Git commands that compare stored objects. A setting in ``.gitmodules`` could make these commands skip submodules."""
 
 
 class Git:

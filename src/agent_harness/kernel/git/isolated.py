@@ -28,7 +28,7 @@ from agent_harness.kernel.git.batch import Batch
 from agent_harness.kernel.git.locate import Repository, text_of
 
 OLDEST_GIT = (2, 36)
-"""Oldest supported git version. From this version on, one ``cat-file`` process can answer all queries about objects."""
+"""Oldest supported git version. Since this version, one ``cat-file`` process can answer all queries about objects."""
 INSTALL_GIT = f"install git {'.'.join(map(str, OLDEST_GIT))} or newer"
 
 SECONDS = 600.0
@@ -40,7 +40,7 @@ SHARING_KEY = "core.sharedrepository"
 
 _TRANSFERS: set[subprocess.Popen[bytes]] = set()
 NOWHERE = "ref: refs/heads/nowhere"
-"""Value of HEAD in a view that does not use HEAD."""
+"""Content of the HEAD file in a git view whose HEAD is not used."""
 
 RAW_ATTRIBUTES = "* -text -crlf -ident -filter !eol !working-tree-encoding\n"
 

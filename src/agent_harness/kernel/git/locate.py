@@ -20,8 +20,7 @@ OPERATIONS = {
     "sequencer": ("a cherry-pick or revert of several commits", "git cherry-pick --quit"),
     "BISECT_LOG": ("a bisect", "git bisect reset"),
 }
-"""Files that git keeps during an unfinished operation, each with the operation's display name and the command that ends
-it."""
+"""Files that git keeps during an unfinished operation, each with the operation's name and the command that ends it."""
 
 OPERATION_FILES = (
     *OPERATIONS,

@@ -12,7 +12,7 @@ from agent_harness.kernel.git.locate import Repository
 
 _STREAMS = (1, 2)
 PRINTED = "# a run of agent-harness prints into:"
-"""Comment line that precedes the ignore rule of an output file, so that the rule can be found and removed."""
+"""Comment line before the ignore rule of an output file. The harness finds and removes the rule by this line."""
 
 _noted: set[str] = set()  # files that the programs behind this process's pipes write
 

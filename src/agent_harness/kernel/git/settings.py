@@ -25,7 +25,7 @@ VARIABLES = (
     *("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS"),
     *("GIT_SSL_CAINFO", "GIT_SSL_CERT", "GIT_SSL_KEY", "GIT_SSL_NO_VERIFY"),
 )
-"""Environment variables of the user that git receives, because a connection to a remote may need them."""
+"""Environment variables of the user that git receives for a push or fetch, because a connection may need them."""
 RECORDED_FILES = (
     *("info/attributes", "info/exclude", "info/sparse-checkout", "info/grafts"),
     *("objects/info/alternates", "objects/info/http-alternates", "shallow"),
@@ -68,7 +68,7 @@ def values(repository: Repository) -> dict[str, str]:
 
 
 Settings = dict[tuple[str, str], list[str]]
-"""Git settings of the user, by scope and key. The scope ``file`` contains the digests of hooks and info files."""
+"""Git settings by scope and key. The scope ``file`` contains the digests of hooks and info files."""
 
 
 def now(repository: Repository) -> Settings:

@@ -20,8 +20,8 @@ GITLINK = "160000"
 RULES = frozenset([b".gitignore", b".gitattributes"])
 CLOSED = re.compile(rb"could not open directory '(.+?)/?': Permission denied")
 WALK_SECONDS = 120.0
-"""Time limit of the first scan, in seconds. If the scan takes longer, the harness looks for pipes before a second
-scan."""
+"""Time limit of the first ``git status`` call, in seconds. After it, the harness checks for pipes and calls git
+again."""
 
 HIDING = (("--no-assume-unchanged", "--assume-unchanged"), ("--no-skip-worktree", "--skip-worktree"))
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     Edit = tuple[int, int, str]
 
 _RUN = 4096
-"""Number of characters that are scanned at once. It covers a few elements, but is too small to exceed the nesting
-limit."""
+"""Minimum number of characters that are scanned at once. It covers a few elements."""
 
 
 class _Unclear(Exception):

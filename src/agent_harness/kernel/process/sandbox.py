@@ -521,8 +521,7 @@ echo x > open/a || exit 1
 (echo x > open/closed/c) 2>/dev/null && exit 3
 umount open/closed 2>/dev/null && exit 4
 mount -o remount,bind,rw open/closed 2>/dev/null; (echo x > open/closed/c) 2>/dev/null && exit 5
-exit 0
-"""
+exit 0"""
 
 
 @cache

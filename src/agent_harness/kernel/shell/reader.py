@@ -11,8 +11,7 @@ DEEPEST = 20  # substitutions within substitutions; deeper text is not a command
 KEYWORDS = frozenset(
     {"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "esac", "!", "{", "}", "coproc"}
 )
-"""Reserved words that may precede a command. ``for``, ``select``, ``case`` and ``function`` are parsed as the first
-word of a command."""
+"""Reserved words that may precede a command. Others, such as ``for``, are parsed as a command's first word."""
 _CLOSING = frozenset({"fi", "done", "esac", "}"})
 _NEXT_ARM = frozenset({";;", ";&", ";;&"})
 _BLANK = re.compile(r"(?:[ \t\r]+|\\\n|#[^\n]*)+")
