@@ -192,7 +192,7 @@ def _finish(task: Task) -> str:
 
 
 def decide_teammate(event: Event, state: State, count: Callable[[], Count]) -> Decision:
-    """Decide whether a teammate may stop, and return the decision. Call ``count`` only if the answer is no."""
+    """Decide whether a teammate may stop, and return the decision. Call ``count`` only before a blocked stop."""
     if state.halt is not None or state.sessions_used_up:
         return allow("halt" if state.halt is not None else "max_sessions")
     made = _own_task(event, state) or _next_task(state)
