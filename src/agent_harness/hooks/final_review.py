@@ -38,7 +38,7 @@ Fix what you find, run the validations of the tasks that you touch, then stop.""
 
 
 def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decision | None:
-    """Start the first review in the session that finished the list. Return ``None`` if it cannot be stored."""
+    """Start the first review in the session that finished the task list. Return ``None`` if it cannot be stored."""
     if not event.session_id:
         return None
     armed = {"session": _key(event.session_id), "done": 0, "of": min(looks, MOST), "final": final}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StopFacts:
-    """Facts for the rules that the list's state does not contain. A function is called only if a rule needs it."""
+    """Facts for the rules that the task list's state does not contain. A function is called only if a rule needs it."""
 
     __slots__ = ("count", "now", "outcomes", "unproven")
 

@@ -115,7 +115,7 @@ class TaskList:
         return begun, {**begun.add(tasks), "made": made}
 
     def add(self, tasks: Sequence[Mapping[str, Any]]) -> JsonObject:
-        """Add tasks to the list, and return an answer with their ids. If one of the tasks is invalid, add none."""
+        """Add tasks to the task list, and return an answer with their ids. If one of the tasks is invalid, add none."""
         from agent_harness.protocols.tasklist import planning
         from agent_harness.protocols.tasklist import status as list_status
 
@@ -227,7 +227,7 @@ class TaskList:
         engine_factory: EngineFactory | None = None,
         **limits: Any,
     ) -> JsonObject:
-        """Run the agents on the list's tasks, and return an answer with ``exit_code``. The ``limits`` are
+        """Run the agents on the task list's tasks, and return an answer with ``exit_code``. The ``limits`` are
         ``max_tasks``, ``max_minutes`` of each attempt, and ``max_cost_usd`` of all attempts together. Raise
         ``NothingEligible`` for an empty list. With ``workers``, agents run concurrently, each in its own workspace, and
         the answer has another format. Their work is merged into ``branch``, by default the checked-out branch.
@@ -569,7 +569,8 @@ def status(folder: str, *, tail: int = 5) -> JsonObject:
 
 
 def reader(folder: str) -> ProjectReader:
-    """Return an object that reads the list repeatedly for a view. Its results have types that all protocols share."""
+    """Return an object that reads the task list repeatedly for a view. All protocols return values of the same
+    types."""
     from agent_harness.protocols.tasklist.reader import TaskListSource
     from agent_harness.session.project_view import ProjectReader
 

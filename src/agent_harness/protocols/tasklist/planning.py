@@ -247,8 +247,8 @@ def new_task(
 
 
 def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Add tasks to the list, and return their ids. If one of the tasks is invalid, add none of them. Skip a task whose
-    ``source`` is already in the list. A dependency may be a task id or a source. Raise ``ConfigurationError`` for
+    """Add tasks to the task list, and return their ids. If one of the tasks is invalid, add none of them. Skip a task
+    whose ``source`` is already in the list. A dependency may be a task id or a source. Raise ``ConfigurationError`` for
     unknown dependencies, cycles and duplicate ids, and ``UsageError`` for an invalid task."""
 
     def act(change: TaskListChange) -> list[str]:

@@ -92,8 +92,8 @@ class PassOnRecord:
 
 
 def ledger(layout: TaskListLayout, *, make: bool = True) -> str:
-    """Return the path of the verdict ledger: in the state folder outside the project, or else in the list's log folder.
-    With ``make=False``, create no folder. Readers use this option."""
+    """Return the path of the verdict ledger: in the state folder outside the project, or else in the task list's log
+    folder. With ``make=False``, create no folder. Readers use this option."""
     return os.path.join(_home(layout, make=make) or layout.logs, LEDGER)
 
 
@@ -168,7 +168,7 @@ def _write_proven(layout: TaskListLayout, home: str, done: set[str], news: dict[
 
 
 def unproven(layout: TaskListLayout, state: State) -> list[Task]:
-    """Return the completed tasks without a proof record. If the list has no proof records at all, return no tasks."""
+    """Return the completed tasks without a proof record. If the task list has no proof records at all, return none."""
     done = [task for task in state.tasks if task.status == "completed"]
     home = _home(layout, make=False) if done else None
     if not home or not os.path.isfile(os.path.join(home, PROVEN)):
@@ -194,7 +194,7 @@ def _proven_record(home: str) -> JsonObject:
 
 
 def keep_list(layout: TaskListLayout, read: Callable[[], bytes]) -> None:
-    """Save a copy of the list outside the project. ``read`` returns the content. Call this function under the lock."""
+    """Save a copy of the task list outside the project. ``read`` returns its content. Call this under the lock."""
     home = _home(layout, make=False)
     if not home:
         return
@@ -208,7 +208,7 @@ def keep_list(layout: TaskListLayout, read: Callable[[], bytes]) -> None:
 
 
 def kept_list(layout: TaskListLayout) -> State | None:
-    """Return the state in the saved copy of the list. Return ``None`` if there is no valid copy."""
+    """Return the state in the saved copy of the task list. Return ``None`` if there is no valid copy."""
     from agent_harness.kernel import root
     from agent_harness.protocols.tasklist.records import State
 
@@ -364,8 +364,8 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
 
 
 def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | None:
-    """Restore the list's verification settings to those of the claim. Return a log message, or None if nothing changed.
-    Call this function under the lock. Only the user may change these settings, and only while no task is in
+    """Restore the task list's verification settings to those of the claim. Return a log message, or None if nothing
+    changed. Call this function under the lock. Only the user may change these settings, and only while no task is in
     progress."""
     found, now = _claim_record(layout, task), state.config
     kept = {name: found[name] for name in ("isolation", "requires_red", "sandbox") if name in found}

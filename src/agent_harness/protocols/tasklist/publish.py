@@ -39,7 +39,7 @@ def setting_of_run(folder: str, change: TaskListChange) -> None:
 
 
 def config_of_run(folder: str, state: State) -> JsonObject:
-    """Return the list's ``session_config``. If a run was killed, its push target replaces the list's target."""
+    """Return the task list's ``session_config``. If a run was killed, its push target replaces the list's target."""
     config = json_object(state.raw.get("session_config")) or {}
     kept = files.read_json_if_any(os.path.join(folder, FILE))
     if "push" not in kept or kept["push"] == _given(state):
@@ -48,12 +48,12 @@ def config_of_run(folder: str, state: State) -> JsonObject:
 
 
 def forget(folder: str) -> None:
-    """Delete the recorded push setting at the end of a run, so that the next run uses the setting in the list."""
+    """Delete the recorded push setting at the end of a run, so that the next run uses the setting in the task list."""
     files.unlink(os.path.join(folder, FILE))
 
 
 def keep_config(change: TaskListChange, before: JsonObject) -> None:
-    """Restore the list's ``session_config`` to ``before``. The user may change these settings only between runs."""
+    """Restore the task list's ``session_config`` to ``before``. The user may change this only between runs."""
     if change.state.raw.get("session_config") != before:
         change.state.raw["session_config"] = before
         change.note("WARN", "session_config was changed while agents were working; restored")

@@ -34,11 +34,11 @@ class TaskListSource:
         self._layout = layout
 
     def home(self) -> str | None:
-        """Return the path of the list's state folder outside the project, or None if there is none."""
+        """Return the path of the task list's state folder outside the project, or None if there is none."""
         return trusted_state.existing(self._layout.tasks, self._layout.root)
 
     def now(self) -> Sequence[Now]:
-        """Return the present step of each session of the list."""
+        """Return the present step of each session of the task list."""
         return now.read(self.home())
 
     def several(self) -> str | None:
@@ -53,8 +53,8 @@ class TaskListSource:
         return [self._layout.tasks, self._layout.pause, *held, *kept]
 
     def state(self, read: Read) -> StatePart:
-        """Return the tasks of the list and the questions to the user. A task counts as completed only if the harness
-        has proven the task."""
+        """Return the tasks of the task list and the questions to the user. A task counts as completed only if the
+        harness has proven the task."""
         layout = self._layout
         state = read(os.path.basename(layout.tasks), lambda: store.read(layout), State({"tasks": []}))
         facts = status.ListFacts(layout, state)

@@ -97,7 +97,7 @@ class FinishedStep:
 
 
 class Task:
-    """Task of the list. A malformed member counts as missing, and ``State.findings`` reports this mistake."""
+    """Task of the task list. A malformed member counts as missing, and ``State.findings`` reports this mistake."""
 
     __slots__ = ("raw",)
 
@@ -348,7 +348,7 @@ class SessionLease:
 
 
 class SessionConfig:
-    """Member ``session_config`` of the list's state. For a malformed setting, the default applies."""
+    """Member ``session_config`` of the task list's state. For a malformed setting, the default applies."""
 
     __slots__ = (
         "concurrent",
@@ -444,7 +444,7 @@ class State:
 
     @property
     def halt(self) -> JsonObject | None:
-        """Record of the halt: the reason why all work stops until the user acts. ``None`` if the list is not halted."""
+        """Reason why the task list is halted until the user acts, or ``None`` if the list is not halted."""
         return json_object(self.raw.get("halt"))
 
     @property
@@ -458,7 +458,7 @@ class State:
         return json_object(self.raw.get("worker_sessions")) or {}
 
     def findings(self) -> list[ListMistake]:
-        """Return the mistakes in the list, such as duplicate ids, invalid dependencies and unknown statuses."""
+        """Return the mistakes in the task list, such as duplicate ids, invalid dependencies and unknown statuses."""
         if self._findings is None:
             self._findings = [*self._id_findings(), *self._other_findings()]
         return self._findings

@@ -97,7 +97,7 @@ def _damage(caller: Caller) -> str | None:
 
 
 def _put_back(caller: Caller) -> tuple[str | None, str]:
-    """Restore the list from its backup or copy. Return the new path of the damaged file, and the name of the source."""
+    """Restore the list file from its backup or copy. Return the damaged file's new path, and the name of the source."""
     lost = "harness-tasks.json corrupted and unrecoverable"
     if store.backup_is_whole(caller.layout):
         return files.restore(caller.layout.tasks), ".bak"

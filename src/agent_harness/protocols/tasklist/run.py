@@ -104,11 +104,11 @@ def run(
     elsewhere: Callable[[float], float] | None = None,
     part: PartOfRun | None = None,
 ) -> JsonObject:
-    """Run agents on the list's tasks. Return the attempts, the reason for the end and the ``exit_code``. ``counts``,
-    ``begin`` and ``elsewhere`` have the meaning that they have in ``AttemptTerms``. ``part`` describes the parallel run
-    that contains this run. A provider's refusal does not count as an attempt. Depending on the policy, another agent
-    continues, or the run waits or ends. Ctrl-C releases the task, keeps its work on a rescue ref, and ends the session.
-    The errors are those of a session start."""
+    """Run agents on the task list's tasks. Return the attempts, the reason for the end and the ``exit_code``.
+    ``counts``, ``begin`` and ``elsewhere`` have the meaning that they have in ``AttemptTerms``. ``part`` describes the
+    parallel run that contains this run. A provider's refusal does not count as an attempt. Depending on the policy,
+    another agent continues, or the run waits or ends. Ctrl-C releases the task, keeps its work on a rescue ref, and
+    ends the session. The errors are those of a session start."""
     dispatcher = agents if isinstance(agents, Dispatcher) else Dispatcher([agents], RefusalPolicy(), say)
     caller = own_caller(caller)
     if caller.git:

@@ -224,7 +224,7 @@ def open_count(state: State) -> int:
 
 
 def finished(state: State) -> bool:
-    """Return True if the list has tasks and no work is left. Return False for an empty list."""
+    """Return True if the task list has tasks and no work is left. Return False for an empty list."""
     return bool(state.tasks) and not work_left(state)
 
 
@@ -289,7 +289,7 @@ def blocked_count(state: State) -> int:
 
 
 def signature(state: State) -> str:
-    """Return a digest of the list's progress. It changes if the status, attempts or checkpoints of a task change."""
+    """Return a digest of the task list's progress. It changes with the status, attempts or checkpoints of a task."""
     from agent_harness.kernel import digest
 
     lines = []

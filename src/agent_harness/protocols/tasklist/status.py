@@ -239,7 +239,7 @@ def _row(task: Task, standing: str) -> JsonObject:
 
 
 def head(found: JsonObject) -> list[str]:
-    """Return the first lines of ``harness status``: a summary of the list."""
+    """Return the first lines of ``harness status``: a summary of the task list."""
     several, rescues = run_snapshot.at_work(found["parallel"]), found["rescues"]
     alive = [each for each in found["now"] if each["alive"]]
     heard = alive or [each for each in found["now"] if found["in_progress"]]
@@ -272,7 +272,7 @@ def _counted(found: JsonObject) -> JsonObject:
 
 
 def _cost(costs: JsonObject | None) -> str | None:
-    """Return a text about the cost of the list. Return ``None`` if no agent was started."""
+    """Return a text about the cost of the task list. Return ``None`` if no agent was started."""
     if costs is None:
         return None
     count, unknown = costs["attempts"], costs["attempts_of_unknown_cost"]

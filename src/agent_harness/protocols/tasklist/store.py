@@ -31,7 +31,7 @@ _HINT = "harness status"
 
 
 def read(layout: TaskListLayout) -> records.State:
-    """Return the state of the list, without taking the lock. Raise ``StateDamaged`` if the state is missing or
+    """Return the state of the task list, without taking the lock. Raise ``StateDamaged`` if the state is missing or
     damaged."""
     return records.State(_load(layout, lambda path: files.read_json(path, exact=False)))
 
@@ -69,7 +69,7 @@ def backup_is_whole(layout: TaskListLayout) -> bool:
 
 
 class TaskListChange:
-    """Change of the list's state that is in progress, with the log lines about this change."""
+    """Change of the task list's state that is in progress, with the log lines about this change."""
 
     __slots__ = ("_document", "_tasks", "dirty", "lines", "now", "state")
 
@@ -102,7 +102,7 @@ class TaskListChange:
         self.log(progress.entry(kind, number, at=self.now, task=task, category=category, text=text, note=end))
 
     def halt(self, category: str, message: str, task_id: str | None = None) -> None:
-        """Halt the list: no task can be claimed before ``harness resume``, and the hooks are disabled."""
+        """Halt the task list: no task can be claimed before ``harness resume``, and the hooks are disabled."""
         at = clock.timestamp(self.now)
         self.state.raw["halt"] = {"category": category, "task_id": task_id, "message": message, "at": at}
         self.touch()

@@ -143,7 +143,7 @@ def attempt(terms: AttemptTerms, caller: Caller, task: Task, *, session: int, sp
     """Run the agent on a claimed task, prove the work, close the attempt, and return the result of the attempt.
 
     Afterwards, all processes of the agent have exited. The task is not in progress, unless another owner has claimed
-    it. If the task has no check, halt the list, start no agent and raise ``ConfigurationError``."""
+    it. If the task has no check, halt the task list, start no agent and raise ``ConfigurationError``."""
     if task.validation_command is None:
         verbs.validate(caller, task.id)  # reports the missing check, before an agent works in vain
     work = TaskWork(terms, caller, task, session=session, spent_usd=spent_usd)
@@ -236,7 +236,7 @@ class TaskWork:
 
     @property
     def policy(self) -> Policy:
-        """Session policy for tasks. If the list sets a number of fix rounds, the policy contains this number."""
+        """Session policy for tasks. If the task list sets a number of fix rounds, the policy contains this number."""
         rounds = self._caller.store.read().config.fix_rounds
         return POLICIES["task"] if rounds is None else replace(POLICIES["task"], fix_rounds=rounds)
 
@@ -329,8 +329,8 @@ class TaskWork:
         return self._attempted(result, message)
 
     def _put_back(self, change: TaskListChange) -> None:
-        """Undo changes to the list that no command makes: removed tasks, unproven completions and other settings. After
-        that, verification and the next attempt use only the changes by people and by commands."""
+        """Undo changes to the task list that no command makes: removed tasks, unproven completions and other settings.
+        After that, verification and the next attempt use only the changes by people and by commands."""
         before, now = self._before, change.state
         unproven = {each.id for each in proven.unproven(self._caller.layout, now)}
         for was in before.tasks if before else ():

@@ -126,7 +126,7 @@ def completed_answer(state: "State", task: "Task") -> JsonObject:
 
 def failed(caller: "Caller", task: "Task", failure: Failure) -> JsonObject:
     """Roll back the work of a failed attempt, run the cleanup command, and count the attempt once. Return the answer. A
-    rescue ref keeps the work. If the rollback is not safe, leave the work tree untouched, halt the list, and raise
+    rescue ref keeps the work. If the rollback is not safe, leave the work tree untouched, halt the task list, and raise
     ``UnsafeTree``."""
     words = {"verb": "fail", "category": failure.category, "message": failure.message, "rollback": failure.rollback}
     note(caller, task, intent=words)
@@ -222,7 +222,7 @@ def note_rollback_point(caller: "Caller", change: "TaskListChange", task_id: str
 
 
 def _put_terms_back(caller: "Caller", change: "TaskListChange", task: "Task") -> None:
-    """Restore the list's verification settings to their values when the task was claimed, and log a change."""
+    """Restore the task list's verification settings to their values when the task was claimed, and log a change."""
     if changed := proven.put_terms_back(caller.layout, change.state, task):
         change.note("WARN", changed, task=task.id)
 

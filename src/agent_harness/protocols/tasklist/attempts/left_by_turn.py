@@ -41,7 +41,7 @@ def _attempt(caller: "Caller", task: "Task") -> "Attempt | None":
 
 
 def refuse_replaced(caller: "Caller", task: "Task") -> None:
-    """Halt the list and raise ``UnsafeTree`` if an agent's turn has replaced or removed the git repository."""
+    """Halt the task list and raise ``UnsafeTree`` if an agent's turn has replaced or removed the git repository."""
     if caller.git is None:
         return
     try:

@@ -29,8 +29,8 @@ class ListFiles:
         self._logs = {path: _content(path) for path in (layout.progress, layout.costs)}
 
     def put_back(self) -> str | None:
-        """Restore the list's files that an agent deleted, damaged or replaced by links. Return a message that names the
-        restored files, or None if nothing was restored."""
+        """Restore the task list's files that an agent deleted, damaged or replaced by links. Return a message that
+        names the restored files, or None if nothing was restored."""
         told = [
             *(["harness-tasks.json"] if self._is_list_lost() and self._list_put_back() else []),
             *self.put_logs_back(),

@@ -40,8 +40,8 @@ def recover(caller: "Caller", task_id: str | None = None, decide: str | None = N
     ``action`` is ``completed``, ``failed``, ``released``, ``blocked`` (the check cannot run) or ``resume``. ``resume``
     means that the agent must decide, by a call with ``resume`` or ``fail`` as ``decide``. After this decision
     (``decided``), the task belongs to this caller (``token``). ``row`` is the matching row of the recovery table. Raise
-    ``NotOwner`` while the owner is working. Halt the list and raise ``UnsafeTree`` if someone else committed during the
-    attempt."""
+    ``NotOwner`` while the owner is working. Halt the task list and raise ``UnsafeTree`` if someone else committed
+    during the attempt."""
     if decide is not None and decide not in DECISIONS:
         raise UsageError(f"--decide must be resume or fail, got {decide!r}", hint="--decide resume or --decide fail")
     state, now = caller.store.read(), caller.store.now()
@@ -228,8 +228,8 @@ def _finish(caller: "Caller", task: "Task", intent: JsonObject) -> JsonObject:
 
 
 def _strangers(caller: "Caller", task: "Task", found: rollback.AttemptEvidence) -> UnsafeTree:
-    """Halt the list because someone else committed during the attempt. Return the error that the caller should raise.
-    The harness neither verifies such commits nor rolls them back."""
+    """Halt the task list because someone else committed during the attempt. Return the error that the caller should
+    raise. The harness neither verifies such commits nor rolls them back."""
     first = found.foreign[0]
     message = f"{first['author']} committed {first['commit'][:12]} during the attempt at {task.id}"
     hint = f"a person decides: harness task recover {task.id} --decide resume, or fail it with --no-rollback"

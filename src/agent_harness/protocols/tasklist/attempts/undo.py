@@ -145,7 +145,7 @@ def _planned(caller: "Caller", task_id: str) -> TaskUndo:
 
 
 def _refuse_at_work(state: "State", now: "datetime") -> None:
-    """Raise ``Busy`` while a session is running on the list or a task is in progress."""
+    """Raise ``Busy`` while a session is running on the task list or a task is in progress."""
     if session := leases.holder(state, now):
         raise Busy(f"A session is running (owner={session.owner})", hint="wait, or: harness pause", owner=session.owner)
     if under_way := selection.in_progress(state):

@@ -38,10 +38,9 @@ GREEN_BEFORE = "the check already passed on the base commit, so it proves nothin
 
 
 def validate(caller: "Caller", task_id: str) -> JsonObject:
-    """Run the check of this caller's task, and record a pass for ``complete``. Return the answer.
-
-    ``complete`` may require more than a pass. If the task has no check, halt the list and raise ``ConfigurationError``.
-    If the check's program is missing, raise ``ToolMissing``. The second time, also halt the list."""
+    """Run the check of this caller's task, and record a pass for ``complete``. Return the answer. ``complete`` may
+    require more than a pass. If the task has no check, halt the task list and raise ``ConfigurationError``. If the
+    check's program is missing, raise ``ToolMissing``. The second time, also halt the list."""
     task = close_attempt.mine(caller, task_id)
     with commits.opened(caller, task) as work:
         return {"task_id": task.id, **validated(caller, task, work, demand=PASS).as_record()}
@@ -386,7 +385,7 @@ def fail(
 ) -> JsonObject:
     """End the attempt as failed, and return the answer, with ``attempts``, ``retryable``, ``rescue`` and other members.
 
-    If the rollback is not safe, count the attempt, halt the list, leave the work tree untouched and raise
+    If the rollback is not safe, count the attempt, halt the task list, leave the work tree untouched and raise
     ``UnsafeTree``. A repeated call returns ``already``."""
     if category not in CATEGORIES:
         raise UsageError(f"Unknown category: {category}", hint=f"one of {', '.join(CATEGORIES)}")
@@ -437,7 +436,7 @@ def _ended(caller: "Caller", task_id: str, status: str) -> "Task | None":
 
 
 def validated(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Run the validation, and return its result. If the check cannot start, log the error, and in some cases halt the
+    """Run the validation, and return its result. Log an error that prevents the check. Some such errors halt the task
     list."""
     try:
         ran = validation.run(caller, task, work, demand=demand)

@@ -181,7 +181,7 @@ def refuse_claims(caller: Caller, state: State, now: datetime) -> None:
 
 
 def refuse_rest(caller: Caller, state: State) -> None:
-    """Raise ``PersonNeeded`` while the list is halted, and ``Busy`` while the user has paused the list."""
+    """Raise ``PersonNeeded`` while the task list is halted, and ``Busy`` while the user has paused the list."""
     if halt := state.halt:
         said = f"{halt.get('category')}: {halt.get('message')}"
         raise PersonNeeded(f"halted by {said}", hint="fix it, then: harness resume", halt=halt)
@@ -191,7 +191,7 @@ def refuse_rest(caller: Caller, state: State) -> None:
 
 def _outcomes(caller: Caller, state: State) -> int:
     """Return the number of attempts that ended in this session. In concurrent mode, count only the caller's attempts.
-    Return 0 if the list has no limit on this number."""
+    Return 0 if the task list has no limit on this number."""
     if not state.config.max_tasks:
         return 0
     if not state.config.concurrent:
@@ -200,7 +200,7 @@ def _outcomes(caller: Caller, state: State) -> int:
 
 
 def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | NothingEligible:
-    """Claim a task within this change of the list, and return the answer. If no task is eligible, return a
+    """Claim a task within this change of the task list, and return the answer. If no task is eligible, return a
     ``NothingEligible`` instead of raising it."""
     state, now, caller = change.state, change.now, request.caller
     under_way = selection.in_progress(state)

@@ -72,7 +72,7 @@ def is_ahead(state: State, now: datetime) -> bool:
 
 def bring_back(caller: SessionOwner) -> bool:
     """Shorten a session lease to one hour if a clock that is ahead was used to renew it. Return True if it was
-    shortened. Without this correction, the list would stay locked for as long as that clock was ahead. Source:
+    shortened. Without this correction, the task list would stay locked for as long as that clock was ahead. Source:
     ``tasklist.md`` 10.2."""
     if not is_ahead(caller.store.read(), caller.store.now()):
         return False

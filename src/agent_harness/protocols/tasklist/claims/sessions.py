@@ -95,7 +95,7 @@ def _begin(change: TaskListChange, caller: Caller, take_over: bool) -> JsonObjec
 
 def _set_up(caller: Caller) -> JsonObject | None:
     """Run ``harness-init.sh``, at most twice, and return its result. Return None if there is no such file. If the
-    script fails twice, halt the list and raise ``PreflightFailed``."""
+    script fails twice, halt the task list and raise ``PreflightFailed``."""
     if not os.path.isfile(caller.layout.init_script):
         return None
     for tries in (1, 2):

@@ -73,7 +73,7 @@ class TaskListProjectPort:
         attempt: JsonObject,
         push_target: PushTarget | None = None,
     ) -> None:
-        """Open the list. ``claimed`` describes the run in its claims. ``attempt`` has the settings of the attempts."""
+        """Open the task list. ``claimed`` describes the run in its claims. ``attempt`` has the attempts' settings."""
         self.push_target = push_target
         workspace = place_of(caller)
         assert workspace is not None
@@ -119,18 +119,18 @@ class TaskListProjectPort:
         return self._state
 
     def _change(self, act: Callable[[TaskListChange], Changed]) -> Changed:
-        """Run ``act`` on the list under its lock, and return the result. First restore a list that an agent edited."""
+        """Run ``act`` on the task list under its lock, and return the result. First undo edits that agents made."""
         self._hold_list()
         return self._store.change(act)
 
     def _hold_list(self) -> None:
-        """Restore the list if no harness command has written it. Do nothing if agents cannot write to the project."""
+        """Restore the task list if no harness command wrote it. Do nothing if agents cannot write to the project."""
         if self._is_open:
             self._put_back |= self._files.put_list_back()
 
     def put_back(self) -> dict[str, str]:
-        """Restore the list, the log, the costs and the hook marker. Do nothing if agents cannot write to the project.
-        Return the name of each restored file, with the new path of the replaced file or an empty text."""
+        """Restore the task list, the log, the costs and the hook marker. Do nothing if agents cannot write to the
+        project. Return the name of each restored file, with the new path of the replaced file or an empty text."""
         if not self._is_open:
             return {}
         self._hold_list()
@@ -143,7 +143,7 @@ class TaskListProjectPort:
         self._store.note("WARN", message, task=item)
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return the exit code and the message of the list's halt or pause. Return None if work may continue."""
+        """Return the exit code and the message of the task list's halt or pause. Return None if work may continue."""
         try:
             claim.refuse_rest(self._caller, self._list())
         except HarnessError as error:
@@ -265,7 +265,7 @@ class TaskListProjectPort:
         }
 
     def _as_kept(self, tasks: Sequence[Task]) -> list[Task]:
-        """Return copies of the tasks with their recorded checks. An agent may have edited the checks in the list."""
+        """Return copies of the tasks with their recorded checks. An agent may have edited the task list's checks."""
         return proven.as_kept(self._layout, tasks, self._proofs_before)
 
     def _config(self) -> JsonObject:
@@ -474,7 +474,7 @@ class TaskListProjectPort:
         self._change(act)
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Halt the list with this message, so that the user must act. Do nothing if the list is already halted."""
+        """Halt the task list with this message, so that the user must act. Do nothing if the list is already halted."""
 
         def act(change: TaskListChange) -> None:
             if change.state.halt is None:
@@ -484,7 +484,7 @@ class TaskListProjectPort:
         self._change(act)
 
     def close(self, paused: str) -> None:
-        """End the session. If commits could not be pushed, also pause the list. ``paused`` is the reason or empty."""
+        """End the session. If commits could not be pushed, pause the task list. ``paused`` is the reason or empty."""
         sessions.end(self._caller)
         if paused:
             sessions.pause(self._caller, paused, by="harness run")
@@ -500,7 +500,7 @@ def open_items(caller: Caller, state: State) -> list[OpenItem]:
 
 
 def left_run(caller: Caller) -> LeftRun:
-    """Return a description of the dead parallel run, reconstructed from the list and its log."""
+    """Return a description of the dead parallel run, reconstructed from the task list and its log."""
     tasks = leases.left_by_run(caller.store.read())
     workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
     claims, rejected = leases.jobs_of_run(tasks), progress.sent_back(caller.layout)

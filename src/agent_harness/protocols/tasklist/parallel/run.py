@@ -46,9 +46,9 @@ def run_parallel(
     max_minutes: float = run.MAX_MINUTES,
     max_cost_usd: float = run.MAX_COST_USD,
 ) -> JsonObject:
-    """Run several agents concurrently on the list's tasks, and return the coordinator's answer. ``accounts`` are in the
-    order of the agents. ``max_minutes`` limits each attempt. Raise ``UnsafeTree`` if there is no branch to merge into,
-    or if another work tree has the branch checked out. Also raise the exceptions of ``sessions.start``."""
+    """Run several agents concurrently on the task list's tasks, and return the coordinator's answer. ``accounts`` are
+    in the order of the agents. ``max_minutes`` limits each attempt. Raise ``UnsafeTree`` if there is no branch to merge
+    into, or if another work tree has the branch checked out. Also raise the exceptions of ``sessions.start``."""
     caller = run.own_caller(caller)
     workspace, kept = place_of(caller), existing_folder(caller.layout.tasks, caller.layout.root)
     target = branch_to_land_on(workspace.git if workspace else None, kept, request.branch, otherwise="harness run")
