@@ -197,7 +197,7 @@ class TaskList:
 
     def resume(self, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
         """Let work on the task list continue after a pause or a halt. Raise ``Superseded`` if the list is now halted
-        for another reason than the reason in ``shown``."""
+        for a reason other than the one in ``shown``."""
         owner.refuse_agents(self.layout.root, "harness resume")
         from agent_harness.protocols.tasklist.claims import sessions
 
@@ -401,7 +401,7 @@ class TaskList:
         """Return the next task of `harness run` and the estimated cost of the open tasks, without any change.
 
         ``lines`` in the answer is the preview as text. With ``workers``, ``parallel`` contains each worker's first task
-        and the reason for its choice. The limit ``engine_factory`` is accepted but not called."""
+        and the reason for its choice. ``engine_factory`` may be one of the ``limits``, but it is not called."""
         from agent_harness.agents import usage
         from agent_harness.protocols.tasklist import costs
 
@@ -658,7 +658,7 @@ def restore(folder: str) -> JsonObject | None:
 def traces(folder: str) -> JsonObject:
     """Return everything that the harness added to a folder, so that an uninstall can remove it. Change nothing.
 
-    ``files`` lists files that people wrote last. The answer also has the lines in two git ignore files, and the
+    In ``files``, files that people wrote come last. The answer also has the lines in two git ignore files, and the
     ``lock``. ``place`` is the path of the list file. Raise ``Busy`` or ``Refused`` during a session."""
     from agent_harness.protocols.tasklist import planning
 

@@ -53,7 +53,7 @@ def paid(rows: Sequence[JsonObject]) -> float:
 
 
 def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str, spent_usd: float) -> None:
-    """Append a cost row for a killed attempt of a parallel run. ``spent_usd`` is its cost in US dollars from the
+    """Append a cost row for a killed attempt of a parallel run. ``spent_usd`` is its cost in US dollars, from the run's
     budget. The number of tokens and the agent come from the attempt's last ``now.json``. If nothing was spent and no
     agent is known, write no row, because no agent was started."""
     counted = {row.get("run") for row in journal.tail(layout.costs, 1000)}

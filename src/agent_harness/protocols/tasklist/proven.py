@@ -76,7 +76,7 @@ class ClaimTerms:
 
 
 class PassOnRecord:
-    """Record that a validation passed during the present claim."""
+    """Stored record of a validation that passed during the present claim."""
 
     __slots__ = ("basis", "command", "grade", "red_before", "seconds", "trees", "where")
 

@@ -48,7 +48,7 @@ def config_of_run(folder: str, state: State) -> JsonObject:
 
 
 def forget(folder: str) -> None:
-    """Delete the recorded push setting at the end of a run, so that the next run uses the setting in the task list."""
+    """Delete the recorded push setting at the end of a run. The next run then uses the task list's setting."""
     files.unlink(os.path.join(folder, FILE))
 
 

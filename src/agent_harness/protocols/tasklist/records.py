@@ -314,7 +314,7 @@ class Task:
 
     @property
     def given_up(self) -> bool:
-        """True if the task has failed and is not retried, because of a dependency or without attempts left."""
+        """True if the failed task is not retried, because of a dependency or because no attempts are left."""
         if self.status != "failed":
             return False
         return self.attempts >= self.max_attempts or any(each.startswith("[DEPENDENCY]") for each in self.error_log)
@@ -419,7 +419,7 @@ class State:
 
     @property
     def by_id(self) -> dict[str, Task]:
-        """Tasks by id. If several tasks have the same id, the first of these tasks."""
+        """Mapping from id to task. If several tasks have the same id, it contains only the first of these tasks."""
         if self._by_id is None:
             self._by_id = {}
             for task in self.tasks:

@@ -1,7 +1,7 @@
 """Recovery after an interruption: a decision table for tasks in progress, and the backup for a damaged state file.
 
 The backup contains the state before the last write. A task that was just claimed or finished therefore has an older
-status in the backup, and the log supplies the missing facts. The harness does not trust the log blindly. It proves a
+status in the backup. The log supplies the missing facts. The harness does not trust the log blindly. It proves a
 completed task again, and gives a claim its original lease. Source: ``tasklist.md`` 8, 12.
 """
 

@@ -267,7 +267,7 @@ def _before_next(
 
 
 def _goes_back(made: list[Attempted], policy: RefusalPolicy) -> _Ending | None:
-    """Return the run's ending if the provider refused an agent that the user had selected; otherwise None."""
+    """Return the run's ending if the provider refused an agent that the user had selected. Otherwise, return None."""
     if not (policy.account and made and made[-1].refused):
         return None
     return _Ending(reason=LimitInForce.code, exit_code=LimitInForce.exit_code, message=made[-1].message)
@@ -316,8 +316,7 @@ def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
 
 
 def _one(terms: AttemptTerms, caller: Caller, session: int, used: Totals) -> tuple[Attempted | None, _Ending | None]:
-    """Claim one task and make one attempt at it. Return the attempt. If the run must end, for example because no task
-    can be claimed, also return the ending."""
+    """Claim one task and attempt it. Return the attempt, or the run's ending if an error prevents the attempt."""
     try:
         with terms.stop.held():
             claimed = claim.claim(caller)
@@ -453,7 +452,7 @@ def _why_not_again(caller: Caller, starts: int, times: int, idle: int) -> tuple[
 def _dispatcher_of(
     caller: Caller, command: Sequence[str], say: Callable[[str], None], countdown: Callable[[str], None]
 ) -> Dispatcher:
-    """Return a dispatcher with the client's account and its limits. An unknown client is its own account."""
+    """Return a dispatcher for the client's account. An unknown client's name serves as the name of its account."""
     program = os.path.basename(command[0])
     kind = registry.CLIENTS.get(program, f"command:{shlex.quote(program)}")
     policy = RefusalPolicy(wait=True, countdown=countdown, again="harness drive")

@@ -198,7 +198,8 @@ def unfinished(state: State) -> list[Task]:
 
 
 def with_status(state: State, status: str) -> list[Task]:
-    """Return the tasks with a status other than ``pending``, in the order of the file."""
+    """Return the tasks with this ``status`` in the file, in the order of the file. Do not use this function for
+    ``pending``, because a task without a status is also pending."""
     return [task for task in state.tasks if task.raw.get("status") == status]
 
 
@@ -234,7 +235,7 @@ def retryable(state: State, task_id: str) -> bool:
 
 
 def _over(state: State, task: Task) -> bool:
-    """Return True if the task has failed for good. A failure only because of dependencies is not for good."""
+    """Return True if the task has finally failed. A failure only because of dependencies is not final."""
     if task.raw.get("status") != "failed" or not task.given_up:
         return False
     if not task.blocked_only or task.attempts >= task.max_attempts:

@@ -570,8 +570,8 @@ def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> s
 
 
 def fix_prompt(task: Task, said: str, output: Sequence[Any], *, was_run: bool = True) -> str:
-    """Return the prompt for the agent's next round, after the check failed or could not run (``was_run``). ``said`` is
-    the reason, and ``output`` is the output of the check."""
+    """Return the prompt for the agent's next round, after the check failed. ``said`` is the reason for the failure, and
+    ``output`` is the output. Without ``was_run``, the check could not run."""
     if not was_run:
         first = f"The harness did not run the validation: {said}"
         last = "Your work is as you left it. Mend this, and end your turn."

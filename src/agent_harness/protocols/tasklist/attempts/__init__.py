@@ -1,1 +1,1 @@
-"""Attempts at a task, from the state of the files when the task was claimed to the check, the end and the rollback."""
+"""Attempts at a task: the state when the task was claimed, the check, the end of the attempt and the rollback."""

@@ -136,7 +136,7 @@ class Attempt:
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
     def refuse_elsewhere(self) -> None:
-        """Raise ``UnsafeTree`` if the task was claimed in another work tree than this one."""
+        """Raise ``UnsafeTree`` if the task was claimed in a different work tree."""
         if self.tree and os.path.realpath(self.tree) != os.path.realpath(self.place.top):
             raise UnsafeTree(
                 f"the task was claimed in another work tree, {self.tree}", hint=f"cd {shlex.quote(self.tree)}"

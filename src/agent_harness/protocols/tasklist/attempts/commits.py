@@ -58,7 +58,8 @@ class AttemptWork:
         return frozenset(parent for path in self.new for parent in parents(path))
 
     def is_theirs(self, path: bytes) -> bool:
-        """Return True if the user had changed or staged this file before the attempt, and the attempt did not."""
+        """Return True if the user had changed or staged this file before the attempt, and the attempt left it
+        unchanged."""
         is_known = path in self.kept or path in self.attempt.staged
         is_changed = path in self.committed or path in self.changes
         return is_known and not is_changed and path not in self.folders and self.new.isdisjoint(parents(path))

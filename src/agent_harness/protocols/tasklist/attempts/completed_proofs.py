@@ -1,9 +1,7 @@
-"""Selection of the completed tasks that a change may break.
-
-The harness runs the checks of the selected tasks before it accepts the change. It cannot know all files that a check
-needs. A completed task is selected if the changed task depends on it, if its check mentions a changed file, or if its
-work changed such a file. Runs with one agent and runs with several agents use the same selection.
-"""
+"""Selection of the completed tasks that a change may break. The harness runs the checks of the selected tasks before it
+accepts the change. It cannot know all files that a check needs. It selects a completed task on which the changed task
+depends. It also selects a task whose check mentions a changed file, or whose work changed such a file. Runs with one
+agent and runs with several agents use the same selection."""
 
 import os
 import re

@@ -66,8 +66,8 @@ def _is_left(caller: "Caller", state: "State", task: "Task", now: "datetime") ->
 
 
 def _may_take(caller: "Caller", state: "State", task: "Task", now: "datetime") -> bool:
-    """Return True if the caller may take over the claim on this task. This is the case for the caller's own claim, for
-    a claim without a live owner, and if the caller owns the session."""
+    """Return True if the caller may take over the claim on this task. The claim must be the caller's own or have no
+    live owner, or the caller must own the running session."""
     if task.claimed_by in (None, caller.owner) or not leases.is_live(task, state, now):
         return True
     session = leases.holder(state, now)
@@ -249,7 +249,7 @@ def _log(caller: "Caller", task: "Task", action: str, reason: str) -> None:
 
 
 def confirm(caller: "Caller") -> list[JsonObject]:
-    """Verify the completed tasks that have no proof record on the present files. Return the action for each task. A
+    """Verify each completed task that has no proof record, on the present files. Return the action for each task. A
     task that passes stays completed. A task that fails becomes open again. The harness first completes an interrupted
     undo. It does not verify the completed tasks of a list that it sees for the first time."""
     caller.store.change(lambda change: proven.adopt(caller.layout, change.state))

@@ -186,7 +186,7 @@ def _with_earlier(
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Run the checks of completed tasks that this work may break. A failed check rejects the work. Return the verdict,
     and the ids of the tasks whose checks pass. These checks share one time limit: that of the task's own check. The
-    checks that do not run now run at the end of the run."""
+    remaining checks run at the end of the run."""
     git, base = work.attempt.place.git, work.attempt.snapshot.commit
     changed, needed = {*work.committed, *work.changes}, task.depends_on or ()
     tasks = caller.store.read().tasks
@@ -245,7 +245,7 @@ def proof_at(folder: Git, commit: str, check: CommandCheck, stop: Stop | None = 
 
 
 def ended_red(verdict: Verdict) -> bool:
-    """Return True if a check ran to its end and failed. A stop at a time or resource limit does not count."""
+    """Return True if a check ran to its end and failed. A check that a time or resource limit ended does not count."""
     return bool(verdict.exit_code) and not verdict.timed_out and verdict.found("over_limit") is None
 
 
@@ -297,7 +297,7 @@ def again(caller: "Caller", task: "Task") -> ValidationRun | None:
 
 def passes_now(caller: "Caller", task: "Task", *, within_seconds: float) -> bool | None:
     """Return True if the task's check passes before any work, and False if the check fails. Return ``None`` if the
-    check does not end in time. It runs in a checkout of HEAD or, without any commit, in the folder."""
+    check does not end in time. The check runs in a checkout of HEAD or, without any commit, in the folder."""
     terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=caller.store.read().config.sandbox)
     check = check_of(task, terms)
     check = replace(check, timeout_seconds=min(check.timeout_seconds, within_seconds))

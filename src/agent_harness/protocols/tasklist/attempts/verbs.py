@@ -40,7 +40,7 @@ GREEN_BEFORE = "the check already passed on the base commit, so it proves nothin
 def validate(caller: "Caller", task_id: str) -> JsonObject:
     """Run the check of this caller's task, and record a pass for ``complete``. Return the answer. ``complete`` may
     require more than a pass. If the task has no check, halt the task list and raise ``ConfigurationError``. If the
-    check's program is missing, raise ``ToolMissing``. The second time, also halt the list."""
+    check's program is missing, raise ``ToolMissing``. If this happens again, also halt the list."""
     task = close_attempt.mine(caller, task_id)
     with commits.opened(caller, task) as work:
         return {"task_id": task.id, **validated(caller, task, work, demand=PASS).as_record()}
@@ -338,7 +338,7 @@ def kept_step(
     seconds: float | None,
     over_limit: bool = False,
 ) -> VerdictStep:
-    """Save the output of a command in a log file, and return the run of the command as a step of the verdict."""
+    """Save the output of a command in a log file, and return this run as a step of the verdict."""
     ended = "over a limit" if over_limit else "timed out" if exit_code is None else f"exit {exit_code}"
     files.own_place(os.path.join(caller.layout.verdicts, "log"), caller.layout.root)
     kept = ledger.keep_output(
@@ -436,8 +436,8 @@ def _ended(caller: "Caller", task_id: str, status: str) -> "Task | None":
 
 
 def validated(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Run the validation, and return its result. Log an error that prevents the check. Some such errors halt the task
-    list."""
+    """Run the validation, and return its result. If an error prevents the check, log the error, and halt the task list
+    if necessary."""
     try:
         ran = validation.run(caller, task, work, demand=demand)
     except validation.MissingCommand as error:

@@ -113,7 +113,7 @@ class Caller:
         now: datetime | None = None,
         process: Owner | None = None,
     ) -> Caller:
-        """Return a caller. For each missing or blank argument, use the environment variable with its value. The session
+        """Return a caller. For each missing or blank argument, use the value of its environment variable. The session
         ends when ``process`` exits. By default, this process is found among the ancestors of the command."""
         found = os.environ if environ is None else environ
 

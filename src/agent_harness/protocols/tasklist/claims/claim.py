@@ -1,7 +1,7 @@
 """Claim of a task, and the steps before the claim: recovery of unfinished work, and the baseline of the attempt.
 
-Under one lock and in one write, a claim checks the list, releases expired claims and marks tasks that can never start
-as failed. It then selects and claims the next task. Source: ``tasklist.md`` 7, 10, 11.2, 12.
+A claim holds one lock and writes the list once. It checks the list, releases expired claims, and marks tasks as failed
+that can never start. It then selects and claims the next task. Source: ``tasklist.md`` 7, 10, 11.2, 12.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def process_is_dead(record: object) -> bool:
 
 
 def is_ahead(state: State, now: datetime) -> bool:
-    """Return True if a clock that is ahead of the present time was used to renew the session lease."""
+    """Return True if the session lease was renewed by a clock that is ahead of the present time."""
     session = state.session
     if session is None or state.config.concurrent:
         return False
@@ -71,7 +71,7 @@ def is_ahead(state: State, now: datetime) -> bool:
 
 
 def bring_back(caller: SessionOwner) -> bool:
-    """Shorten a session lease to one hour if a clock that is ahead was used to renew it. Return True if it was
+    """If a clock that is ahead has renewed the session lease, shorten the lease to one hour. Return True if it was
     shortened. Without this correction, the task list would stay locked for as long as that clock was ahead. Source:
     ``tasklist.md`` 10.2."""
     if not is_ahead(caller.store.read(), caller.store.now()):
@@ -206,7 +206,7 @@ def terms_of_run(left: Sequence[Task]) -> tuple[int, str | None]:
 
 
 def jobs_of_run(left: Sequence[Task]) -> dict[str, str]:
-    """Return the job id for the id of each task. The job id is the token of the task's claim."""
+    """Return the job id for each task id. The job id is the token of the task's claim."""
     return {task.id: task.claim_token for task in left if isinstance(task.claim_token, str)}
 
 

@@ -110,7 +110,7 @@ def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
 
 
 def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> None:
-    """Write a list with the job's task and the checks of other tasks. Before that, delete the list of earlier jobs."""
+    """Write a task list with the job's task and the checks of other tasks. First delete the list of earlier jobs."""
     for name in ("harness-tasks.json", "harness-tasks.json.bak", "harness-progress.txt", ".harness-pause"):
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(layout.root, name))
@@ -133,7 +133,7 @@ def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> N
 
 
 def _lay_out(workspace: Workspace, tree: str) -> None:
-    """Write the rejected work into the workspace's files, so that the agent can fix it. HEAD and index stay."""
+    """Write rejected work into the workspace's files, so that the agent can fix it. HEAD and index do not change."""
     workspace.git.run("read-tree", "--reset", "-u", tree)
     workspace.git.run("read-tree", "--reset", "HEAD")
 
