@@ -91,7 +91,7 @@ def _label(event: str) -> str:
 
 
 def _without(text: str, keys: set[str], path: str) -> str:
-    """Return the text of Codex's settings without the tables of these hooks and without an outer table left empty."""
+    """Return the text of Codex's settings without the tables of these hooks. Remove outer tables that become empty."""
     gone: set[tuple[str, ...]] = {("hooks", "state", key) for key in keys}
     if keys == set(_noted(_toml(text))):
         gone.add(("hooks", "state"))

@@ -139,7 +139,7 @@ def _teammate_idle(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _count(event: Event, layout: TaskListLayout, state: State, key: str, limit: int) -> Count:
-    """Count one blocked stop of a caller, and return the count. Such a caller never starts a new turn."""
+    """Count one blocked stop of a subagent or a teammate, and return the count."""
     from agent_harness.hooks.stop_limit import Stops
 
     made = _as_call(event, state)
@@ -197,7 +197,7 @@ def run(name: str, event: Event) -> HookAnswer:
 
 
 def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
-    """Return the answer for a finished list without a marker file. Its last session may still have reviews to do."""
+    """Return the answer after the task list was finished. The last session may still have reviews to do."""
     if name != "stop" or not os.path.isfile(layout.reflect):
         return HookAnswer()
     from agent_harness.hooks import final_review
@@ -281,7 +281,7 @@ def _tell_session(event: Event) -> None:
 
 
 def call(name: str) -> int:
-    """Answer an event on the output of this process, for the client. Return the exit status, which is 0 or 2."""
+    """Write the answer to a hook event to this process's output. Return the exit status, which is 0 or 2."""
     try:
         event = Event(read(0), os.environ)
         found = run(name, event)

@@ -63,7 +63,8 @@ class Event:
         return self.environ.get("HARNESS_WORKER_ID", "").strip()
 
     def identities(self, *names: str) -> list[str]:
-        """Return the names under which this caller may own a task: its worker id and these members of the payload."""
+        """Return the names under which this caller may own a task: its worker id and the payload's members with these
+        names."""
         return [each for each in (self.worker, *(self.text(name) for name in names)) if each]
 
 
@@ -123,22 +124,22 @@ class Decision:
 
 
 def allow(why: str, message: str = "", *effects: Effect) -> Decision:
-    """Return the decision that the agent may stop. The client shows the ``message`` to the user."""
+    """Return the decision that lets the agent stop. The client shows the ``message`` to the user."""
     return Decision("allow", message, why, effects)
 
 
 def block(why: str, reason: str, *effects: Effect) -> Decision:
-    """Return the decision that the agent must continue. The agent reads ``reason`` as its next instruction."""
+    """Return the decision that makes the agent continue. The agent reads ``reason`` as its next instruction."""
     return Decision("block", reason, why, effects)
 
 
 def context(text: str, *effects: Effect) -> Decision:
-    """Return the decision that the agent reads this text at the start of its session."""
+    """Return the decision that gives the agent this text at the start of its session."""
     return Decision("context", text, "context", effects)
 
 
 def keep(why: str, text: str) -> Decision:
-    """Return the decision that a teammate agent must continue. The teammate reads ``text`` as its next instruction."""
+    """Return the decision that makes a teammate agent continue. The agent reads ``text`` as its next instruction."""
     return Decision("keep", text, why)
 
 

@@ -128,9 +128,9 @@ def install(client: str, scope: Scope, project: str, environ: Mapping[str, str])
 
 def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
     """Remove the hooks from the client's settings, and return a report. If the user has not changed the file since,
-    restore it byte for byte. If the user has, keep the user's changes and the original copy (``kept``). Also remove
-    empty files and folders of the harness, leftovers of killed commands, and Codex's trust in the hooks. If Codex's
-    trust cannot be removed, ``trust_left`` contains the reason."""
+    restore it byte for byte. Otherwise, keep the user's changes and the original copy (``kept``). Also remove empty
+    files and folders of the harness, leftovers of killed commands, and Codex's trust in the hooks. If Codex's trust
+    cannot be removed, ``trust_left`` contains the reason."""
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
@@ -269,7 +269,7 @@ def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
 
 
 def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *, theirs: str | None = None) -> str:
-    """Return the settings text without the harness's entries. For the events in ``keep``, keep the first entries.
+    """Return the settings text without the harness's entries. For each event in ``keep``, keep this number of entries.
     Remove empty parents unless they are in ``theirs``, which is the text before the first change."""
     left = dict(keep or {})
     found_there = _object(theirs, path).get("hooks") if theirs is not None else None

@@ -38,7 +38,7 @@ class StopFacts:
 
 
 def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: bool) -> Decision:
-    """Return the decision for an unreadable state. The first message of a session is for the agent, then the user."""
+    """Return the decision for an unreadable state. Tell the agent once in each session, and after that the user."""
     text = messages.damaged(error, backup=backup)
     if told or event.flag("stop_hook_active") is True:
         return allow("damaged", f"HARNESS: {text}")
@@ -104,7 +104,8 @@ def _nothing_to_do(state: State) -> Decision:
 
 
 def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
-    """Return True if a task in progress must keep this worker from stopping: its own, or one without a live owner."""
+    """Return True if this worker must not stop while the task is in progress. The task is its own or has no live
+    owner."""
     if not state.config.concurrent or not worker or task.claimed_by in (None, worker):
         return True
     from agent_harness.protocols.tasklist.claims import leases
@@ -192,7 +193,7 @@ def _finish(task: Task) -> str:
 
 
 def decide_teammate(event: Event, state: State, count: Callable[[], Count]) -> Decision:
-    """Decide whether a teammate may stop, and return the decision. Call ``count`` only before a blocked stop."""
+    """Decide whether a teammate may stop, and return the decision. Call ``count`` only if a stop would be blocked."""
     if state.halt is not None or state.sessions_used_up:
         return allow("halt" if state.halt is not None else "max_sessions")
     made = _own_task(event, state) or _next_task(state)

@@ -1,8 +1,8 @@
 """Limit on blocked stops of a session without progress. The file ``.harness/stops.json`` contains the number of stops.
 
-Only attempts, completions and up to 50 checkpoints per attempt reset the number, and all of these are finite. A session
-therefore has at most limit times (resets plus one) blocked stops, and never more than 1000. Source: ``tasklist.md``
-6.3.
+Every reset of this number uses up something finite: attempts, completions, or up to 50 checkpoints per attempt. A
+session therefore has at most limit times (resets plus one) blocked stops, and never more than 1000. Source:
+``tasklist.md`` 6.3.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Call:
 
 
 class Count:
-    """Number of blocked stops. ``reached``: the agent may now stop. ``recorded``: the number is stored on disk."""
+    """Number of blocked stops of a session. If ``reached`` is True, the agent may stop. If ``recorded`` is True, the
+    number is stored on disk."""
 
     __slots__ = ("blocks", "limit", "reached", "recorded")
 
