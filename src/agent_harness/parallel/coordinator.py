@@ -390,7 +390,8 @@ class Coordinator:
         )
 
     def _told_parked(self, item: str) -> str:
-        """Return the reason why an item waits for the user, with its conflict. The project adds the answer command."""
+        """Return the reason why an item waits for the user, with its conflict. The project adds the command for the
+        answer."""
         work = self._plan.work(item)
         if work.why != "landing_failed" or not work.last_fix:
             return f"{item} waits: {work.why}"

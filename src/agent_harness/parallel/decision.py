@@ -205,7 +205,7 @@ def _told(work: ItemProgress) -> str:
 
 
 def _excluded(item: OpenItem, busy: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the reason why the item must not run beside busy items, such as a common file; otherwise None."""
+    """Return the reason why the item must not run beside busy items, such as a common file. Otherwise, return None."""
     met = next((other for other, touches in busy.items() if meet(item.touches, touches)), None)
     return None if met is None else f"it waits for {met}: both declare changes to {_where(item.touches, busy[met])}"
 
@@ -227,7 +227,8 @@ def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
 
 
 def _where(some: Sequence[str], others: Sequence[str]) -> str:
-    """Return the patterns in ``others`` that may match the same files as ``some``. Without any, return ``some``."""
+    """Return the patterns in ``others`` that may match the same files as ``some``. If there are none, return
+    ``some``."""
     return ", ".join(glob for glob in others if meet(some, (glob,))) or ", ".join(some)
 
 

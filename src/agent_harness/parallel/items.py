@@ -2,8 +2,8 @@
 exchange.
 
 An *item* is a task or a feature. A *job* is one attempt at an item in a workspace, or one run of checks on a commit
-that waits to be merged. A job's *fence* is its number among the jobs of its item. Coordinator and workers exchange
-values as JSON files (``orders/ID/order.json``, ``result.json``) and code as git objects.
+before its merge. A job's *fence* is its number among the jobs of its item. Coordinator and workers exchange values as
+JSON files (``orders/ID/order.json``, ``result.json``) and code as git objects.
 """
 
 import os
@@ -163,7 +163,8 @@ class ProjectPort(Protocol):
         ...
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return the exit code and the reason if no new job may start, such as a pause or a limit; otherwise None."""
+        """Return the exit code and the reason if no new job may start, such as a pause or a limit. Otherwise, return
+        None."""
         ...
 
     def claim(self, jobs: Sequence[Job]) -> None: ...
@@ -207,7 +208,7 @@ class ProjectPort(Protocol):
         """Return the checks, with names, that must pass on ``commit`` before it is merged into ``base``. If ``members``
         is None, ``commit`` is a head whose result is not known. ``base`` is then the last trusted head, or ``commit``
         itself to prove all merged work again. ``before`` maps items to commits in ``base`` that are not merged yet.
-        ``unseen`` has merged items without which the members were proven, or which the members broke before."""
+        ``unseen`` has items that were merged after the members' attempts began, or that the members broke before."""
         ...
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject: ...

@@ -211,8 +211,8 @@ def _event(path: str, number: int, line: bytes) -> JsonObject:
 
 
 def readable(path: str, folder: str) -> list[JsonObject]:
-    """Return the events of a journal before the first unreadable line. Return an empty list if the journal does not
-    begin with the start of a run, or if it belongs to another project."""
+    """Return the events of a journal before the first unreadable line. If the journal does not begin with the start of
+    a run or belongs to another project, return an empty list."""
     known, events = _known_id(folder), list[JsonObject]()
     with (
         suppress(OSError, HarnessError),

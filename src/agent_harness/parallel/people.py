@@ -57,7 +57,8 @@ class ParallelRuns:
         return ledger.folded()
 
     def unpushed_here(self) -> int:
-        """Return the number of workers of the last run if its merged commits must still be pushed; otherwise 0."""
+        """Return the number of workers of the last run if its merged commits must still be pushed. Otherwise, return
+        0."""
         with suppress(HarnessError):
             plan = self.plan()
             is_here = self.git is not None and self.git.branch() == plan.branch

@@ -313,7 +313,7 @@ class RunPlan:
             self._give_up_ahead()
 
     def _give_up_ahead(self) -> None:
-        """Return the items of all batches ahead to the queue, in order, because the batch below will not be merged."""
+        """Put the items of all batches that build on an abandoned batch into the queue again, in order."""
         members = [item for batch in self.ahead for item in batch.members]
         for item in members:
             self._move(item, "released")

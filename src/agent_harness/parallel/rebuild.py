@@ -1,6 +1,6 @@
 """Reconstruction of a missing or unreadable ledger from the state on disk: ``harness queue rebuild``.
 
-If the project still assigns an item to a job, the job keeps the item, and the next run collects the job's result. A job
+If the project still assigns an item to a job, the job keeps the item. The next run collects the job's result. A job
 without a result counts as lost. If commit trailers show that a candidate is already on the branch, its merge is only
 completed. A candidate that no job owns gets a rescue ref.
 
@@ -288,7 +288,7 @@ def _is_kept(git: Git, *commits: str) -> bool:
 
 
 def _folders(folder: str) -> dict[str, re.Match[str]]:
-    """Return the folders of all jobs. Each path has the match of its folder name with the parts of the name."""
+    """Return the path of each job's folder, with a match object that contains the parts of the folder's name."""
     there = os.path.join(folder, "orders")
     names = sorted(os.listdir(there)) if os.path.isdir(there) else []
     return {os.path.join(there, name): match for name in names if (match := _NAME.fullmatch(name))}

@@ -118,8 +118,8 @@ def changed_by(
 ) -> Changed:
     """Return the changes that a move from ``head`` to ``commit`` makes to the project's files.
 
-    Raise ``UnsafeTree`` if the move would overwrite a file of the user: an uncommitted file that is not in ``free``, or
-    an ignored file at the path of a new file. A file that already has its new content is accepted."""
+    Raise ``UnsafeTree`` if the move would overwrite a file of the user. Such a file is uncommitted and not in ``free``,
+    or an ignored file at the path of a new file. A file that already has its new content is accepted."""
     found = git.differences(head, commit)
     dirty = {os.fsencode(change.path) for change in git.status()} - {os.fsencode(each) for each in free}
     hidden = {path for path, (old, _) in found.items() if old == ABSENT and os.path.lexists(git.file(path))}

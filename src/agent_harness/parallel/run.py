@@ -64,7 +64,7 @@ def made_folder(stands_for: str, project: str) -> str:
 def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *, otherwise: str) -> str:
     """Return the full name of the target branch: the branch that the user named, or the checked-out branch.
 
-    Raise ``UnsafeTree`` without a branch or a commit. For a deleted branch of the previous run, the error has the
+    Raise ``UnsafeTree`` if there is no branch or no commit. For a deleted branch of the previous run, the error has the
     command that restores it. ``otherwise`` is the suggested command without workers."""
     if git is not None and folder is not None:
         refuse_gone(git, folder, named)
@@ -139,7 +139,8 @@ class PreparedRun:
 
 
 def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
-    """Return the command to type after a run: to end a pause, or as the run suggests, or else ``otherwise``."""
+    """Return the command to type after a run. A pause comes first, then the run's own hint, then items held in the
+    queue. ``otherwise`` is the default."""
     if paused:
         return "harness resume"
     return str(done.get("hint") or ("harness queue" if done["reason"] == "held" else otherwise))

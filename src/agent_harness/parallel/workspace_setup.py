@@ -79,7 +79,7 @@ def not_linkable(project: Git, patterns: Sequence[str]) -> list[str]:
 
 
 def lend(project: str, workspace: Git, paths: Sequence[str]) -> None:
-    """Copy these paths of the project into a workspace. Keep files that the workspace already has as its own."""
+    """Copy these paths of the project into a workspace. Do not replace the workspace's own files."""
     folder = str(workspace.top())
     known = files.read_json(record) if os.path.exists(record := f"{folder}.lent") else {}
     if not paths and not known:
@@ -272,7 +272,7 @@ class PortBlocks:
         self._held: list[LockFile] = []
 
     def variables(self, slot: str, workers: int) -> Mapping[str, str]:
-        """Return the environment variables of a slot's agents and checks. Raise ``Refused`` without free ports."""
+        """Return the environment variables of a slot's agents and checks. Raise ``Refused`` if no ports are free."""
         number = slot.lstrip("wv")
         told = {"HARNESS_WORKER": slot, "HARNESS_SLOT": number, "HARNESS_WORKERS": str(workers)}
         told["HARNESS_DB_SUFFIX"] = f"_{slot}"

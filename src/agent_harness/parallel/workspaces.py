@@ -138,7 +138,8 @@ class Workspace:
         files.write_json(self._ignored, {"": "", **self._ignored_files()})
 
     def _ignored_files(self) -> dict[str, str]:
-        """Return a text for each ignored path that changes with its file. Only root could prevent this change."""
+        """Return a stamp for each ignored path. The stamp changes when the file changes, and only root can prevent
+        this."""
         listed = self.git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", timeout_seconds=600)
         found: dict[str, str] = {}
         for path in filter(None, os.fsdecode(listed).split("\0")):
@@ -152,7 +153,7 @@ class Workspace:
             remove(path)
 
     def rescue(self, project: Git, name: str, own: Sequence[str]) -> list[str]:
-        """Save the work that only the workspace has on rescue refs of the item ``name``. Return these refs. If git
+        """Save work that exists only in the workspace, on rescue refs of the item ``name``. Return these refs. If git
         cannot read the workspace, keep the folder under another name, and return this path."""
         if not os.path.isdir(self.folder):
             return []

@@ -35,7 +35,7 @@ class TargetBranch:
         return bool(tip) and self._git.ancestor(commit, tip)
 
     def bring(self, old: str, new: str) -> bool:
-        """Move the branch from ``old`` to ``new``, with the work tree that has it checked out. Return True.
+        """Move the branch from ``old`` to ``new``, and update a work tree that has it checked out. Return True.
 
         If the branch already contains ``new``, do nothing. If the user's files prevent the move, report this once and
         return False. Raise ``UnsafeTree`` if another process has moved the branch."""

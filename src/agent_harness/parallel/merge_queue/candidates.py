@@ -74,7 +74,8 @@ def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
 
 
 def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[str]:
-    """Create a rescue ref for each candidate whose commit is not in ``kept`` and not rescued. Return the new refs."""
+    """Create a rescue ref for each candidate whose commit is not in ``kept`` and has no rescue ref yet. Return the new
+    refs."""
     rescued = {*git.refs_below(f"{workspaces.RESCUE_REFS}/").values(), *kept}
     found: list[str] = []
     for ref, commit in refs.items():

@@ -326,7 +326,7 @@ class MergeQueue:
 
     def reject(self, item: str) -> bool:
         """Reject the batch's failing change, after the failing checks have passed on the head. Return True if it is
-        rejected. If a check also fails on the head, no member is blamed. The end of the run then searches for the item
+        rejected. If a check also fails on the head, no member is blamed. At its end, the run then searches for the item
         that broke it. An item that was rejected earlier because it broke this check is rejected again."""
         batch = self._plan.batch
         assert batch is not None
@@ -378,7 +378,8 @@ class MergeQueue:
         return base, self.seeded(work, item, base) if work.fix and not work.own else None
 
     def seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
-        """Return the problem to fix, with the agent's first tree: the rejected work merged into the head."""
+        """Return the problem to fix, together with the tree from which the agent starts: the rejected work merged into
+        the head."""
         found = self._port.merged(base, work.proven_on, work.commit, item.id, proven=False)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be fixed")
         self._git.update_ref(self._refs.fix(item.name), seed)
@@ -432,7 +433,7 @@ class MergeQueue:
         return True
 
     def _hold_up(self, batch: plan.LandingBatch) -> None:
-        """Postpone the members that the user's files prevent. The other members are merged without them."""
+        """Postpone the members whose merge the user's files prevent. The other members are merged without them."""
         error = self.branch.in_the_way
         assert error is not None
         members = batch.members[: batch.count]

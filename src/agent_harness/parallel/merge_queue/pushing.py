@@ -120,7 +120,7 @@ class Pusher:
         self._say(f"The remote has new commits; the merged work is verified on top of them, as {found.tip[:10]}.")
 
     def judge_joined(self, found: JsonObject, result: str, failing: list[str]) -> None:
-        """Process the result of the checks that ran on the rebased merged work."""
+        """Process the result of the checks on the rebased work: record it as proven, or give up the push."""
         joined = self._ledger.plan.joined
         assert joined is not None
         if result == GREEN:

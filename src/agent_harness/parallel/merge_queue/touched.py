@@ -5,10 +5,10 @@
                         are reverted, their content is kept, and both are reported
 
 The harness reverts changes to the repository's settings, hooks, branches, tags and rescue refs. It also reverts tracked
-files that were unchanged before, and moves new files aside. It only reports checked-out branches, staged changes, HEAD,
-files that were changed before, and settings outside the repository, because these may be a person's own work. It does
-not check the target branch here, because a commit on this branch is verified before anything is merged on top (SC-38).
-``scale.md`` 12, ``home_touched``.
+files that were unchanged before, and moves new files aside. Other changes may be a person's own work. The harness only
+reports them: checked-out branches, staged changes, HEAD, files that were changed before, and settings outside the
+repository. It does not check the target branch here. A commit on this branch is verified before anything is merged on
+top (SC-38). ``scale.md`` 12, ``home_touched``.
 """
 
 import os
@@ -65,8 +65,8 @@ class ChangeWatch:
         self._files = contents(git.repository) if aside else {}
 
     def look(self, name: str, *, fetching: bool) -> Touched:
-        """Revert the changes since the last check, and return them. A rescue ref of ``name`` keeps the commit of a
-        moved ref. While the harness is ``fetching``, changes to tags and remote refs stay for the next check."""
+        """Revert the changes since the last check, and return them. If a ref has moved, a rescue ref with ``name``
+        keeps its commit. While the harness is ``fetching``, changes to tags and remote refs stay for the next check."""
         before, now = self._seen, self._now()
         if fetching:
             now = replace(now, refs=_with_fetched(now.refs, before.refs))
