@@ -1,7 +1,8 @@
 """Actions that the user must take, for every kind of project, command and view.
 
-* Answer a pending question. * Decide on items that the user holds or has taken over, and on items that failed and are
-not retried. * Remove the cause that ended the last run, such as a full disk, a file in the way or a deleted branch.
+* Answer a pending question.
+* Decide on items that the user holds or has taken over, and on items that failed and are not retried.
+* Remove the cause that ended the last run, such as a full disk or a deleted branch.
 
 The harness stores the result of a run outside the project until the next run begins.
 """

@@ -6,9 +6,9 @@
      "budget":{"session_left":9.89, "item_left":..., "project_left":...}, "last":[...], "can":["pause"], "until":null,
      "began":...}
 
-Each file is in the project's state folder, in the user's home. The session replaces its file at each new phase or step,
-and otherwise at most once a second. It removes the file at its end. A reader checks if the process that wrote the file
-is alive. No decision depends on these files, and write errors are ignored. Source: ``faces.md`` F-REC-4.
+Each file is in the user's state folder for the project. The session replaces its file at each new phase or step, and
+otherwise at most once a second. It removes the file at its end. A reader checks if the process that wrote the file is
+alive. No decision depends on these files, and write errors are ignored. Source: ``faces.md`` F-REC-4.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Turns:
         self._submodules: dict[str, tuple[str | None, str]] = {}  # before it too
 
     def next_round(self, *, asked: bool) -> None:
-        """Count the next turn. With ``asked``, the agent must demonstrate its claim. Without, it is a fix round."""
+        """Count the next turn: a demonstration of the agent's claim if ``asked``, otherwise a fix round."""
         if asked:
             self.so_far = replace(self.so_far, asked=True)
         else:

@@ -225,7 +225,8 @@ def _is_file_as(git: Git, path: bytes, wanted: TreeEntry) -> bool:
 def apart(
     git: Git, base: str, *, start: str | None = None, leave: Callable[[bytes], bool] = lambda path: False
 ) -> Block | None:
-    """Return the problem if the turn's work conflicts with ``base``, the commit at its beginning; otherwise None."""
+    """Return the problem if the turn's work conflicts with ``base``, the commit at its beginning. Otherwise, return
+    None."""
     tip = git.head()
     if tip is not None and git.ancestor(base, tip):
         return None
@@ -368,7 +369,8 @@ def _damaged(git: Git) -> Block | None:
 
 
 def _misled(git: Git) -> Block | None:
-    """Return the problem if a git setting declares the repository bare or names another work tree; otherwise None."""
+    """Return the problem if a git setting declares the repository bare or names another work tree. Otherwise, return
+    None."""
     found = git.settings()
     config = shlex.quote(os.fspath(git.shared_dir() / "config"))
     if found.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
@@ -384,7 +386,8 @@ def _misled(git: Git) -> Block | None:
 
 
 def _refused(git: Git) -> Block | None:
-    """Return the problem if git refuses the repository because of an unknown extension setting; otherwise None."""
+    """Return the problem if git refuses the repository because of an unknown extension setting. Otherwise, return
+    None."""
     config = git.shared_dir() / "config"
     if "extensions" not in text_of(config).lower() or git.is_open_to_all():
         return None

@@ -166,7 +166,7 @@ class Work(Protocol[Ended_co, JudgementT]):
         ...
 
     def rejected(self, ruling: JudgementT, ending: Ending | None) -> Ended_co:
-        """Complete a session whose work was rejected without a further fix round. Return the session's result."""
+        """Complete a session with rejected work for which no fix round is left. Return the session's result."""
         ...
 
     def unfinished(self, ending: Ending) -> Ended_co:
