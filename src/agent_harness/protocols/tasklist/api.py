@@ -384,7 +384,7 @@ class TaskList:
     def drive(
         self, command: Sequence[str], *, times: int, say: Callable[[str], None], countdown: Callable[[str], None]
     ) -> JsonObject:
-        """Start an interactive client again and again until no work is left. Return an answer with ``exit_code``."""
+        """Start an interactive client repeatedly, until no work is left. Return an answer with ``exit_code``."""
         from agent_harness.protocols.tasklist import run
 
         return run.drive(self.caller, command, times=times, say=say, countdown=countdown)

@@ -55,8 +55,8 @@ def entry(
     text: str = "",
     note: str = "",
 ) -> str:
-    """Return a log line without newline. Escape line ends in ``text``, mask secrets and cut the text to 500 characters.
-    ``note`` is a short text of the harness at the end of the line. It is neither masked nor cut."""
+    """Return a log line without a newline. Escape line ends in ``text``, mask secrets and cut the text to 500
+    characters. ``note`` is a short text of the harness at the end of the line. It is neither masked nor cut."""
     parts = [f"[{clock.timestamp(at)}]", f"[SESSION-{session}]", kind]
     if task is not None:  # an id that cannot be mistaken for the end of its brackets, or for two lines
         parts.append(f"[{_one_line(task).replace(']', ')')[:200]}]")

@@ -104,20 +104,20 @@ def _home(layout: TaskListLayout, *, make: bool) -> str | None:
 
 
 def now_path(layout: TaskListLayout, caller: str | None = None, *, make: bool = False) -> str | None:
-    """Return the path of the file with a worker's present step. Return ``None`` without a state folder."""
+    """Return the path of the file with a worker's present step. Return ``None`` if there is no state folder."""
     home = _home(layout, make=make)
     return os.path.join(home, f"now-{safe_name(caller)}.json" if caller else "now.json") if home else None
 
 
 def reversal_path(layout: TaskListLayout) -> str | None:
-    """Return the path of the file about an undo in progress. Return ``None`` without a writable state folder."""
+    """Return the path of the file about an undo in progress. Return ``None`` if no state folder is writable."""
     home = _home(layout, make=True)
     return os.path.join(home, REVERSAL) if home else None
 
 
 def installed_path(layout: TaskListLayout, caller: str | None = None, *, make: bool = False) -> str | None:
-    """Return the path of the record of installed packages. Return ``None`` without a state folder. ``make`` creates the
-    state folder if it does not exist."""
+    """Return the path of the record of installed packages. Return ``None`` if there is no state folder. ``make``
+    creates the state folder if it does not exist."""
     home = _home(layout, make=True) if make else trusted_state.existing(layout.tasks, layout.root, writable=False)
     return os.path.join(home, f"installed-{safe_name(caller)}.json" if caller else "installed.json") if home else None
 
@@ -387,7 +387,7 @@ def base_of(layout: TaskListLayout, task: Task) -> tuple[str, str] | None:
 
 
 def red_before_file(layout: TaskListLayout) -> str | None:
-    """Return the path of the file with check results on earlier code, or ``None`` without a writable state folder."""
+    """Return the path of the file with check results on earlier code, or ``None`` if no state folder is writable."""
     home = _home(layout, make=True)
     return os.path.join(home, RED_BEFORE) if home else None
 

@@ -61,9 +61,9 @@ def keep_config(change: TaskListChange, before: JsonObject) -> None:
 
 
 def target_of(git: Git, push: str | None, branch: str, folder: str | None = None) -> PushTarget | None:
-    """Return the target to which ``branch`` is pushed. Return None without a target, or if another branch is checked
-    out. Raise ``ConfigurationError`` if the setting does not name an existing remote or a valid branch. In this case,
-    also delete the record in the run's ``folder``."""
+    """Return the target to which ``branch`` is pushed. Return None if there is no target, or if another branch is
+    checked out. Raise ``ConfigurationError`` if the setting does not name an existing remote or a valid branch. In this
+    case, also delete the record in the run's ``folder``."""
     if push is None or branch != git.branch():
         return None
     recorded = git.record_config()

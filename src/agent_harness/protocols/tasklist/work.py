@@ -133,7 +133,7 @@ class TaskJournal:
 
 def now_path(caller: Caller, counts: str | None) -> str | None:
     """Return the path of the file in which a worker records its present step. With ``counts``, the file is in that
-    folder. Return None without a state folder."""
+    folder. Return None if there is no state folder."""
     if counts:
         return os.path.join(counts, f"now-{safe_name(caller.id or '')}.json")
     return proven.now_path(caller.layout, caller.id, make=True)

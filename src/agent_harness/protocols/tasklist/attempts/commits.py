@@ -68,7 +68,7 @@ class AttemptWork:
 def commit_work(caller: "Caller", task: "Task", message: str) -> str | None:
     """Commit the attempt's work on the current branch, and return the new commit. A repeated call is safe.
 
-    Without work or without a baseline, return HEAD. Return ``None`` if the repository has no commit. No git hook runs.
+    If there is no work or no baseline, return HEAD. Return ``None`` if the repository has no commit. No git hook runs.
     Raise ``UnsafeTree`` if a git operation is in progress or the branch moves during the call."""
     with opened(caller, task) as work:
         return commit(caller, work, message)

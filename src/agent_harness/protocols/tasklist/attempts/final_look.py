@@ -1,8 +1,8 @@
-"""Final check at the end of a run: the harness runs the checks of all tasks that the run completed once more.
+"""Final check at the end of a run: the harness repeats the checks of all tasks that the run completed.
 
 During a run, the harness repeats only the checks that a change may break. The final check finds other breakage. A
-broken task no longer counts as proven. The harness finds the task that broke it by a bisection over the run's commits,
-and asks the user what to do.
+broken task no longer counts as proven. The harness finds the task that broke it, by a bisection over the run's commits.
+It then asks the user what to do.
 """
 
 from collections.abc import Callable, Sequence

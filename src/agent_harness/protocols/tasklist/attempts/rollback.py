@@ -101,7 +101,7 @@ class AttemptEvidence:
 def take_baseline(caller: "Caller", task_id: str, attempt: int, *, dirty: str = "remember") -> ClaimRecord | None:
     """Save the state of the work tree as the baseline of an attempt. Return a claim record that the caller must store.
 
-    The record lists the user's changes, staged files and ignored files. Return ``None`` without a repository or a
+    The record lists the user's changes, staged files and ignored files. Return ``None`` if there is no repository or no
     commit. Raise ``UnsafeTree`` during a git operation or if a path is in conflict. With ``dirty="refuse"``, also raise
     it if files are uncommitted. The user's files, index and branches stay unchanged."""
     place = place_of(caller)
@@ -157,8 +157,8 @@ def roll_back(
     """Restore the work tree to its state when the task was claimed. Return the outcome. A repeated call is safe.
 
     The ``policy`` ``restore`` keeps the user's uncommitted files. ``none`` changes nothing. ``hard`` moves these files
-    to a rescue ref. Raise ``BaseMissing`` without a baseline, and ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3
-    is not met. The work tree is then untouched."""
+    to a rescue ref. Raise ``BaseMissing`` if there is no baseline, and ``UnsafeTree`` if a condition of ``tasklist.md``
+    11.3 is not met. The work tree is then untouched."""
     if policy == "none":
         return RollbackOutcome(reason="this task list's rollback policy is to leave the work tree as it is")
     attempt = _rollback_point(caller, task)

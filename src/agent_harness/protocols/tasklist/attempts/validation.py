@@ -286,7 +286,8 @@ def examined(caller: "Caller", task: "Task", work: "AttemptWork") -> list[str]:
 
 
 def again(caller: "Caller", task: "Task") -> ValidationRun | None:
-    """Run the check of a task that is not in progress, on the present files. Return ``None`` without a check."""
+    """Run the check of a task that is not in progress, on the present files. Return ``None`` if the task has no
+    check."""
     if task.validation_command is None:
         return None
     wished = caller.store.read().config.sandbox
@@ -336,8 +337,8 @@ def _outcome(
 def proof_on_record(
     caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE
 ) -> proven.PassOnRecord | None:
-    """Return the recorded pass of the present claim's check. Return ``None`` without such a record, or if the files or
-    the command have changed since then."""
+    """Return the recorded pass of the present claim's check. Return ``None`` if there is no such record, or if the
+    files or the command have changed since then."""
     found = proven.passed(caller.layout, task)
     if found is None or work is None or found.command != task.validation_command:
         return None

@@ -84,7 +84,8 @@ def complete(
 
 
 def _demand(known: "AttemptFacts | None") -> str:
-    """Return the requirement for a proof: ``GRADE``, ``CHANGE``, or ``PASS`` for work that a user accepts."""
+    """Return the requirement that the proof must meet: ``GRADE``, ``CHANGE``, or ``PASS`` for work that a user
+    accepts."""
     if known is None:
         return GRADE
     return CHANGE if known.word is None else PASS

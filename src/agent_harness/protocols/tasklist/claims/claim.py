@@ -1,7 +1,7 @@
 """Claim of a task, and the steps before the claim: recovery of unfinished work, and the baseline of the attempt.
 
-A claim holds one lock and writes the list once. It checks the list, releases expired claims, and marks tasks as failed
-that can never start. It then selects and claims the next task. Source: ``tasklist.md`` 7, 10, 11.2, 12.
+A claim holds one lock and writes the list once. It checks the list, releases expired claims, and marks as failed the
+tasks that can never start. It then selects and claims the next task. Source: ``tasklist.md`` 7, 10, 11.2, 12.
 """
 
 from __future__ import annotations
@@ -378,7 +378,7 @@ def _baseline(caller: Caller, task: Task, dirty: str) -> ClaimRecord | None:
 
 
 def _kept_files(caller: Caller, task: Task) -> JsonObject | None:
-    """Record the files that affect the result of the task's check, for a later comparison. Return None without a check.
+    """Return a record of the files that affect the result of the task's check. Return None if the task has no check.
     Such a record replaces the baseline in a folder outside git."""
     own = (".harness", "harness-")
     if task.validation_command is None:

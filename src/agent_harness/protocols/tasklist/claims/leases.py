@@ -95,7 +95,8 @@ def bring_back(caller: SessionOwner) -> bool:
 
 
 def holder(state: State, now: datetime) -> SessionLease | None:
-    """Return the lease of the running session, or ``None`` without a running session or in concurrent mode."""
+    """Return the lease of the running session, or ``None`` if no session is running. In concurrent mode, return
+    ``None``."""
     session = state.session
     return session if not state.config.concurrent and is_alive(session, now) else None
 

@@ -1,7 +1,5 @@
-"""Start and end of a session, and the user's controls: pause, resume and the hook marker.
-
-Source: ``tasklist.md`` 10.1, 12.2, 13.2.
-"""
+"""Start and end of a session, and the user's controls: pause, resume and the marker file that enables hooks. Source:
+``tasklist.md`` 10.1, 12.2, 13.2."""
 
 from __future__ import annotations
 
@@ -27,8 +25,8 @@ INIT_SECONDS = 600.0
 def start(caller: Caller, *, take_over: bool = False) -> JsonObject:
     """Start or resume the session, and return the answer. The steps are: get the session lease, recover tasks, set up
     the environment and enable the hooks. Raise ``Busy``, ``PersonNeeded`` (after a halt), ``LimitReached``
-    (``max_sessions``) or ``StateDamaged`` (without a backup). Raise ``PreflightFailed`` if ``harness-init.sh`` failed
-    twice."""
+    (``max_sessions``) or ``StateDamaged`` (if there is no backup). Raise ``PreflightFailed`` if ``harness-init.sh``
+    failed twice."""
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.attempts import recover
 

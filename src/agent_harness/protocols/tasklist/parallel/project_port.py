@@ -129,8 +129,8 @@ class TaskListProjectPort:
             self._put_back |= self._files.put_list_back()
 
     def put_back(self) -> dict[str, str]:
-        """Restore the task list, the log, the costs and the hook marker. Do nothing if agents cannot write to the
-        project. Return the name of each restored file, with the new path of the replaced file or an empty text."""
+        """Restore the task list, the log, the costs and the marker file for hooks. Do nothing if agents cannot write to
+        the project. Return the name of each restored file, with the new path of the replaced file or an empty text."""
         if not self._is_open:
             return {}
         self._hold_list()
