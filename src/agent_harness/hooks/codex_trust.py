@@ -86,7 +86,8 @@ def _is_of(key: str, file: str, hooks: Collection[tuple[str, int, int]]) -> bool
 
 
 def _label(event: str) -> str:
-    """Return the name of an event as in Codex's keys. For example, ``SessionStart`` becomes ``session_start``."""
+    """Return the name that Codex uses for an event in its keys. For example, ``SessionStart`` becomes
+    ``session_start``."""
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
 
 

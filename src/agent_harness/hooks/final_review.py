@@ -1,5 +1,5 @@
-"""Further reviews of finished work, in the session that finished the work, before this session may end. They are off by
-default. A task list can turn the reviews on.
+"""Further reviews of finished work. The session that finished the work does these reviews before it may end. By
+default, there are no such reviews, but a task list can turn them on.
 
 The file ``.harness-reflect`` contains the session and its number of reviews. Source: ``tasklist.md`` 6.5, 6.6.
 """

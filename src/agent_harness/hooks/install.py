@@ -191,8 +191,8 @@ def _take_back(client: HookClient, path: str, after: str, original: str | None) 
 
 
 def _round_trip(client: HookClient, path: str, original: str) -> str | None:
-    """Add the hooks to the original text, remove them again, and return the result. Return ``None`` if it had hooks
-    before."""
+    """Add the hooks to the original text, remove them again, and return the result. Return ``None`` if the original
+    text had hooks."""
     if _without_ours(original, path, theirs=original) != original:
         return None
     return _without_ours(_with_ours(original, groups(client), path), path, theirs=original)
@@ -386,7 +386,8 @@ def _forget_unused(project: str, environ: Mapping[str, str]) -> None:
 
 
 def _write(path: str, before: str | None, after: str) -> str | None:
-    """Write the settings file. Return the path of the copy from before the first change, or ``None`` without a copy."""
+    """Write the settings file. Return the path of the copy from before the first change, or ``None`` if there is no
+    copy."""
     kept = os.path.realpath(path) + KEPT
     if after == before:
         return kept if os.path.lexists(kept) else None
