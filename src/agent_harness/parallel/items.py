@@ -246,7 +246,7 @@ class ProjectPort(Protocol):
         ...
 
     def keep(self) -> None:
-        """Renew the leases of the run. The coordinator calls this method again and again."""
+        """Renew the leases of the run. The coordinator calls this method regularly."""
         ...
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:

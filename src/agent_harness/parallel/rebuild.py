@@ -360,7 +360,7 @@ def _write_landing(ledger: Ledger, git: Git, branch: str, landed: Mapping[str, s
 
 
 def _kept(folder: str) -> str:
-    """Move the present ledger to the finished runs. Return its new path, or an empty text without a ledger."""
+    """Move the present ledger to the finished runs. Return its new path, or an empty text if there is no ledger."""
     path, runs = os.path.join(folder, "ledger.jsonl"), os.path.join(folder, "runs")
     if not os.path.lexists(path):
         return ""

@@ -71,7 +71,8 @@ def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
 
 
 def before(git: Git, verdict: ClaimVerdict) -> str:
-    """Return the commit before the work of this verdict, without work on other items that was merged with it."""
+    """Return the commit directly before the work of this verdict, even if other items' work was merged together with
+    it."""
     return trailers.before(git, str(verdict.commit), verdict.item) or str(verdict.base)
 
 
@@ -176,7 +177,7 @@ def decide(path: str | None, found: Reversal) -> None:
 
 
 def decided(path: str | None) -> Reversal | None:
-    """Return the recorded reversal that a dead process left incomplete. Return None without a valid record."""
+    """Return the recorded reversal that a dead process left incomplete. Return None if there is no valid record."""
     if path is None or not os.path.exists(path):
         return None
     try:

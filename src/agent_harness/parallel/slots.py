@@ -116,7 +116,7 @@ class MemoryWatch:
 
     def is_due(self, free: int, now: float) -> bool:
         """Return True if an agent should be cancelled now. ``free`` is the free memory in bytes. ``now`` is in seconds.
-        Call this method again and again."""
+        Call this method regularly."""
         if free >= self._least:
             self._short_since = None
             return False

@@ -293,8 +293,9 @@ def _quoted(text: str) -> str:
 
 def copy_plain(source: str, target: str, wanted: Callable[[str], bool] = lambda _name: True) -> None:
     """Copy the regular files of a folder that an agent may have written. Existing files stay unchanged. Leave out
-    links, pipes, devices, names that are not ``wanted``, folders deeper than 20 levels, and files beyond 10,000. Cut
-    the beginning of a file above 64 MiB, or above the rest of 256 MiB in total. The copy then mentions the cut."""
+    links, pipes, devices, names that are not ``wanted``, folders deeper than 20 levels, and files beyond 10,000. Copy
+    at most 64 MiB of a file and 256 MiB in total. If a file is larger, cut its beginning, and mention the cut in the
+    copy."""
     left = _ALL_BYTES
     for _, at, to in sorted(islice(_free_names(source, target, wanted), _MOST_FILES)):
         left -= _copy_end(at, to, min(_FILE_BYTES, max(0, left)))

@@ -100,7 +100,8 @@ class MergeQueue:
         return next(iter(self._held_up.values()), None) or self.branch.in_the_way
 
     def try_last(self) -> bool:
-        """Retry a prevented merge once when there is nothing else to do. Return False if it was already retried."""
+        """Retry a merge that the user's files prevented, if this was not done yet. Return False if there is nothing to
+        retry."""
         if self._tried_last or not (self._held_up or self.branch.in_the_way):
             return False
         self._tried_last, self._held_until = True, 0.0
