@@ -226,7 +226,8 @@ def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
 
 
 def _of_claim(path: str, verdict: ClaimVerdict) -> ClaimVerdict | None:
-    """Return the line that an earlier process wrote for this claim with this verdict, or None without such a line."""
+    """Return the line that an earlier process wrote for this claim with this verdict, or None if there is no such
+    line."""
     near = islice(journal.backwards(path), _LOOKED_BACK) if verdict.id else ()
     found = (_verdict_in(line) for line in near if verdict.id in line)
     return next((each for each in found if each and (each.id, each.verdict) == (verdict.id, verdict.verdict)), None)
@@ -251,7 +252,7 @@ def _is_locked(descriptor: int) -> bool:
 
 
 def newest_first(path: str) -> Iterator[ClaimVerdict]:
-    """Yield the verdicts in the file, newest first. Read only as much as needed. Yield nothing without a file."""
+    """Yield the verdicts in the file, newest first. Read only as much as needed. Yield nothing if there is no file."""
     return (found for _, found in _backwards(path))
 
 

@@ -126,8 +126,8 @@ def _problem(name: str, value: object) -> str | None:
 
 
 def _from_text(usual: object, text: str) -> object:
-    """Return the value in an environment variable's text, with the type of ``usual``. A list is in JSON or has
-    commas."""
+    """Return the value in an environment variable's text, with the type of ``usual``. The text of a list is JSON, or
+    its values are separated by commas."""
     if isinstance(usual, bool):
         return _SWITCHES.get(text.strip().lower(), text)
     if isinstance(usual, int):

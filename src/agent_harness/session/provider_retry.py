@@ -10,8 +10,8 @@
     money         the account has no money left        none                                       error
 
 A wait never exceeds the session's time limit. A longer wait is a task of the run (``supervision/dispatch.py``). If
-another agent can continue, waits are short. Retries do not count as attempts at the feature. Source: features.md
-UAH-374..378, UAH-388, C28, C35.
+another agent can continue, waits are short. Retries do not count against the feature. Source: features.md UAH-374..378,
+UAH-388, C28, C35.
 """
 
 import json
@@ -110,7 +110,8 @@ def provider_failure(outcome: Outcome) -> ProviderFailure | None:
 
 
 def _wants_money(outcome: Outcome) -> str | None:
-    """Return the line of the output that says that the account has no money left. Return None without such a line."""
+    """Return the line of the output that says that the account has no money left. Return None if there is no such
+    line."""
     now = clock.now()
     lines = [outcome.message, *reversed(outcome.text_tail.rstrip().split("\n")[-_LAST_LINES:])]
     found = (line.strip()[:_LONGEST_LINE] for line in lines if failures.wants_money(line[:_LONGEST_LINE], now))

@@ -115,7 +115,7 @@ def _read(path: str) -> tuple[JsonObject, float] | None:
 
 
 def told(path: str) -> JsonObject | None:
-    """Return the snapshot for a JSON answer, with ``alive`` and ``age_seconds``, or None without a snapshot."""
+    """Return the snapshot for a JSON answer, with ``alive`` and ``age_seconds``, or None if there is no snapshot."""
     found = _read(path)
     if found is None:
         return None
@@ -151,7 +151,8 @@ def spent_usd(found: JsonObject) -> float:
 
 
 def worker_on(found: JsonObject | None, item: str) -> Mapping[str, object] | None:
-    """Return the worker that works on an item, from the snapshot. Return None without such a worker or a live run."""
+    """Return the worker that works on an item, from the snapshot. Return None if there is no such worker or the run is
+    dead."""
     rows = workers(found) if found and found.get("alive") else []
     return next((each for each in rows if str(each.get("item")) == item), None)
 

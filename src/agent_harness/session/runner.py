@@ -155,7 +155,8 @@ class Turns:
                 self._say("git_put_back", f"The agent changed git's own files: {told}")
 
     def only_here(self) -> str:
-        """Return a note that work in other work trees and repositories does not count. Return "" without such work."""
+        """Return a note that work in other work trees and repositories does not count. Return "" if there is no such
+        work."""
         return turn_end.only_here(self._elsewhere, turn_end.elsewhere(self._git)) if self._git else ""
 
     def empty_there(self, findings: object) -> str:

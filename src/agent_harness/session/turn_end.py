@@ -491,13 +491,15 @@ def new_elsewhere(before: Iterable[Elsewhere], now: Iterable[Elsewhere]) -> tupl
 
 
 def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
-    """Return a note for the agent about new work in other work trees or repositories. Return "" without such work."""
+    """Return a note for the agent about new work in other work trees or repositories. Return "" if there is no such
+    work."""
     new = new_elsewhere(before, now)
     return f"there is work in {'; '.join(each.told for each in new[:3])}: only this folder counts" if new else ""
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
-    """Return a note about work in other repositories and submodules that is not in the accepted commit, or ""."""
+    """Return a note about work in other repositories and submodules that is not in the accepted commit. Return "" if
+    there is no such work."""
     told = [each.told for each in places[:3]]
     told += [f"changes inside the submodule {path}, which are not committed there" for path in inside[:3]]
     return f"not in the commit: {'; '.join(told)}" if told else ""
@@ -530,7 +532,7 @@ def changed_inside(
 
 
 def stays_inside(paths: Sequence[str]) -> str:
-    """Return a note that a rollback changes nothing inside these submodules. Return "" without submodules."""
+    """Return a note that a rollback changes nothing inside these submodules. Return "" if there are no submodules."""
     if not paths:
         return ""
     return f"what the turn did inside the submodule {', '.join(paths[:3])} stays: git -C {shlex.quote(paths[0])} status"
