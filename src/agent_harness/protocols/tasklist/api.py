@@ -115,7 +115,7 @@ class TaskList:
         return begun, {**begun.add(tasks), "made": made}
 
     def add(self, tasks: Sequence[Mapping[str, Any]]) -> JsonObject:
-        """Add tasks to the task list, and return an answer with their ids. If one of the tasks is invalid, add none."""
+        """Add tasks to the task list, and return a JSON answer with their ids. If a task is invalid, add none."""
         from agent_harness.protocols.tasklist import planning
         from agent_harness.protocols.tasklist import status as list_status
 
@@ -142,7 +142,7 @@ class TaskList:
         return planning.by_source(self.store.read())
 
     def set(self, task_id: str, changes: Mapping[str, str]) -> JsonObject:
-        """Change fields of one task, and return an answer with the task. Agents may not call this method."""
+        """Change fields of one task, and return a JSON answer with the task. Agents may not call this method."""
         owner.refuse_agents(self.layout.root, "harness task set")
         from agent_harness.protocols.tasklist import planning
 
@@ -167,7 +167,7 @@ class TaskList:
     # -- sessions ----------------------------------------------------------------------------------------------------
 
     def session_start(self, *, take_over: bool = False) -> JsonObject:
-        """Start a session, and return the answer. If this worker already has a running session, return that session."""
+        """Start a session, and return the JSON answer. If this worker has a running session, return that session."""
         if take_over:
             owner.refuse_agents(self.layout.root, "harness session start --take-over")
         from agent_harness.protocols.tasklist.claims import sessions
@@ -227,7 +227,7 @@ class TaskList:
         engine_factory: EngineFactory | None = None,
         **limits: Any,
     ) -> JsonObject:
-        """Run the agents on the task list's tasks, and return an answer with ``exit_code``. The ``limits`` are
+        """Run the agents on the task list's tasks, and return a JSON answer with ``exit_code``. The ``limits`` are
         ``max_tasks``, ``max_minutes`` of each attempt, and ``max_cost_usd`` of all attempts together. Raise
         ``NothingEligible`` for an empty list. With ``workers``, agents run concurrently, each in its own workspace, and
         the answer has another format. Their work is merged into ``branch``, by default the checked-out branch.
@@ -384,7 +384,7 @@ class TaskList:
     def drive(
         self, command: Sequence[str], *, times: int, say: Callable[[str], None], countdown: Callable[[str], None]
     ) -> JsonObject:
-        """Start an interactive client repeatedly, until no work is left. Return an answer with ``exit_code``."""
+        """Start an interactive client repeatedly, until no work is left. Return a JSON answer with ``exit_code``."""
         from agent_harness.protocols.tasklist import run
 
         return run.drive(self.caller, command, times=times, say=say, countdown=countdown)
@@ -469,8 +469,8 @@ class TaskList:
         return _with_next(answer, "harness status" if answer.get("requested") else self._go_on())
 
     def accept(self, task_id: str, patterns: Sequence[str] = ()) -> JsonObject:
-        """Verify the work of a task's last attempt for the user, and complete the task. Return the answer. Files whose
-        names match one of the ``patterns`` may differ."""
+        """Verify the work of a task's last attempt for the user, and complete the task. Return the JSON answer. Changes
+        to files that match one of the ``patterns`` are allowed."""
         owner.refuse_agents(self.layout.root, "harness task accept")
         from agent_harness.protocols.tasklist.attempts import accept_change
 
@@ -525,7 +525,7 @@ class TaskList:
         return undo.asked(self.caller, what)
 
     def undo(self, what: str, *, dry_run: bool = False, say: Callable[[str], None]) -> JsonObject:
-        """Undo the work of a completed task with one new commit, and return the answer. See ``attempts/undo.py``."""
+        """Undo the work of a completed task with one new commit. Return the JSON answer. See ``attempts/undo.py``."""
         owner.refuse_agents(self.layout.root, "harness undo")
         from agent_harness.protocols.tasklist.attempts import undo
 
@@ -543,8 +543,8 @@ class TaskList:
         return _with_next(rescue.show(self.caller, ref), f"harness rescue restore {ref} --to DIR")
 
     def rescue_restore(self, ref: str, *, to: str | None = None) -> JsonObject:
-        """Restore work that a rollback removed and kept under ``ref``, and return the answer. With ``to``, write all
-        files into this new folder. Without ``to``, apply only the changes to the work tree."""
+        """Restore work that a rollback removed and kept under ``ref``, and return the JSON answer. With ``to``, write
+        all files into this new folder. Without ``to``, apply only the changes to the work tree."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.restore(self.caller, ref, to=to), "harness status")

@@ -128,7 +128,7 @@ def _next(task_id: str, word: str, waits: Sequence[str], proof: str | None) -> s
 
 
 def asked_questions(state: State) -> tuple[AskedQuestion, ...]:
-    """Return the questions to the user, for a view: the question about a halt, and the questions about tasks."""
+    """Return the open questions to the user: the question about a halt, and the questions about single tasks."""
     own = tuple(
         AskedQuestion(
             kind=str(task.question.get("kind")),

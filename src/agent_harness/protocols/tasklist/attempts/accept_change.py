@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 def accept(caller: "Caller", task_id: str, patterns: Sequence[str]) -> JsonObject:
     """Verify the work of a task's last attempt again, and complete the task for the user. Return the answer of
-    ``complete``. Files that match ``patterns`` may differ. Raise ``Refused`` if no rescue ref contains work on the
-    task."""
+    ``complete``. Changes to files that match ``patterns`` are allowed. Raise ``Refused`` if no rescue ref contains work
+    on the task."""
     task = caller.find(caller.store.read(), task_id)
     if not patterns and (task.question or {}).get("kind") == UNCHANGED:
         return _done_already(caller, task)

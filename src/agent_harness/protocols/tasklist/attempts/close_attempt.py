@@ -78,8 +78,8 @@ def completed(
     verdict: "ClaimVerdict",
     recovery: tuple[str, str] | None = None,
 ) -> JsonObject:
-    """Record a task as completed, and return an answer with the number of remaining tasks. The verdict is written to
-    the ledger before the state changes. A repeated call does not write a second verdict."""
+    """Record a task as completed, and return a JSON answer with the number of remaining tasks. The verdict is written
+    to the ledger before the state changes. A repeated call does not write a second verdict."""
 
     def act(change: "TaskListChange") -> JsonObject:
         own = caller.own(change.state, task.id, change.now)
@@ -125,9 +125,9 @@ def completed_answer(state: "State", task: "Task") -> JsonObject:
 
 
 def failed(caller: "Caller", task: "Task", failure: Failure) -> JsonObject:
-    """Roll back the work of a failed attempt, run the cleanup command, and count the attempt once. Return the answer. A
-    rescue ref keeps the work. If the rollback is not safe, leave the work tree untouched, halt the task list, and raise
-    ``UnsafeTree``."""
+    """Roll back the work of a failed attempt, run the cleanup command, and count the attempt once. Return the JSON
+    answer. A rescue ref keeps the work. If the rollback is not safe, leave the work tree untouched, halt the task list,
+    and raise ``UnsafeTree``."""
     words = {"verb": "fail", "category": failure.category, "message": failure.message, "rollback": failure.rollback}
     note(caller, task, intent=words)
     back, refused = _go_back(caller, task, failure)
@@ -184,8 +184,8 @@ def failed_answer(state: "State", task: "Task") -> JsonObject:
 
 
 def released(caller: "Caller", task: "Task", why: str) -> JsonObject:
-    """Roll back the attempt's work, make the task pending again, and return the answer. The attempt is not counted. If
-    the rollback is not safe, raise ``UnsafeTree`` and change nothing."""
+    """Roll back the attempt's work, make the task pending again, and return the JSON answer. The attempt is not
+    counted. If the rollback is not safe, raise ``UnsafeTree`` and change nothing."""
     policy = caller.store.read().config.rollback_policy
     note(caller, task, intent={"verb": "release", "message": why})
     try:

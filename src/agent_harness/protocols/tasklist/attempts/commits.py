@@ -170,7 +170,8 @@ def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[fro
 
 
 def _stage(work: AttemptWork, commit: str) -> None:
-    """Update the git index to the commit. Files that the user had staged before the task was claimed stay staged."""
+    """Update the git index so that it agrees with the commit. Files that the user had staged before the task was
+    claimed stay staged."""
     git = work.attempt.place.git
     found = _index_since(git, commit)
     wanted = {path: want for path, (said, now) in found.items() if (want := _wanted(work, path, said, now)) != now}

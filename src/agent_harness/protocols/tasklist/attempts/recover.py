@@ -208,7 +208,7 @@ _STEPS = {"resume": _resume, "fail": _fail, "validate": _validate}
 
 
 def _finish(caller: "Caller", task: "Task", intent: JsonObject) -> JsonObject:
-    """Complete the failure or release that a killed process had begun for a task. Return the answer."""
+    """Complete the failure or release that a killed process had begun for a task. Return the JSON answer."""
     said = intent.get("message")
     message = said if isinstance(said, str) and said else "no reason given"
     reason = f"an interrupted {intent['verb']}"

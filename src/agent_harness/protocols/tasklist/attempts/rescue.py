@@ -57,10 +57,10 @@ def show(caller: "Caller", ref: str) -> JsonObject:
 
 
 def restore(caller: "Caller", ref: str, to: str | None = None) -> JsonObject:
-    """Restore the rolled-back work under ``ref``, and return the answer. HEAD, branches and the index stay unchanged.
-    With ``to``, write all files into this new folder. Without ``to``, apply only the changes to the work tree. There,
-    each affected file must be as the rollback left it or as in the rescue. If not, raise ``UnsafeTree`` and change
-    nothing."""
+    """Restore the rolled-back work under ``ref``, and return the JSON answer. HEAD, branches and the index stay
+    unchanged. With ``to``, write all files into this new folder. Without ``to``, apply only the changes to the work
+    tree. There, each affected file must be as the rollback left it or as in the rescue. If not, raise ``UnsafeTree``
+    and change nothing."""
     git, found = _find(caller, ref)
     if to is not None:
         folder = os.path.join(caller.cwd, os.path.expanduser(to))

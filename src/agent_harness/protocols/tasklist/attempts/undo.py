@@ -87,8 +87,8 @@ def asked(caller: "Caller", what: str) -> str:
 
 
 def undo(caller: "Caller", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
-    """Undo a completed task, and return the answer. With ``dry_run``, only print the changes. If the function raises
-    ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed``, nothing has changed."""
+    """Undo a completed task, and return the JSON answer. With ``dry_run``, only print the changes. If the function
+    raises ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed``, nothing has changed."""
     if not dry_run and (ended := _ended(caller, what)):
         return ended
     plan = _planned(caller, named(caller, what))
@@ -276,7 +276,7 @@ def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reve
 
 
 def _ended(caller: "Caller", what: str) -> JsonObject | None:
-    """Complete an interrupted undo. Return the answer if ``what`` names the same task. Otherwise, return ``None``."""
+    """Complete an interrupted undo. Return the JSON answer if ``what`` names the same task, otherwise ``None``."""
     found = reversal.decided(proven.reversal_path(caller.layout))
     if found is None:
         return None

@@ -38,7 +38,7 @@ GREEN_BEFORE = "the check already passed on the base commit, so it proves nothin
 
 
 def validate(caller: "Caller", task_id: str) -> JsonObject:
-    """Run the check of this caller's task, and record a pass for ``complete``. Return the answer. ``complete`` may
+    """Run the check of this caller's task, and record a pass for ``complete``. Return the JSON answer. ``complete`` may
     require more than a pass. If the task has no check, halt the task list and raise ``ConfigurationError``. If the
     check's program is missing, raise ``ToolMissing``. If this happens again, also halt the list."""
     task = close_attempt.mine(caller, task_id)
@@ -92,7 +92,7 @@ def _demand(known: "AttemptFacts | None") -> str:
 
 
 def _asked(caller: "Caller", task: "Task", words: JsonObject) -> JsonObject:
-    """Prove the task during an agent's turn, and record a request to complete the task after the turn. Return the
+    """Prove the task during an agent's turn, and record a request to complete the task after the turn. Return the JSON
     answer. If the agent changes files after this request, the harness verifies the work again at the end of the
     turn."""
     proof = proof_of(caller, task, commit=False, demand=CHANGE)
@@ -384,9 +384,8 @@ def fail(
     rollback: bool = True,
     allow_pushed: bool = False,
 ) -> JsonObject:
-    """End the attempt as failed, and return the answer, with ``attempts``, ``retryable``, ``rescue`` and other members.
-
-    If the rollback is not safe, count the attempt, halt the task list, leave the work tree untouched and raise
+    """End the attempt as failed, and return the JSON answer, with ``attempts``, ``retryable``, ``rescue`` and other
+    members. If the rollback is not safe, count the attempt, halt the task list, leave the work tree untouched and raise
     ``UnsafeTree``. A repeated call returns ``already``."""
     if category not in CATEGORIES:
         raise UsageError(f"Unknown category: {category}", hint=f"one of {', '.join(CATEGORIES)}")
@@ -397,8 +396,8 @@ def fail(
 
 
 def release(caller: "Caller", task_id: str, why: str) -> JsonObject:
-    """Make the task pending again, and return the answer. The attempt is not counted, and a rescue ref keeps its work.
-    A repeated call returns ``already``."""
+    """Make the task pending again, and return the JSON answer. The attempt is not counted, and a rescue ref keeps its
+    work. A repeated call returns ``already``."""
     if (found := _ended(caller, task_id, "pending")) is not None:
         return {"task_id": found.id, "status": found.status, "attempts": found.attempts, "already": True}
     task = close_attempt.mine(caller, task_id)

@@ -238,8 +238,8 @@ class Caller:
 
 
 def renew(caller: Caller, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> JsonObject:
-    """Extend the lease of the caller's claim on a task, and return the answer. Raise ``LeaseLost``, ``NotOwner`` or
-    ``UsageError`` if the caller has no such claim."""
+    """Extend the lease of the caller's claim on a task, and return the JSON answer. Raise ``LeaseLost``, ``NotOwner``
+    or ``UsageError`` if the caller has no such claim."""
 
     def act(change: TaskListChange) -> JsonObject:
         task = caller.own(change.state, task_id, change.now)
@@ -251,7 +251,7 @@ def renew(caller: Caller, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_
 
 
 def checkpoint(caller: Caller, task_id: str, step: int, total: int, description: str) -> JsonObject:
-    """Record a finished step of a task in the state and in the log, and renew the claim. Return the answer."""
+    """Record a finished step of a task in the state and in the log, and renew the claim. Return the JSON answer."""
     from agent_harness.protocols.tasklist import progress
 
     if not 0 < step <= total:

@@ -200,7 +200,7 @@ def _outcomes(caller: Caller, state: State) -> int:
 
 
 def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | NothingEligible:
-    """Claim a task within this change of the task list, and return the answer. If no task is eligible, return a
+    """Claim a task within this change of the task list, and return the JSON answer. If no task is eligible, return a
     ``NothingEligible`` instead of raising it."""
     state, now, caller = change.state, change.now, request.caller
     under_way = selection.in_progress(state)

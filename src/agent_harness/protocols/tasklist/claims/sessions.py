@@ -23,8 +23,8 @@ INIT_SECONDS = 600.0
 
 
 def start(caller: Caller, *, take_over: bool = False) -> JsonObject:
-    """Start or resume the session, and return the answer. The steps are: get the session lease, recover tasks, set up
-    the environment and enable the hooks. Raise ``Busy``, ``PersonNeeded`` (after a halt), ``LimitReached``
+    """Start or resume the session, and return the JSON answer. The steps are: get the session lease, recover tasks, set
+    up the environment and enable the hooks. Raise ``Busy``, ``PersonNeeded`` (after a halt), ``LimitReached``
     (``max_sessions``) or ``StateDamaged`` (if there is no backup). Raise ``PreflightFailed`` if ``harness-init.sh``
     failed twice."""
     from agent_harness.protocols.tasklist import recovery
@@ -131,8 +131,8 @@ def _run_script(caller: Caller) -> tuple[JsonObject, str]:
 
 
 def end(caller: Caller) -> JsonObject:
-    """End the session: write a STATS line to the log and release the lease. Return the answer. If all tasks are done,
-    also disable the hooks."""
+    """End the session: write a STATS line to the log and release the lease. Return the JSON answer. If all tasks are
+    done, also disable the hooks."""
 
     def act(change: TaskListChange) -> JsonObject:
         state, now = change.state, change.now
@@ -164,8 +164,8 @@ def log_stats(caller: Caller) -> JsonObject:
 
 
 def pause(caller: Caller, why: str = "", *, by: str | None = None) -> JsonObject:
-    """Pause hooks, claims and runs until the user calls ``resume``. Return the answer. ``by`` names the view in which
-    the user asked for the pause."""
+    """Pause hooks, claims and runs until the user calls ``resume``. Return the JSON answer. ``by`` names the view in
+    which the user asked for the pause."""
     said = f"{clock.timestamp()} {why}".strip() + "\n"
     files.replace(caller.layout.pause, said.encode("utf-8", "replace"))
     caller.store.note("WARN", f"paused by {_person(by)}: {why}".rstrip(": "))
