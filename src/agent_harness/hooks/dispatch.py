@@ -197,7 +197,7 @@ def run(name: str, event: Event) -> HookAnswer:
 
 
 def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
-    """Return the answer after the task list was finished. The last session may still have reviews to do."""
+    """Return the hook's answer after the task list was finished. The last session may still have reviews to do."""
     if name != "stop" or not os.path.isfile(layout.reflect):
         return HookAnswer()
     from agent_harness.hooks import final_review
