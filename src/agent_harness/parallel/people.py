@@ -90,8 +90,8 @@ class ParallelRuns:
         return {"place": name, "path": known[name].folder, "next": "harness workspace list"}
 
     def prune(self) -> JsonObject:
-        """Remove unused workspaces after their work was saved on rescue refs, and return the answer. (SC-13) Keep the
-        workspaces that the next run needs. Raise ``Busy`` during a run."""
+        """Remove unused workspaces after their work was saved on rescue refs, and return the JSON answer. (SC-13) Keep
+        the workspaces that the next run needs. Raise ``Busy`` during a run."""
         owner.refuse_agents(self.root, "harness workspace prune")
         known = self._existing()
         if not known:

@@ -15,7 +15,7 @@ from agent_harness.parallel.plan import LANDED, OPEN, WORKING, ItemProgress, Run
 
 
 def set_aside(git: Git, job: str, commit: str) -> str:
-    """Keep a candidate that no job owns on a rescue ref, and return this ref."""
+    """Create a rescue ref for a candidate that no job owns, and return this ref."""
     return workspaces.kept_as(git, f"{workspaces.RESCUE_REFS}/{job.split('/')[1]}", commit)
 
 
