@@ -165,7 +165,7 @@ class RunPlan:
     # ---- folding
 
     def apply(self, event: JsonObject) -> None:
-        """Change the plan by one event of the ledger."""
+        """Apply one event of the ledger to the plan."""
         getattr(self, f"_on_{event['type']}")(event)
 
     def _move(self, item: str, how: str) -> ItemProgress:

@@ -219,8 +219,8 @@ class MergeQueue:
         return False
 
     def _unseen(self, base: str, members: Sequence[str]) -> set[str]:
-        """Return items that these members may break: items merged after the attempts began, and items broken before. A
-        member that breaks one of these items is rejected."""
+        """Return the items whose checks these members may break: items merged after the members' attempts began, and
+        items that the members broke before. A member that breaks one of these items is rejected."""
         bases = {self._plan.work(item).proven_on for item in members}
         landed = (trailers.landed_between(self._git, each, base) for each in bases)
         return self._broken_by(members).union(*landed) - {*members}
