@@ -240,7 +240,7 @@ class TaskListProjectPort:
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
         """Return the inputs of an attempt: the task, the checks of other open tasks, recent log lines and settings.
-        ``fix`` describes why the earlier work on the task was not merged. It is None for a first attempt."""
+        ``fix`` describes why earlier work on the task was not merged. If there is no such work, ``fix`` is None."""
         state = self._list()
         open_ones = (
             each for each in state.tasks if each.id != item and each.status != "completed" and not each.given_up
