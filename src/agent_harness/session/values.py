@@ -23,7 +23,7 @@ _REQUIRED = object()
 
 
 class _MadeAnew:
-    """Default of a member for which each instance gets its own new value."""
+    """Default value of a member. ``factory`` creates a new value for each instance."""
 
     __slots__ = ("factory",)
 
