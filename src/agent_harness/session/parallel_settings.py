@@ -1,7 +1,7 @@
 """Settings of parallel runs, which task lists and feature projects share.
 
-They are read from ``parallel:`` in ``.harness.yaml``, or ``session_config.parallel`` in ``harness-tasks.json``.
-``HARNESS_PARALLEL__KEY`` overrides both files. An invalid setting is ignored and reported.
+The settings are in ``parallel:`` in ``.harness.yaml``, or in ``session_config.parallel`` in ``harness-tasks.json``.
+``HARNESS_PARALLEL__KEY`` overrides both files. The harness ignores and reports an invalid setting.
 """
 
 import json
@@ -66,7 +66,7 @@ class ParallelSettings:
 
     @property
     def lent(self) -> tuple[str, ...]:
-        """Ignored files and folders that are copied into each workspace."""
+        """Ignored files and folders that the harness copies into each workspace."""
         return (*self.links, *self.copy)
 
 
@@ -84,11 +84,10 @@ def default(name: str) -> Any:
 def read(
     given: Mapping[str, object], environ: Mapping[str, str], *, where: str, say: Callable[[str], None] | None = None
 ) -> ParallelSettings:
-    """Return the parallel settings from a file. Environment variables override the file.
+    """Return the parallel settings from a file. Environment variables override the settings in the file.
 
-    Invalid settings in the file are ignored and reported through ``say``. Raise ``ConfigurationError`` for an invalid
-    environment variable. ``where`` is the prefix of the settings in reports.
-    """
+    Ignore invalid settings in the file, and report them through ``say``. ``where`` is the prefix of the settings in
+    these reports. Raise ``ConfigurationError`` for an invalid environment variable."""
     found: JsonObject = {}
     for name in TABLE:
         value = given.get(name)
@@ -112,7 +111,7 @@ def read(
 
 
 def _problem(name: str, value: object) -> str | None:
-    """Return why the value is invalid for the setting; None if the value is valid."""
+    """Return the reason why a value is invalid for this setting. Return None if the value is valid."""
     usual, least = default(name), TABLE[name].metadata["least"]
     if isinstance(usual, bool):
         return None if isinstance(value, bool) else "must be true or false"
@@ -131,7 +130,8 @@ def _problem(name: str, value: object) -> str | None:
 
 
 def _from_text(usual: object, text: str) -> object:
-    """Return the value of an environment variable, of the same type as ``usual``. A list is JSON or comma-separated."""
+    """Return the value in an environment variable's text, with the type of ``usual``. The text of a list is JSON, or
+    its values are separated by commas."""
     if isinstance(usual, bool):
         return _SWITCHES.get(text.strip().lower(), text)
     if isinstance(usual, int):

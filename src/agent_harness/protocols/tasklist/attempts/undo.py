@@ -2,12 +2,12 @@
 
     plan       reverts the changes of the task's attempt on top of the present HEAD, as git objects only
     judge      runs the checks of the completed tasks on that commit, in a separate checkout
-    finalize   records the undo; the task is no longer proven, the branch moves, the state and the ledger follow
+    finalize   records the undo, removes the task's proof, moves the branch, and updates the state and the ledger
 
-An undo is refused, with nothing changed, if a completed task depends on the undone task, if the undo breaks another
-task's proof, or if later work changed the same lines. It is also refused if it would overwrite the user's files, or
-while a session is running. An undo cannot be undone. If an undo was killed, the same command or the next session
-completes it. Source: ``faces.md`` F-STORY-2.
+The harness refuses an undo, and changes nothing, if a completed task depends on the undone task. The same applies if
+the undo breaks another task's check, or if later work changed the same lines. The harness also refuses to overwrite the
+user's files, and refuses an undo during a session. An undo cannot be undone. If an undo is killed, the same command or
+the next session completes the undo. Source: ``faces.md`` F-STORY-2.
 """
 
 from collections.abc import Callable, Iterator
@@ -65,7 +65,8 @@ class TaskUndo:
 
 
 def named(caller: "Caller", what: str) -> str:
-    """Return the id of the task that a task id or a session such as ``S8`` names. Raise ``Refused`` for an undo."""
+    """Return the id of the task that ``what`` names: a task id, or a session such as ``S8``. Raise ``Refused`` if the
+    session is itself an undo."""
     word, state, path = what.strip(), caller.store.read(), proven.ledger(caller.layout, make=False)
     if word in state.by_id:
         return word
@@ -86,9 +87,8 @@ def asked(caller: "Caller", what: str) -> str:
 
 
 def undo(caller: "Caller", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
-    """Undo a completed task, and return the answer. With ``dry_run``, only print the changes.
-
-    After ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed``, nothing has changed."""
+    """Undo a completed task, and return the JSON answer. With ``dry_run``, only print the changes. If the function
+    raises ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed``, nothing has changed."""
     if not dry_run and (ended := _ended(caller, what)):
         return ended
     plan = _planned(caller, named(caller, what))
@@ -145,7 +145,7 @@ def _planned(caller: "Caller", task_id: str) -> TaskUndo:
 
 
 def _refuse_at_work(state: "State", now: "datetime") -> None:
-    """Raise ``Busy`` while a session is running on the list or a task is in progress."""
+    """Raise ``Busy`` while a session is running on the task list or a task is in progress."""
     if session := leases.holder(state, now):
         raise Busy(f"A session is running (owner={session.owner})", hint="wait, or: harness pause", owner=session.owner)
     if under_way := selection.in_progress(state):
@@ -159,7 +159,7 @@ def _refuse_open(task: "Task") -> None:
 
 
 def _completed(caller: "Caller", git: Git, state: "State", task: "Task") -> ClaimVerdict:
-    """Return the verdict that completed a task. Raise ``Refused`` if another completed task depends on the task."""
+    """Return the verdict that completed a task. Raise ``Refused`` if another completed task depends on this task."""
     _refuse_open(task)
     standing = [each.id for each in state.tasks if each.status == "completed" and task.id in (each.depends_on or ())]
     if standing:
@@ -187,7 +187,7 @@ def _checks(git: Git, state: "State", task: "Task", paths: tuple[str, ...]) -> I
 
 
 def _paths_of(git: Git, task: "Task") -> frozenset[str]:
-    """Return the paths that the commit of a completed task changed. The set is empty if the commit was deleted."""
+    """Return the paths that a completed task's commit changed. Return an empty set if the commit no longer exists."""
     commit = git.commit_of(task.completed_commit) if task.completed_commit else None
     found = git.changed_paths(git.commit_of(f"{commit}^1"), commit) if commit else ()
     return frozenset(each.path for each in found)
@@ -197,9 +197,8 @@ def _paths_of(git: Git, task: "Task") -> frozenset[str]:
 
 
 def _judged(caller: "Caller", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
-    """Run the plan's checks on the undo's commit, and return the ids of tasks that fail even without the undo.
-
-    Raise ``VerificationFailed`` if the undo breaks a proof. Tasks with the same command share one run."""
+    """Run the checks of other tasks on the commit of the undo. Return the ids of tasks that fail even without the undo.
+    Raise ``VerificationFailed`` if the undo breaks a check. Tasks with the same command share one run."""
     git, sandbox = Git(plan.place.folder), caller.store.read().config.sandbox
     terms = proven.ClaimTerms(WORKTREE, OFF, trust="fast", sandbox=sandbox)
     together: dict[tuple[str | None, float], tuple[CommandCheck, list[str]]] = {}
@@ -233,7 +232,7 @@ def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed
 
 
 def _finalize(caller: "Caller", plan: TaskUndo) -> None:
-    """Carry out the undo under the lock, so that no task starts meanwhile."""
+    """Carry out the planned undo under the lock, so that no task starts meanwhile."""
     path = proven.reversal_path(caller.layout)
     found = Reversal(
         item=plan.task.id,
@@ -257,7 +256,7 @@ def _finalize(caller: "Caller", plan: TaskUndo) -> None:
 
 
 def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reversal) -> None:
-    """Execute the repeatable steps of an undo. If ``merge_queue.move`` fails, nothing has changed."""
+    """Perform the steps of an undo, which can be repeated. If ``merge_queue.move`` fails, nothing changes."""
     task = caller.find(change.state, found.item)
     proven.forget(caller.layout, task.id)
     try:
@@ -277,7 +276,7 @@ def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reve
 
 
 def _ended(caller: "Caller", what: str) -> JsonObject | None:
-    """Complete an interrupted undo. Return its answer if ``what`` names the same undo; otherwise ``None``."""
+    """Complete an interrupted undo. Return the JSON answer if ``what`` names the same task, otherwise ``None``."""
     found = reversal.decided(proven.reversal_path(caller.layout))
     if found is None:
         return None
@@ -291,9 +290,9 @@ def _ended(caller: "Caller", what: str) -> JsonObject | None:
 
 
 def finish(caller: "Caller") -> list[JsonObject]:
-    """Complete an interrupted undo unless a task is in progress. Return the result for ``recover.confirm``.
-
-    ``action`` is ``reopened``, or ``left`` if the branch has diverged. After ``left``, the task's check decides."""
+    """Complete an interrupted undo, unless a task is in progress. Return the result for ``recover.confirm``. ``action``
+    is ``reopened``, or ``left`` if the branch has diverged. After ``left``, the task's check decides whether the task
+    stays completed."""
     path = proven.reversal_path(caller.layout)
     found = reversal.decided(path)
     if found is None:
@@ -327,7 +326,7 @@ def finish(caller: "Caller") -> list[JsonObject]:
 
 
 def _is_settled(git: Git, task: "Task", found: Reversal) -> bool:
-    """Return True if the state agrees with the undo, or if later work completed the task."""
+    """Return True if the task's state already agrees with the undo, or if later work has completed the task."""
     if task.status != "completed":
         return True
     commit = git.commit_of(task.completed_commit) if task.completed_commit else None
