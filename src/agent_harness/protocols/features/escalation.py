@@ -12,7 +12,7 @@ from agent_harness.protocols.features.records import FeatureList, Question, Sess
 from agent_harness.protocols.features.sessions import accept
 from agent_harness.protocols.features.sessions.finalization import Result
 from agent_harness.protocols.features.verdict import proven
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 
 
 def question_after(

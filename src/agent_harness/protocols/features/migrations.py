@@ -12,7 +12,7 @@ from agent_harness.kernel.git import own_output
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 
 NOW = records.SCHEMA_VERSION
 

@@ -17,7 +17,7 @@ from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpo
 from agent_harness.protocols.features.sessions.finalization import Finalization
 from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict import proven
-from agent_harness.protocols.features.verdict.judge import Ruling
+from agent_harness.protocols.features.verdict.project_judge import Ruling
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 

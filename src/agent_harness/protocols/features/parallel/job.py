@@ -34,7 +34,7 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import CostRecord, SessionState
 from agent_harness.protocols.features.sessions import checkpoints
 from agent_harness.protocols.features.sessions.run import Runs
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.session import ledger
 from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.verification.runner.installed_record import FirstLook

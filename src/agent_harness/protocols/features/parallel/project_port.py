@@ -32,7 +32,7 @@ from agent_harness.protocols.features.selection import finalized
 from agent_harness.protocols.features.sessions import accept, locking
 from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.protocols.features.verdict import quality
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.session import ledger, now
 from agent_harness.session.ledger import ClaimVerdict
 

@@ -19,7 +19,7 @@ from agent_harness.protocols.features.reader import asked_question
 from agent_harness.protocols.features.records import Feature, Question, SessionState
 from agent_harness.protocols.features.selection import next_feature
 from agent_harness.protocols.features.sessions import locking
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.protocols.features.work import kept_candidate
 from agent_harness.session.project_view import AskedQuestion
 from agent_harness.supervision.starts import go_on

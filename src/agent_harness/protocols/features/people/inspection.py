@@ -34,7 +34,7 @@ from agent_harness.protocols.features.sessions import actions, locking
 from agent_harness.protocols.features.sessions.locking import locked
 from agent_harness.protocols.features.sessions.open_session import CLEANUP
 from agent_harness.protocols.features.verdict import proven, quality
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.session import ledger
 from agent_harness.supervision import interruption
 from agent_harness.verification.checkout import clear_leftovers

@@ -16,7 +16,7 @@ from agent_harness.protocols.features.selection import next_feature
 from agent_harness.protocols.features.sessions import locking, recover
 from agent_harness.protocols.features.sessions.locking import locked
 from agent_harness.protocols.features.verdict import proven, quality
-from agent_harness.protocols.features.verdict.judge import Judge, Suite
+from agent_harness.protocols.features.verdict.project_judge import Judge, Suite
 
 Ask = Callable[[str], bool]
 

@@ -21,7 +21,7 @@ from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.sessions.locking import locked
 from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.protocols.features.verdict import proven
-from agent_harness.protocols.features.verdict.judge import Suite
+from agent_harness.protocols.features.verdict.project_judge import Suite
 
 MESSAGE = "harness: project adopted"
 ADOPTED = [("WHAT I DID", ["the project was adopted with the code and tests that it had"])]

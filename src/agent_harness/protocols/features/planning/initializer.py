@@ -24,7 +24,7 @@ from agent_harness.protocols.features.config.mcp_servers import demand_programs,
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.verdict import quality
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.protocols.features.work.plan import PlanWork, remember_failed_try
 from agent_harness.session.runner import walk
 from agent_harness.supervision import interruption

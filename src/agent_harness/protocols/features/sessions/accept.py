@@ -18,7 +18,7 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question, listed
 from agent_harness.protocols.features.sessions.finalization import Finalization
 from agent_harness.protocols.features.sessions.open_session import OpenSession, seconds_since
-from agent_harness.protocols.features.verdict.judge import Ruling
+from agent_harness.protocols.features.verdict.project_judge import Ruling
 from agent_harness.session import turn_end
 
 

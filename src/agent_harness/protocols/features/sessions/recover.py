@@ -11,14 +11,14 @@ from agent_harness.kernel import owner, process
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import recovery
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.publish import push_retry
 from agent_harness.protocols.features.records import listed
 from agent_harness.protocols.features.sessions import accept, actions, wip
 from agent_harness.protocols.features.sessions import finalization as engine_finalization
 from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.sessions.finalization import Result
 from agent_harness.protocols.features.sessions.open_session import OpenSession, totals_of
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.protocols.features.work import plan
 from agent_harness.protocols.features.work.cleanup import ended_early as cleanup_ended_early
 
@@ -31,9 +31,9 @@ def recover(project: Project) -> JsonObject | None:
     project.store.clear_places()
     project.store.sweep()
     if (left_open := project.store.reversal()) and os.path.lexists(left_open):
-        from agent_harness.protocols.features.work import undoing
+        from agent_harness.protocols.features.work import undo_steps
 
-        undoing.finish(project)
+        undo_steps.finish(project)
     found = project.store.open_session()
     if found is not None and not _is_of_this_repository(project, found):
         project.say(f"The session record of another repository at this path was renamed to {_set_aside(project)}.")
@@ -80,7 +80,7 @@ def _finalize(project: Project, found: JsonObject) -> str:
         finalized = engine_finalization.carry_out(project, found)
         if finalized.rescue_ref:
             project.say(f"Rolled back. The removed work is kept: git show {finalized.rescue_ref}")
-        pushes.after_push(project, lambda: Judge(project), finalization, finalized, found.get("git_config"))
+        push_retry.after_push(project, lambda: Judge(project), finalization, finalized, found.get("git_config"))
         return "settle"
     engine_finalization.finalize(project, found, wip.overtaken(project, OpenSession.from_record(found), finalization))
     return "unadopted"

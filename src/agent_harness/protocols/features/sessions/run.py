@@ -27,7 +27,7 @@ from agent_harness.protocols.features.sessions.finalization import Result
 from agent_harness.protocols.features.sessions.locking import locked
 from agent_harness.protocols.features.sessions.prepare import Start, begin, prepare
 from agent_harness.protocols.features.verdict import proven
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.protocols.features.work import kept_candidate
 from agent_harness.protocols.features.work.cleanup import CleanupWork
 from agent_harness.protocols.features.work.cleanup import ask_for as ask_for_cleanup

@@ -13,7 +13,7 @@ from agent_harness.protocols.features.records import Feature, listed
 from agent_harness.protocols.features.sessions import accept, actions
 from agent_harness.protocols.features.sessions.finalization import Finalization
 from agent_harness.protocols.features.sessions.open_session import OpenSession
-from agent_harness.protocols.features.verdict.judge import Unfinished
+from agent_harness.protocols.features.verdict.project_judge import Unfinished
 
 
 @dataclass(frozen=True, kw_only=True)

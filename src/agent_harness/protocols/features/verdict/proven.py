@@ -17,7 +17,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import preflight, questions
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature, FeatureList, listed
-from agent_harness.protocols.features.verdict.judge import Judge, Suite
+from agent_harness.protocols.features.verdict.project_judge import Judge, Suite
 from agent_harness.session import ledger
 
 

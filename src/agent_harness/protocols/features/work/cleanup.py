@@ -20,7 +20,7 @@ from agent_harness.protocols.features.sessions import accept, actions, wip
 from agent_harness.protocols.features.sessions.finalization import Finalization, Result
 from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict import quality
-from agent_harness.protocols.features.verdict.judge import Judge, Ruling
+from agent_harness.protocols.features.verdict.project_judge import Judge, Ruling
 from agent_harness.protocols.features.work.session_work import SessionWork
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnSoFar
 

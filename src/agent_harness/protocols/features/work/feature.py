@@ -17,7 +17,7 @@ from agent_harness.protocols.features.records import Question
 from agent_harness.protocols.features.sessions import accept, actions, wip
 from agent_harness.protocols.features.sessions.finalization import Finalization, Result
 from agent_harness.protocols.features.sessions.open_session import OpenSession
-from agent_harness.protocols.features.verdict.judge import Ruling
+from agent_harness.protocols.features.verdict.project_judge import Ruling
 from agent_harness.protocols.features.work import review
 from agent_harness.protocols.features.work.session_work import SessionWork
 from agent_harness.session.runner import JUDGED_WHEN_CUT_OFF

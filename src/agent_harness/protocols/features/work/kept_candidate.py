@@ -17,12 +17,12 @@ from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.features import overrides, progress, questions, records, repository
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.publish import push_retry
 from agent_harness.protocols.features.records import Feature, Question
 from agent_harness.protocols.features.sessions import accept, checkpoints, finalization
 from agent_harness.protocols.features.sessions.finalization import Result
 from agent_harness.protocols.features.sessions.open_session import OpenSession
-from agent_harness.protocols.features.verdict.judge import BuiltAlready, Judge, Ruling
+from agent_harness.protocols.features.verdict.project_judge import BuiltAlready, Judge, Ruling
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 
@@ -211,7 +211,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
         made, kept_ref=questions.kept_ref(asked), costs=under_way.costs, state=made.state.but(kept_candidates=left)
     )
     finalized = finalization.finalize(project, under_way.as_record(), made)
-    published = pushes.after_push(project, lambda: judge, made, finalized, under_way.git_config)
+    published = push_retry.after_push(project, lambda: judge, made, finalized, under_way.git_config)
     judge.accept_installed(asked.paths)
     told = (
         f"{under_way.feature.name} {'awaits a person' if by_person else 'verified'}: kept from Session {asked.session}."

@@ -20,7 +20,7 @@ from agent_harness.kernel import clock, files, owner, process, snapshot
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import costs, prompts, repository
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.publish import push_retry
 from agent_harness.protocols.features.sessions import accept, actions
 from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.work import session_work
@@ -83,7 +83,7 @@ class PlanWork:
                 round=so_far.round,
                 conversation=so_far.conversation,
                 run_id=self.run_id,
-                environment=pushes.no_push_variables(project.git.record_config()),
+                environment=push_retry.no_push_variables(project.git.record_config()),
             ),
         )
         log, began = actions.ActionLog(project, 0, brief.model), time.monotonic()

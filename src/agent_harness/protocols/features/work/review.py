@@ -14,10 +14,10 @@ from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import prompts
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.publish import push_retry
 from agent_harness.protocols.features.sessions import actions
 from agent_harness.protocols.features.sessions.open_session import OpenSession
-from agent_harness.protocols.features.verdict.judge import Ruling
+from agent_harness.protocols.features.verdict.project_judge import Ruling
 from agent_harness.protocols.features.work.session_work import ProjectJournal, tool_rules
 from agent_harness.session.limits import SessionLimits, watch
 from agent_harness.session.runner import Turns, walk
@@ -123,7 +123,7 @@ class _ReviewWork:
             prompt_type="review",
             feature_id=under_way.feature_id,
             run_id=new_run_id(),
-            environment=pushes.no_push_variables(under_way.git_config),
+            environment=push_retry.no_push_variables(under_way.git_config),
             tools=tool_rules(project),
             sandbox=project.config.sandbox.settings(),
             budget_usd=project.config.review.max_cost_usd,

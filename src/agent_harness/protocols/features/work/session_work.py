@@ -18,7 +18,7 @@ from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import costs, progress, questions
 from agent_harness.protocols.features.config.mcp_servers import switched_on
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.publish import push_retry
 from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.sessions import accept, actions
 from agent_harness.protocols.features.sessions import finalization as engine_finalization
@@ -26,7 +26,7 @@ from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpo
 from agent_harness.protocols.features.sessions.finalization import Finalization, Finalized, Result
 from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict import proven
-from agent_harness.protocols.features.verdict.judge import Judge, Ruling, item_of
+from agent_harness.protocols.features.verdict.project_judge import Judge, Ruling, item_of
 from agent_harness.session import ledger, turn_end
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.limits import SessionLimits, changed_in_repository, watch
@@ -159,7 +159,7 @@ class SessionWork(ABC):
         self._under_way = under_way
         self._orientation = orientation
         self._stop = stop
-        self._tips = pushes.known_tips(project)
+        self._tips = push_retry.known_tips(project)
         self.turns = turns_of(
             project,
             agent,
@@ -221,7 +221,7 @@ class SessionWork(ABC):
                 round=so_far.round,
                 conversation=so_far.conversation,
                 run_id=under_way.run_id,
-                environment=pushes.no_push_variables(under_way.git_config),
+                environment=push_retry.no_push_variables(under_way.git_config),
             ),
         )
         log = actions.ActionLog(project, under_way.session, brief.model, under_way.feature_id)
@@ -369,11 +369,11 @@ class SessionWork(ABC):
         paused = reason == "user_pause" and not self._stop.signalled
         return 0 if paused else HAND_OFF_EXIT.get(reason, 0)
 
-    def _finalize_and_publish(self, finalization: Finalization) -> tuple[Finalized, pushes.Published]:
+    def _finalize_and_publish(self, finalization: Finalization) -> tuple[Finalized, push_retry.Published]:
         """Finalize the session and push. Retry a rejected push once, on top of the remote's commits (C30)."""
         finalized = self._finalize(finalization)
         config = self._under_way.git_config
-        push = pushes.after_push(
+        push = push_retry.after_push(
             self._project, lambda: self._judge, finalization, finalized, config, undisturbed=self._stop.held
         )
         return finalized, push
@@ -383,7 +383,7 @@ class SessionWork(ABC):
         known = {"model": so_far.model or record["model"], "turns": so_far.turns}
         known |= {"interventions": [redact(each) for each in so_far.interventions], "told": [*so_far.told]}
         with self._stop.held():
-            pushes.report_pushes_of_agent(self._project, self._under_way, self._tips)
+            push_retry.report_pushes_of_agent(self._project, self._under_way, self._tips)
             told = replace(finalization, session_record={**record, **known})
             return engine_finalization.finalize(self._project, self._under_way.as_record(), told)
 

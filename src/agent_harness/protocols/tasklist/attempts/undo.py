@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from agent_harness.errors import Busy, HarnessError, Refused, UnsafeTree, UsageError, VerificationFailed
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import merge_queue, reversal
-from agent_harness.parallel.reversal import Reversal
+from agent_harness.parallel import merge_queue, undo_commit
+from agent_harness.parallel.undo_commit import Reversal
 from agent_harness.protocols.tasklist import lifecycle, proven, selection
 from agent_harness.protocols.tasklist.attempts import validation
 from agent_harness.protocols.tasklist.attempts.attempt import AttemptTree, place_of
@@ -70,18 +70,18 @@ def named(caller: "Caller", what: str) -> str:
     word, state, path = what.strip(), caller.store.read(), proven.ledger(caller.layout, make=False)
     if word in state.by_id:
         return word
-    if items := reversal.of_session(path, word):
+    if items := undo_commit.of_session(path, word):
         if len(items) == 1:
             return items[0]
         raise UsageError(f"Session {word[1:]} completed {', '.join(items)}", hint=f"harness undo {items[0]}")
-    reversal.refuse_undo(path, word)
+    undo_commit.refuse_undo(path, word)
     raise UsageError(f"{what!r} is neither a task nor a session", hint="harness undo task-001  # or harness undo S8")
 
 
 def asked(caller: "Caller", what: str) -> str:
     """Return the id of the task to undo, for the question to the user. Raise ``Refused`` if it is not completed."""
     task_id = named(caller, what)
-    if reversal.decided(proven.reversal_path(caller.layout)) is None:  # else a killed one is completed first
+    if undo_commit.decided(proven.reversal_path(caller.layout)) is None:  # else a killed one is completed first
         _refuse_open(caller.store.read().by_id[task_id])
     return task_id
 
@@ -116,10 +116,10 @@ def _planned(caller: "Caller", task_id: str) -> TaskUndo:
     if place is None:
         raise Refused("The task list is not in a git work tree; no commits are recorded", hint=f"harness why {task_id}")
     git = place.git
-    branch, head = reversal.stands_on(git)
+    branch, head = undo_commit.stands_on(git)
     verdict = _completed(caller, git, state, task)
-    until, since = str(verdict.commit), reversal.before(git, verdict)
-    tree = reversal.tree_without(git, head, since=since, until=until, own=place.is_ours)
+    until, since = str(verdict.commit), undo_commit.before(git, verdict)
+    tree = undo_commit.tree_without(git, head, since=since, until=until, own=place.is_ours)
     message = f"harness: take back [{task.id}] {task.title}\n\nThis reverts it: {until}\n"
     if tree != git.tree_of(head):
         commit = git.commit_tree(tree, [head], message)
@@ -129,7 +129,7 @@ def _planned(caller: "Caller", task_id: str) -> TaskUndo:
         raise Refused(
             f"Nothing to undo: the changes made in commit {until[:10]} no longer exist", hint=f"harness diff {task_id}"
         )
-    changed = reversal.changed_by(git, head, commit, own=place.is_ours)
+    changed = undo_commit.changed_by(git, head, commit, own=place.is_ours)
     listed = git.commits_between(since, until)
     return TaskUndo(
         task=task,
@@ -165,7 +165,7 @@ def _completed(caller: "Caller", git: Git, state: "State", task: "Task") -> Clai
     if standing:
         said = f"{', '.join(standing[:_MOST_NAMED])} depends on {task.id} and is completed"
         raise Refused(said, hint=f"harness undo {standing[0]}", dependants=standing)
-    verdict = reversal.accepted(git, proven.ledger(caller.layout, make=False), task.id)
+    verdict = undo_commit.accepted(git, proven.ledger(caller.layout, make=False), task.id)
     if verdict is None:
         hint = f"git revert COMMIT  # then: harness task set {task.id} status=pending"
         raise Refused(f"No commit of {task.id} is recorded on this branch", hint=hint)
@@ -248,11 +248,11 @@ def _finalize(caller: "Caller", plan: TaskUndo) -> None:
         task = caller.find(change.state, plan.task.id)
         if task.status != plan.task.status:
             raise Busy(f"{task.id} has become {task.status} meanwhile", hint="harness status")
-        reversal.decide(path, found)
+        undo_commit.decide(path, found)
         _carry_out(caller, change, plan.place.git, found)
 
     caller.store.change(act)
-    reversal.over(path)
+    undo_commit.over(path)
 
 
 def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reversal) -> None:
@@ -264,7 +264,7 @@ def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reve
             merge_queue.move(git, found.branch, found.head, found.commit)
     except HarnessError:
         proven.prove(caller.layout, change.state, task.id)
-        reversal.over(proven.reversal_path(caller.layout))
+        undo_commit.over(proven.reversal_path(caller.layout))
         raise
     lifecycle.take_back(task)
     ledger.write(proven.ledger(caller.layout), found.line())
@@ -277,7 +277,7 @@ def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reve
 
 def _ended(caller: "Caller", what: str) -> JsonObject | None:
     """Complete an interrupted undo. Return the JSON answer if ``what`` names the same task, otherwise ``None``."""
-    found = reversal.decided(proven.reversal_path(caller.layout))
+    found = undo_commit.decided(proven.reversal_path(caller.layout))
     if found is None:
         return None
     is_same = found.item == named(caller, what)
@@ -294,7 +294,7 @@ def finish(caller: "Caller") -> list[JsonObject]:
     is ``reopened``, or ``left`` if the branch has diverged. After ``left``, the task's check decides whether the task
     stays completed."""
     path = proven.reversal_path(caller.layout)
-    found = reversal.decided(path)
+    found = undo_commit.decided(path)
     if found is None:
         return []
     place = place_of(caller)
@@ -320,7 +320,7 @@ def finish(caller: "Caller") -> list[JsonObject]:
         done = answer | {"action": "left", "reason": f"undoing {found.what} was interrupted: {error.message}"}
     if done is None:
         return []
-    reversal.over(path)
+    undo_commit.over(path)
     caller.store.note("RECOVERY", f'action="{done["action"]}" reason="{done["reason"]}"', task=found.item)
     return [done]
 

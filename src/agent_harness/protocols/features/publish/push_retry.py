@@ -26,7 +26,7 @@ from agent_harness.protocols.features import records, repository
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.sessions.finalization import Finalization, Finalized
 from agent_harness.protocols.features.sessions.open_session import OpenSession
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 
 
 @dataclass(frozen=True, kw_only=True)
