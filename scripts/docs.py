@@ -145,17 +145,17 @@ def recovery_tables() -> str:
         "# Recovery",
         "Before a session starts, the harness writes a record of the session to the file "
         "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`, outside the project. The record contains the "
-        "phase of the session. If the harness is killed, the next `harness run` reads the record, and carries out the "
-        "step that this table shows for the recorded phase.",
+        "current phase of the session. If the harness is killed, the next `harness run` reads the record, and "
+        "carries out the step that this table shows for the recorded phase.",
         table(("phase", "state after the crash", "step", "result"), phases),
         "The file `.git/harness/open_session.json` is a copy of the session's record. If the project was moved or "
-        "copied, or if somebody wrote the file, this copy can be the only record. If the copy is the only record, the "
+        "copied, or if somebody wrote the file, the copy can be the only record. If the copy is the only record, the "
         "harness treats the session as interrupted, whatever its phase. The harness then saves the session's work in a "
         "WIP commit, and does not carry out any verdict. If the copy does not match the project, the harness renames "
         "the file, and the run continues.",
         "If somebody moves the branch before the harness carries out a verdict, the session's commit no longer fits "
-        "the branch. The harness then keeps this commit under `refs/harness/unadopted/N`, and the session counts as "
-        "unfinished.",
+        "the branch. The harness then keeps the session's commit under `refs/harness/unadopted/N`, and counts the "
+        "session as unfinished.",
         "## The end of a turn",
         "An agent may change the state of git during its turn. Such changes belong to the agent's session or attempt. "
         "The rules in this table apply to feature projects, task lists and the workspaces of `--workers` "
@@ -225,8 +225,8 @@ def recovery_tables() -> str:
         ),
         "The harness keeps a copy of each task list outside the list's folder, in "
         "`$XDG_STATE_HOME/agent-harness/projects/NAME/`. If all files of a task list are deleted, "
-        "`harness task recover` and `harness run` restore the list from this copy. In this case, `harness init` "
-        "refuses to create an empty list.",
+        "`harness task recover` and `harness run` restore the list from the copy. If only the copy of a list is "
+        "left, `harness init` refuses to create an empty list.",
         "## Hand-off",
         "If a session ends without finished work, the harness saves the work in a WIP commit, and never pushes this "
         "commit. The next session continues the work. This table shows how each reason for the end of a session is "
@@ -235,8 +235,8 @@ def recovery_tables() -> str:
         "## Task lists",
         "If a killed session left a task in progress, the state of the work tree determines how the harness recovers "
         "the task:",
-        "- `validate`: the harness runs the task's validation command. If this command passes, the harness completes "
-        "the task and commits uncommitted changes. If this command fails, the harness rolls the work back into a "
+        "- `validate`: the harness runs the task's validation command. If the command passes, the harness completes "
+        "the task and commits uncommitted changes. If the command fails, the harness rolls the work back into a "
         "rescue, and the attempt counts as failed.\n"
         "- `resume`: the agent decides what to do, with `harness task recover ID --decide resume|fail`.\n"
         "- `fail`: the attempt counts as failed.",
