@@ -150,8 +150,8 @@ def recovery_tables() -> str:
         table(("phase", "state after the crash", "step", "result"), phases),
         "The file `.git/harness/open_session.json` is a copy of the session's record. If the project was moved or "
         "copied, or if somebody wrote the file, the copy can be the only record. If the copy is the only record, the "
-        "harness treats the session as interrupted, whatever its phase. The harness then saves the session's work in a "
-        "WIP commit, and does not carry out any verdict. If the copy does not match the project, the harness renames "
+        "harness treats the session as interrupted, whatever its phase. The harness saves the work of such a session "
+        "in a WIP commit, and does not carry out any verdict. If the copy does not match the project, the harness renames "
         "the file, and the run continues.",
         "If somebody moves the branch before the harness carries out a verdict, the session's commit no longer fits "
         "the branch. The harness then keeps the session's commit under `refs/harness/unadopted/N`, and counts the "
@@ -225,8 +225,8 @@ def recovery_tables() -> str:
         ),
         "The harness keeps a copy of each task list outside the list's folder, in "
         "`$XDG_STATE_HOME/agent-harness/projects/NAME/`. If all files of a task list are deleted, "
-        "`harness task recover` and `harness run` restore the list from the copy. If only the copy of a list is "
-        "left, `harness init` refuses to create an empty list.",
+        "`harness task recover` and `harness run` restore the list from the copy. If all files of a task list "
+        "are deleted, `harness init` refuses to create an empty list.",
         "## Hand-off",
         "If a session ends without finished work, the harness saves the work in a WIP commit, and never pushes this "
         "commit. The next session continues the work. This table shows how each reason for the end of a session is "
@@ -243,8 +243,8 @@ def recovery_tables() -> str:
         table(("uncommitted changes", "commits", "checkpoints", "step", "because"), task_rows()),
         "## Long tasks",
         "The checkpoint file is never incomplete, because the harness replaces the whole file in one step. If a worker "
-        "damaged the checkpoint file, the harness keeps a copy of the damaged file in `evidence/`. The harness then "
-        "restores the checkpoint file from before the run.",
+        "damaged the checkpoint file, the harness keeps a copy of the damaged file in `evidence/`. The harness "
+        "replaces a damaged checkpoint file with the file from before the run.",
         "This table shows what the next `lth run` does after an interrupted run. With `start again` and with `go on`, "
         "`lth run` starts the next slice (one run of a worker). `lth status` shows the row of the table that applies.",
         table(("lease", "the checkpoint file says", "the last worker never ended", "step", "because"), slice_rows()),

@@ -242,16 +242,16 @@ class Interrupted(HarnessError):
 
 
 EXIT_CODES: tuple[tuple[int, str], ...] = (
-    (0, "the command succeeded, or unfinished work is saved for the next session"),
-    (1, "the command or the work failed, for example because a check failed"),
-    (2, "the command line is wrong"),
-    (3, "a person must decide: a question waits, the list is halted, or a setting is wrong"),
-    (4, "the harness refused the command: the environment or the work tree has a problem"),
-    (5, "the project is busy, paused or handed off, or no agent can start now"),
-    (6, "a state file is missing or damaged"),
-    (7, "no task or feature can be started now"),
-    (8, "the task belongs to another worker, or the lease was lost"),
-    (9, "a limit on the budget, the tasks or the sessions is used up"),
-    (124, "a command exceeded its time limit"),
-    (130, "the user or a signal interrupted the command"),
+    (0, "done, or handed off cleanly, or nothing to say"),
+    (1, "the work failed: verification failed, session rejected, validation failed"),
+    (2, "usage"),
+    (3, "a person must decide: escalation, halt, configuration error"),
+    (4, "refused before starting: preflight, environment, unsafe tree"),
+    (5, "busy, paused or handed off to a person"),
+    (6, "state damaged"),
+    (7, "nothing eligible"),
+    (8, "not the owner, or the lease was lost"),
+    (9, "a limit was reached: budget, tasks, sessions"),
+    (124, "timed out"),
+    (130, "interrupted"),
 )
