@@ -151,8 +151,8 @@ def recovery_tables() -> str:
         "The file `.git/harness/open_session.json` is a copy of the session's record. If the project was moved or "
         "copied, or if somebody wrote the file, the copy can be the only record. If the copy is the only record, the "
         "harness treats the session as interrupted, whatever its phase. The harness saves the work of such a session "
-        "in a WIP commit, and does not carry out any verdict. If the copy does not match the project, the harness renames "
-        "the file, and the run continues.",
+        "in a WIP commit, and does not carry out any verdict. If the copy does not match the project, the harness "
+        "renames the file, and the run continues.",
         "If somebody moves the branch before the harness carries out a verdict, the session's commit no longer fits "
         "the branch. The harness then keeps the session's commit under `refs/harness/unadopted/N`, and counts the "
         "session as unfinished.",
