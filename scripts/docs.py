@@ -149,16 +149,16 @@ def recovery_tables() -> str:
         "carries out the step that this table shows for the recorded phase.",
         table(("phase", "state after the crash", "step", "result"), phases),
         "The file `.git/harness/open_session.json` is a copy of the session's record. If the project was moved or "
-        "copied, or if somebody wrote the file, the copy can be the only record. If the copy is the only record, the "
-        "harness treats the session as interrupted, whatever its phase. The harness saves the work of such a session "
-        "in a WIP commit, and does not carry out any verdict. If the copy does not match the project, the harness "
-        "renames the file, and the run continues.",
+        "copied, or if somebody wrote the file, the copy can be the only record of the session. If the copy is the "
+        "only record, the harness treats the session as interrupted, whatever its phase. The harness saves the work "
+        "of an interrupted session in a WIP commit, and does not carry out any verdict. If the copy of a session's "
+        "record does not match the project, the harness renames the file, and the run continues.",
         "If somebody moves the branch before the harness carries out a verdict, the session's commit no longer fits "
         "the branch. The harness then keeps the session's commit under `refs/harness/unadopted/N`, and counts the "
         "session as unfinished.",
         "## The end of a turn",
-        "An agent may change the state of git during its turn. Such changes belong to the agent's session or attempt. "
-        "The rules in this table apply to feature projects, task lists and the workspaces of `--workers` "
+        "An agent may change the state of git during its turn. Every such change belongs to the agent's session or "
+        "attempt. The rules in this table apply to feature projects, task lists and the workspaces of `--workers` "
         "(`session/turn_end.py`). A rescue is a git ref that keeps rolled-back work.",
         table(
             ("state after the turn", "what the harness does"),
@@ -225,7 +225,7 @@ def recovery_tables() -> str:
         ),
         "The harness keeps a copy of each task list outside the list's folder, in "
         "`$XDG_STATE_HOME/agent-harness/projects/NAME/`. If all files of a task list are deleted, "
-        "`harness task recover` and `harness run` restore the list from the copy. If all files of a task list "
+        "`harness task recover` and `harness run` restore the list from its copy. If all files of a task list "
         "are deleted, `harness init` refuses to create an empty list.",
         "## Hand-off",
         "If a session ends without finished work, the harness saves the work in a WIP commit, and never pushes this "
