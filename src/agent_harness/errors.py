@@ -101,7 +101,7 @@ class PersonNeeded(HarnessError):
 
 
 class StartsUsedUp(PersonNeeded):
-    """Agents were started for an item as often as the limit allows. Agents that were started before a crash count too."""
+    """Agents were started for an item as often as the limit allows. Starts of agents before a crash count too."""
 
     code = "starts_used_up"
 
