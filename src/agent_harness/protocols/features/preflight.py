@@ -69,7 +69,7 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
 
 
 def script_files(config: Config) -> list[str]:
-    """Return the environment commands from the settings that are script files, without commands such as ``make up``."""
+    """Return the commands for init and reset that are script files. Omit commands such as ``make up``."""
     found = [config.environment.init, config.environment.reset]
     return [s for s in found if s and s.startswith("./") and " " not in s]
 
@@ -168,7 +168,7 @@ def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | N
 
 
 def valid_features(project: Project, document: FeatureList | None = None) -> FeatureList:
-    """Return ``document``, or features.json if it is None. Raise ``ConfigurationError`` if the list is invalid."""
+    """Return ``document``, or features.json without one. Raise ``ConfigurationError`` if the features are invalid."""
     document = document or project.store.features()
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if found:

@@ -82,7 +82,7 @@ class FeatureSource:
         return [self._layout.log("sessions.jsonl")]
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return ``before`` and one session for each of ``rows``. Each row describes a session that has ended."""
+        """Return ``before``, followed by the ended sessions that ``rows`` describe, one for each row."""
         return (*before, *(past_session(row) for row in rows))
 
     def recordings(self) -> Sequence[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """Row of the recovery table: a phase, the changes that its interruption leaves, and the recovery step."""
+    """Row of the recovery table. It says what a harness killed in this phase leaves, and which step repairs this."""
 
     phase: str
     left_behind: str

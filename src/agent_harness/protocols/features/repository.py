@@ -64,8 +64,8 @@ def make_repository(root: Path) -> None:
 
 
 def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
-    """Stash all changes except those in ``free_paths``. If other changes remain, raise ``UnsafeTree``, which gives the
-    name of the stash."""
+    """Stash all changes except those in ``free_paths``. If changes remain, raise ``UnsafeTree``. The error names the
+    stash."""
     before = git.commit_of("refs/stash")
     words = ("stash", "push", "--quiet", "--include-untracked", "--message", name, "--", ".")
     stays = [*free_paths, *map(os.fsdecode, own_output.among(os.fsencode(git.top())))]
@@ -173,7 +173,7 @@ SIBLINGS = 9  # names tried at each level
 
 
 def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
-    """Call ``act`` with ``wanted``, or with a similar name if git refuses it. Return the result and the ref's name."""
+    """Call ``act`` with ``wanted``. If git refuses the name, use a similar name. Return the result and the name."""
     try:
         return act(wanted), wanted
     except GitFailed:
@@ -184,7 +184,7 @@ def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
 
 
 def kept_ref(git: Git, wanted: str, commit: str) -> str:
-    """Create a ref to a commit and return its name. Use a similar name if ``wanted`` refers to another commit."""
+    """Create a ref to a commit and return its name. If ``wanted`` is a ref to another commit, use a similar name."""
 
     def keep(ref: str) -> str:
         if git.commit_of(ref) != commit:
@@ -209,7 +209,7 @@ def _ref_names(wanted: str) -> Iterator[str]:
 
 
 def _would_make(git: Git, name: str, target: str) -> bool:
-    """Return True if git can create the ref. The test transaction is aborted, so that nothing is written."""
+    """Return True if git can create the ref. The check starts a ref transaction and aborts it, and writes nothing."""
     words = f"start\ncreate {name} {target}\nprepare\nabort\n"
     try:
         git.run("update-ref", "--no-deref", "--stdin", input=words.encode())

@@ -78,7 +78,8 @@ class FeatureStore:
         read_yaml: "Callable[[str], JsonObject] | None" = None,
         by: str | None = None,
     ) -> None:
-        """Open the store. ``read_yaml`` parses a costs.yaml that a person has edited. Each event records ``by``."""
+        """Open the store. ``read_yaml`` parses a costs.yaml that a person has edited. ``by`` is a field of each
+        event."""
         self.layout = layout
         self.by: JsonObject = {"by": by} if by else {}
         self._read_yaml = read_yaml
@@ -181,8 +182,7 @@ class FeatureStore:
     # -- protection of the state against the agent (C31) ----------------------------------------------------------
 
     def hold(self) -> None:
-        """Keep the current content of the state files in memory. ``tampered`` later compares the files with this
-        content."""
+        """Remember the content of the state files. ``tampered`` later compares the files with this content."""
         held = {}
         for path in self._guarded():
             try:
@@ -205,7 +205,7 @@ class FeatureStore:
                     continue
 
     def put_back_histories(self) -> list[str]:
-        """Restore rows that logs lost while an agent worked, and keep newer rows. Return the restored logs' names."""
+        """Restore log rows that an agent removed, and keep newer rows. Return the names of the restored logs."""
         found = []
         for name in HISTORIES:
             path, kept = self.layout.log(name), self._trusted(f"before-{name}")
@@ -251,7 +251,7 @@ class FeatureStore:
     # -- the running session --------------------------------------------------------------------------------------
 
     def finalize_in(self) -> str | None:
-        """Find or create the state folder outside the project. Return a note if the usual folder is unusable."""
+        """Find or create the state folder outside the project. Return a note if the usual folder cannot be used."""
         self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
 
@@ -326,7 +326,7 @@ class FeatureStore:
         return kept
 
     def claims_of_run(self) -> "JsonObject":
-        """Return a running or killed parallel run's claims: ``owner``, ``workers``, ``branch`` and ``items``."""
+        """Return the record of a running or killed parallel run: ``owner``, ``workers``, ``branch`` and ``items``."""
         return _or_empty(self._trusted(CLAIMS_OF_RUN))
 
     def left_by_run(self) -> "JsonObject | None":
@@ -351,7 +351,7 @@ class FeatureStore:
         return _or_empty(self._trusted(PROVEN))
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """Return the features. ``passes`` stays true only if the harness or a person set it, because agents can edit
+        """Return the features. ``passes`` stays true only if proven.json lists the feature, because agents can edit
         features.json. If proven.json is missing, all marks are trusted."""
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}
@@ -386,7 +386,7 @@ class FeatureStore:
     # -- a person's pause ----------------------------------------------------------------------------------------
 
     def pause(self) -> "JsonObject | None":
-        """Return the user's pause request, or None without a request. An unreadable request counts as a pause."""
+        """Return the user's pause request, or None if there is none. An unreadable request counts as a pause."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
             return files.read_json(path)

@@ -119,8 +119,8 @@ def verify(project: Project, feature_id: int) -> JsonObject:
 
 
 def verify_all(project: Project) -> JsonObject:
-    """Run the whole suite on the work tree and return the results. No feature's status changes. A feature that a person
-    marked as passing is never in ``wrongly_marked``."""
+    """Run the whole suite on the work tree and return the results. No feature's status changes. The list
+    ``wrongly_marked`` never contains a feature that a person marked as passing."""
     project.require_initialised()
     clear_leftovers(project.root)
     document = preflight.valid_features(project)
@@ -242,7 +242,7 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def _estimate(project: Project, document: FeatureList) -> JsonObject:
-    """Return the remaining budget and the estimated cost of the open features, based on proven features."""
+    """Return the remaining budget, and the cost of the open features, estimated from the costs of proven features."""
     spent = project.store.costs()
     rows = {row.get("feature_id"): row for row in spent.by_feature}
     proven_costs: list[float | None] = []
@@ -398,7 +398,7 @@ def _wait(project: Project, stop: interruption.Stop) -> bool:
 
 
 def _check(project: Project) -> bool:
-    """Run the whole suite once and return True. Return False if another harness process holds the project's lock."""
+    """Run the suite and return True. Return False without a run if another process holds the project's lock."""
     try:
         with locked(project):
             questions.forget_passing(project)

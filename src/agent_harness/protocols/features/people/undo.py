@@ -56,8 +56,8 @@ class UndoPlan:
 
 
 def named(project: Project, what: str) -> int:
-    """Return the id of the feature that ``what`` names: ``3``, ``#3`` or a session such as ``S8``. Raise ``Refused`` if
-    ``what`` is the commit of an undo, and ``UsageError`` for any other text."""
+    """Return the id of a feature. ``what`` is a feature such as ``3`` or ``#3``, or a session such as ``S8``. Raise
+    ``Refused`` if ``what`` is the commit of an undo, and ``UsageError`` if ``what`` is unknown."""
     word, path = what.strip().removeprefix("#"), project.store.ledger(make=False)
     is_number = word.isascii() and word.isdecimal()
     if is_number and project.store.features().by_id(int(word)):
@@ -71,8 +71,8 @@ def named(project: Project, what: str) -> int:
 
 
 def asked(project: Project, what: str) -> str:
-    """Return the name of the accepted feature to which ``what`` refers. Raise ``UsageError`` or ``Refused`` if it
-    refers to no accepted feature."""
+    """Return the name of the accepted feature that ``what`` stands for. Raise ``UsageError`` or ``Refused`` if there is
+    no such accepted feature."""
     feature = overrides.feature_of(project, named(project, what))
     if reversal.decided(project.store.reversal()) is None:  # else a killed one is completed first
         _accepted(project, feature)
@@ -80,7 +80,7 @@ def asked(project: Project, what: str) -> str:
 
 
 def interrupted(project: Project, what: str) -> Reversal | None:
-    """Return the interrupted undo of the feature that ``what`` names, or None if no such undo exists."""
+    """Return the interrupted undo of the feature that ``what`` stands for, or None if there is no such undo."""
     found = reversal.decided(project.store.reversal())
     if found is None:
         return None
@@ -162,8 +162,8 @@ def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
 
 
 def _contents(project: Project, feature: Feature, told: str, *, head: str) -> dict[str, bytes]:
-    """Return the new contents of features.json, which reopens the feature, and of the progress log, which reports the
-    undo. A progress log with uncommitted changes stays as it is."""
+    """Return the new contents of features.json and of the progress log. In features.json, the feature is open again.
+    The log gets an entry about the undo, unless the log has uncommitted changes."""
     document = project.store.features()
     listed = [
         {name: value for name, value in each.items() if name != "marked"} | {"passes": False}

@@ -192,8 +192,8 @@ def _record(project: Project, facts: Suite) -> JsonObject:
 
 
 def traces(layout: FeatureLayout) -> JsonObject:
-    """Return the files that the harness created. Raise ``Busy`` during a run, and ``Refused`` after an interrupted
-    session."""
+    """Return the files that the harness created. Raise ``Busy`` during a run, ``Refused`` if a session was
+    interrupted."""
     state, name = FeatureStore(layout), layout.relative(layout.lock)
     if (holder := lock.holder(layout.root, name)) is not None:
         raise Busy(f"A harness is running here: {holder}", hint="harness pause  # then the same command")
@@ -214,7 +214,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
 
 
 def _is(name: str, what: str, layout: FeatureLayout) -> bool:
-    """Return True if the script ``name`` is still the unchanged template that the harness wrote."""
+    """Return True if the script ``name`` is still the harness's template, in which ``what`` is the variable text."""
     try:
         return Path(layout.root, name).read_bytes() == initializer.SCRIPT.format(what=what).encode()
     except OSError:
