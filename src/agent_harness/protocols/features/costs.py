@@ -87,12 +87,13 @@ def add_later(costs: CostRecord, feature_id: int, dollars: float) -> CostRecord:
 
 
 def counted(costs: CostRecord) -> float:
-    """Return the project's costs for its budget: known costs, plus assumed costs of calls without a price (C58)."""
+    """Return the dollars that count against the project's budget. A call of unknown price counts with an assumed cost
+    (C58)."""
     return costs.total_usd + costs.assumed_usd
 
 
 def of_feature(costs: CostRecord, feature_id: int) -> float:
-    """Return one feature's costs for its budget: known costs, plus assumed costs of calls without a price."""
+    """Return the dollars that count against one feature's budget. A call of unknown price has an assumed cost."""
     found = [row for row in costs.by_feature if row.get("feature_id") == feature_id]
     return sum(amount(row.get("cost_usd")) + amount(row.get("assumed_cost_usd")) for row in found)
 

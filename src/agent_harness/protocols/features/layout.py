@@ -81,7 +81,7 @@ class FeatureLayout:
         return os.path.join(self.logs, f"session-{session}.log")
 
     def cassette(self, session: int) -> str:
-        """Return the path of a session's event and file recording, which ``--agent replay:FILE`` plays."""
+        """Return the path of a session's recording of events and file changes. ``--agent replay:FILE`` plays it."""
         return os.path.join(self.logs, f"session-{session}.cassette.jsonl")
 
     @property

@@ -69,7 +69,7 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
 
 
 def script_files(config: Config) -> list[str]:
-    """Return the commands for init and reset that are script files. Omit commands such as ``make up``."""
+    """Return the init and reset commands that are script files. Omit commands such as ``make up``."""
     found = [config.environment.init, config.environment.reset]
     return [s for s in found if s and s.startswith("./") and " " not in s]
 
@@ -168,7 +168,8 @@ def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | N
 
 
 def valid_features(project: Project, document: FeatureList | None = None) -> FeatureList:
-    """Return ``document``, or features.json without one. Raise ``ConfigurationError`` if the features are invalid."""
+    """Return ``document``. If ``document`` is None, return features.json. Raise ``ConfigurationError`` if the features
+    are invalid."""
     document = document or project.store.features()
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if found:
@@ -211,7 +212,7 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
 
 
 def _unproven_scripts(project: Project) -> list[str]:
-    """Return the files of environment commands that were changed by work that is not yet accepted."""
+    """Return the environment scripts that were changed by work that is not yet accepted."""
     state, git = project.store.state(), project.git
     kept = state.feature_checkpoint
     base = SessionCheckpoint.from_record(kept).snapshot.head if kept else None

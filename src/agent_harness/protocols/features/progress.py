@@ -66,8 +66,8 @@ def recent_entries(path: str) -> list[SessionEntry]:
 
 
 def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: int = 3) -> list[tuple[int, str]]:
-    """Return (session, decision) pairs without duplicates, newest session first (UAH-248). They come from ``told`` and
-    the progress file, and from the last ``sessions`` sessions that made decisions."""
+    """Return (session, decision) pairs without duplicates, newest session first (UAH-248). The decisions come from
+    ``told`` and the progress file. Only the last ``sessions`` sessions with decisions count."""
     found: dict[int, dict[str, None]] = {}
     written = ((entry.session, line) for entry in recent_entries(path) for line in entry.part("DECISIONS"))
     for session, text in (*written, *told):

@@ -178,7 +178,7 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
 
 def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
     """Return the question that a run prints. This is the first question if it prevents runs. In other cases, it is a
-    question about the features ``worked_on``, or else the first question. Return None without questions."""
+    question about the features ``worked_on``, or else the first one. Return None if no question is pending."""
     own = (asked for asked in waiting if asked.feature_id in worked_on)
     first = [asked for asked in waiting[:1] if stops(asked)]
     return next(iter([*first, *own, *waiting]), None)

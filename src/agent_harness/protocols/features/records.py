@@ -1,5 +1,5 @@
-"""Classes that give access to the JSON objects in the state files. Saving an object keeps its unknown members and their
-order. The classes are not dataclasses, because importing ``dataclasses`` would slow down ``status``. Source:
+"""Classes that give access to the JSON objects in the state files. A save keeps unknown members and the order of all
+members. The classes are not dataclasses, because importing ``dataclasses`` would slow down ``status``. Source:
 features.md sections F, G, H."""
 
 from agent_harness.kernel.json import number_below
@@ -97,7 +97,7 @@ class Feature:
 
     @property
     def is_open(self) -> bool:
-        """True unless the feature is passing, skipped or waits for a person. Its dependencies do not matter."""
+        """True if the feature is not passing, not skipped, and not waiting for a person. Dependencies do not matter."""
         return not (self.passes or self.skipped or self.awaits_person)
 
     @property

@@ -64,8 +64,8 @@ def make_repository(root: Path) -> None:
 
 
 def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
-    """Stash all changes except those in ``free_paths``. If changes remain, raise ``UnsafeTree``. The error names the
-    stash."""
+    """Stash all changes except those in ``free_paths``. If changes remain, raise ``UnsafeTree``. The error gives the
+    name of the stash."""
     before = git.commit_of("refs/stash")
     words = ("stash", "push", "--quiet", "--include-untracked", "--message", name, "--", ".")
     stays = [*free_paths, *map(os.fsdecode, own_output.among(os.fsencode(git.top())))]

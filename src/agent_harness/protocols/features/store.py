@@ -36,8 +36,8 @@ def _or_empty(path: str | None) -> "JsonObject":
 
 
 def _read_or_backup(path: str) -> "JsonObject | None":
-    """Return the content of a JSON file, or of its backup if the file is damaged, or None if the file is missing. Raise
-    ``StateDamaged`` if both are damaged."""
+    """Return the content of a JSON file. If the file is damaged, return its backup. If the file is missing, return
+    None. Raise ``StateDamaged`` if both the file and the backup are damaged."""
     try:
         return files.read_json(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -78,8 +78,7 @@ class FeatureStore:
         read_yaml: "Callable[[str], JsonObject] | None" = None,
         by: str | None = None,
     ) -> None:
-        """Open the store. ``read_yaml`` parses a costs.yaml that a person has edited. ``by`` is a field of each
-        event."""
+        """Open the store. ``read_yaml`` parses a costs.yaml edited by a person. Each event has ``by`` as a field."""
         self.layout = layout
         self.by: JsonObject = {"by": by} if by else {}
         self._read_yaml = read_yaml
@@ -260,7 +259,7 @@ class FeatureStore:
         return os.path.join(folder, name) if folder else None
 
     def home(self) -> str | None:
-        """State folder outside the project, or None if this folder does not exist."""
+        """Return the state folder outside the project, or None if this folder does not exist."""
         return self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
 
     def now_path(self) -> str | None:

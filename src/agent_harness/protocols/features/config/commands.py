@@ -92,7 +92,7 @@ _LETTERS = re.compile(r"\s+-([hlqsvx]*x[hlqsvx]*)(?=\s|$)")
 
 
 def without(command: str, tests: Iterable[str]) -> str:
-    """Return a pytest command changed so that it skips ``tests``. Return any other command unchanged."""
+    """Return a pytest command that skips ``tests`` and runs on after failures. Return other commands unchanged."""
     runner = _runner(command)
     if runner is None:
         return command

@@ -29,7 +29,8 @@ class SettingsFile:
     lines: Mapping[Key, int] = field(default_factory=dict)
 
     def line(self, key: Key) -> int | None:
-        """Return a key's line number, or the nearest section's if the key is missing, or None without a section."""
+        """Return the line number of a key. If the key is missing, return the line number of the nearest section around
+        it. Return None if there is no such section."""
         return next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), None)
 
 
@@ -66,7 +67,7 @@ def scalar(text: str) -> object:
 
 
 def with_value(text: str, section: str, key: str, value: object) -> bytes:
-    """Return the text of a settings file, with the new value of one key. Comments, key order and quotes stay."""
+    """Return the text of a settings file, with the new value of one key. Comments, key order and quotes are kept."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt", pure=True)

@@ -227,7 +227,7 @@ _NAME = re.compile(r"(@[\w.-]+/)?[\w.-]+")
 
 
 def _package(words: tuple[str, ...]) -> str | None:
-    """Return the package of the MCP server that the command starts, also with npx, or None for an unknown server."""
+    """Return the package name of the MCP server that the command starts. Return None if the package is not known."""
     if (program := os.path.basename(words[0])) in PROGRAMS:
         return PROGRAMS[program]
     named = (found[0] for word in words[1:] if (found := _NAME.match(word)))

@@ -563,8 +563,8 @@ class SandboxSection(Section):
     )
 
     def settings(self, *, services: bool = False) -> SandboxSettings:
-        """Return the sandbox settings. ``network: auto`` becomes ``open`` if the project runs ``services``. Otherwise,
-        it becomes ``loopback``."""
+        """Return the sandbox settings. ``network: auto`` becomes ``open`` if the project runs ``services``, and
+        ``loopback`` if it does not."""
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
         return SandboxSettings(
             mode=self.mode,

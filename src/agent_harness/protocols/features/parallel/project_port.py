@@ -99,8 +99,7 @@ class FeatureProjectPort:
         return dict.fromkeys(changed, "")
 
     def note_touched(self, item: str, message: str) -> None:
-        """Log that something in the project folder changed during the job of ``item``. ``message`` describes the
-        change."""
+        """Log that something in the project folder changed during the job of ``item``. ``message`` gives details."""
         self._store.event("home_touched", "critical", message=f"Feature #{item}: {message}")
 
     def _look_at_state(self) -> None:
@@ -189,8 +188,8 @@ class FeatureProjectPort:
         return os.path.join(self._folder, "items", f"{item}.json")
 
     def items(self) -> list[OpenItem]:
-        """Return the open features whose dependencies have been merged, in the order of `harness run`. Omit each
-        feature that waits for a person or has a question to ask first."""
+        """Return the open features whose dependencies have been merged, in the order of `harness run`. Omit features
+        that wait for a person, and features whose next session would first ask a question."""
         at, folder = self._project.layout, os.path.dirname(self._store.ledger())
         document = self.document()
         paths = (at.session_state, os.path.join(folder, "starts.jsonl"), os.path.join(self._folder, "items"))
@@ -542,7 +541,7 @@ class FeatureProjectPort:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the check that runs the suite on a merge candidate, as a list. Return [] if the commit is already
+        """Return a list with one check: a run of the suite on a merge candidate. Return [] if the commit is already
         verified. All known tests must pass, and so must the tests that prove the candidate's features."""
         if members is None and commit in self._verified:
             return []

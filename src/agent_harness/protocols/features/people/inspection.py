@@ -112,7 +112,7 @@ def _lines(found: JsonObject) -> list[str]:
 
 
 def verify(project: Project, feature_id: int) -> JsonObject:
-    """Run one feature's tests on a clean copy of the work tree, and return the report. No status changes (UAH-051)."""
+    """Run one feature's tests on a clean copy of the work tree. Return the report. No status changes (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
     return Judge(project).report(selection.existing_feature(preflight.valid_features(project), feature_id))

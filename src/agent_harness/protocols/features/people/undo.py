@@ -71,8 +71,7 @@ def named(project: Project, what: str) -> int:
 
 
 def asked(project: Project, what: str) -> str:
-    """Return the name of the accepted feature that ``what`` stands for. Raise ``UsageError`` or ``Refused`` if there is
-    no such accepted feature."""
+    """Return the name of the accepted feature ``what``. Raise ``UsageError`` or ``Refused`` if there is none."""
     feature = overrides.feature_of(project, named(project, what))
     if reversal.decided(project.store.reversal()) is None:  # else a killed one is completed first
         _accepted(project, feature)

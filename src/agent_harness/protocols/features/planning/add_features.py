@@ -300,7 +300,7 @@ def _size(steps: Sequence[str]) -> str:
 
 class NewTestFiles:
     """Generator of names for new test files. The files are in the folder with the most test files of features. Without
-    such test files, the baseline's test names show if the project uses Python."""
+    such test files, the baseline's test names show whether the project uses Python."""
 
     def __init__(self, document: FeatureList, baseline: Baseline | None = None) -> None:
         known = [f.test_path for f in document.features if f.test_file]

@@ -192,8 +192,8 @@ def _record(project: Project, facts: Suite) -> JsonObject:
 
 
 def traces(layout: FeatureLayout) -> JsonObject:
-    """Return the files that the harness created. Raise ``Busy`` during a run, ``Refused`` if a session was
-    interrupted."""
+    """Return the files that the harness created. Raise ``Busy`` during a run, and ``Refused`` after an interrupted
+    session."""
     state, name = FeatureStore(layout), layout.relative(layout.lock)
     if (holder := lock.holder(layout.root, name)) is not None:
         raise Busy(f"A harness is running here: {holder}", hint="harness pause  # then the same command")
@@ -214,7 +214,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
 
 
 def _is(name: str, what: str, layout: FeatureLayout) -> bool:
-    """Return True if the script ``name`` is still the harness's template, in which ``what`` is the variable text."""
+    """Return True if the script ``name`` is unchanged: the harness's template, with the text ``what`` filled in."""
     try:
         return Path(layout.root, name).read_bytes() == initializer.SCRIPT.format(what=what).encode()
     except OSError:

@@ -183,7 +183,7 @@ def ignore(root: Path, lines: list[str]) -> None:
 
 
 def _plan(project: Project, agent: Agent, specification: str, stop: interruption.Stop) -> None:
-    """Let the agent write features.json, and fix it once. Raise ``VerificationFailed`` if the file stays invalid."""
+    """Let the agent write features.json, and fix the file once. Raise ``VerificationFailed`` if it stays invalid."""
     config = project.config
     prompt = prompts.render(
         "initializer",

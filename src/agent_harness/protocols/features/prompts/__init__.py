@@ -29,7 +29,7 @@ def render(name: str, values: Mapping[str, str]) -> str:
 
 
 def note_for_agent(feature: Feature, screenshots: str) -> str:
-    """Return the prompt's part about files to change, visual checks and manual checks. It can be empty (UAH-447)."""
+    """Return the prompt's part on permitted file changes, visual checks and manual checks, or "" (UAH-447)."""
     return _free_files(feature) + _look(feature, screenshots) + _person(feature)
 
 

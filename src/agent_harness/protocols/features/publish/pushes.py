@@ -8,8 +8,8 @@ the accepted commit, and the project is paused.
     push         pushes once more
 
 Nothing may be pushed before it is accepted. The harness prevents the agent's own pushes if possible, and reports other
-pushes. Because the prevention is not complete, it checks the remotes after each session. It never removes pushed
-content: a person decides about it. Source: features.md UAH-380, C04, C30, S10."""
+pushes. Because the prevention is not complete, the harness checks the remotes after each session. It never removes
+pushed content: a person decides about this content. Source: features.md UAH-380, C04, C30, S10."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping

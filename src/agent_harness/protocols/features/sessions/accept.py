@@ -46,8 +46,8 @@ def branch_tip(project: Project, branch: str) -> str | None:
 
 
 def candidate(project: Project, under_way: OpenSession, message: str) -> str:
-    """Commit everything that the agent left to a private ref, and return the commit. The branch does not move. If the
-    agent rewrote history or committed the harness's files, ``refs/harness/rewritten/N`` keeps the agent's commits. The
+    """Commit all files that the agent left. A private ref keeps the commit, and the branch does not move. If the agent
+    rewrote history or committed the harness's files, ``refs/harness/rewritten/N`` keeps the agent's commits. The
     returned commit is then one new commit on the original history."""
     rollback_point = under_way.checkpoint.snapshot
     tip = branch_tip(project, rollback_point.branch)

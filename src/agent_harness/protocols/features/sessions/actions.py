@@ -82,7 +82,7 @@ MOST_TOLD = 20  # lines of one part of an entry
 
 
 def told_by_traces(project: Project, under_way: OpenSession) -> list[progress.Part]:
-    """Return the parts of a progress entry, made from the agent's commits, files and decisions (it wrote no entry)."""
+    """Return the parts of a progress entry for an agent that wrote none, from its commits, files and decisions."""
     decided = [
         " ".join(str(row.get("text")).split())
         for row in project.store.recent("decisions.jsonl", _OF_ONE_SESSION)
@@ -188,7 +188,8 @@ def _folder(project: Project, session: int) -> str:
 
 
 def _image(project: Project, path: str) -> str | None:
-    """Return the absolute path of an image inside the project. Return None for a link, another file or a large file."""
+    """Return the absolute path of an image inside the project. Return None for a symbolic link, a large file, or a file
+    that is not an image."""
     root = os.path.realpath(project.root)
     try:
         found = os.path.join(root, path)

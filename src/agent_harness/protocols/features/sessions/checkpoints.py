@@ -58,7 +58,7 @@ class SessionCheckpoint:
         return {**known, "snapshot": self.snapshot.as_record(), **self.rest}
 
     def is_gone(self, project: Project) -> bool:
-        """Return True if the checkpoint's commit is missing in git, so that no rollback is possible (UAH-390)."""
+        """Return True if git no longer has the checkpoint's commit. No rollback is then possible (UAH-390)."""
         return project.git.commit_of(self.snapshot.commit) is None
 
 

@@ -63,7 +63,8 @@ class OpenSession:
         project.store.event(kind, level, session=self.session, feature_id=self.feature_id, **fields)
 
     def state_after(self, status: str, **facts: Any) -> SessionState:
-        """Return the session state if the session ended now. ``facts`` are fields of ``SessionEnding``."""
+        """Return the session state that would result if the session ended now. ``facts`` are ``SessionEnding``
+        fields."""
         ending = lifecycle.SessionEnding(
             session=self.session, feature_id=self.feature_id, status=status, at=clock.timestamp(), **facts
         )

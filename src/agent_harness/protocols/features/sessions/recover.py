@@ -142,7 +142,7 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
 
 
 def _is_of_this_repository(project: Project, found: JsonObject) -> bool:
-    """Return True if git has the checkpoint in the record. If not, the record comes from an earlier repository here."""
+    """Return True if git has the checkpoint in the record. If not, a different repository wrote the record."""
     try:
         commit = SessionCheckpoint.from_record(found.get("checkpoint") or {}).snapshot.commit
     except StateDamaged:

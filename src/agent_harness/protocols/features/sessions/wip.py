@@ -116,7 +116,7 @@ WORDINGS = {
 
 
 def recorded(reason: str) -> str:
-    """Return the reason to record for ``reason``. It is one of ``lifecycle.REASONS``."""
+    """Return the form in which the end reason ``reason`` is recorded: one of ``lifecycle.REASONS``."""
     return (WORDINGS[reason].recorded or reason) if reason in WORDINGS else reason
 
 
@@ -213,7 +213,7 @@ def overtaken(project: Project, under_way: OpenSession, finalization: Finalizati
 
 
 def _take_back_claim(project: Project, commit: str) -> None:
-    """Restore the branch's features.json, if the file on disk is the same as the file in ``commit`` (not merged)."""
+    """Restore the branch's features.json, if the file on disk still has the content from the unmerged ``commit``."""
     theirs = project.git.show("HEAD", project.features_name)
     claimed = project.git.show(commit, project.features_name)
     try:

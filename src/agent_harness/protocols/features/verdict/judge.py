@@ -108,7 +108,7 @@ class BuiltAlready:
 
     @property
     def problem(self) -> str | None:
-        """Reason why the evidence does not show that the feature was built before, or None if the evidence does."""
+        """Reason why the evidence does not show that the feature was built before, or None if it shows this."""
         if self.hollow:
             return self.hollow
         return None if self.placeholder_at else "These tests failed on no known commit, not even as placeholders."
@@ -312,8 +312,8 @@ class Judge:
 
     def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
         """Verify a kept candidate with the whole suite, but allow the change that ``asked`` is about. Return the
-        ruling, and evidence that the feature was built before if ``asked`` asks for it and the candidate is
-        accepted."""
+        ruling. If ``asked`` is about a feature built before, and the candidate is accepted, also return the
+        evidence."""
         built = asked.kind == "built_already"
         verdict = self._verdict(under_way, candidate, may_change=asked.paths, may_be_green=built, whole=True)
         ruling = self._ruling(under_way, verdict)
@@ -322,8 +322,8 @@ class Judge:
         return ruling, shown if ruling.accepted else None
 
     def doubt(self, feature: Feature, commit: str) -> str | None:
-        """Return why the marked feature is not proven at ``commit``, or None if it is. All changes since the last
-        commit with the feature open are verified. If there is no such commit, return None."""
+        """Return why the marked feature is not proven at ``commit``, or None if it is proven. Verify all changes since
+        the last commit in which the feature was open. If there is no such commit, return None."""
         name = self._project.features_name
         commits = self._project.git.text("log", "--format=%H", commit, "--", f":(literal){name}", check=False).split()
         base = next((each for each in commits[:_MARKS_BACK] if self._is_open(feature.id, each)), None)
@@ -487,8 +487,9 @@ class Judge:
         )
 
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
-        """Verify again with changes to protected files allowed. If all is well, return ``ruling`` with a question for a
-        person. If the agent can fix the other problems, return a rejection that lists all problems."""
+        """Verify again with changes to protected files allowed. If everything is accepted, return ``ruling`` with a
+        question for a person. If there are other problems that the agent can fix, return a rejection that lists them
+        all. In other cases, return ``ruling`` unchanged."""
         paths = sorted({path for each in verdict.reasons for path in released_by(each)})
         self._project.say(f"Verifying again with changes to these files allowed: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
@@ -532,7 +533,7 @@ class Judge:
         return sources.parse(self._project.git.show(commit, path)) if commit and path.endswith(".py") else None
 
     def _asserts_nothing(self, candidate: str, node: str) -> bool:
-        """Return True if no test with the id ``node``, which may be a whole file, has an assertion that can fail."""
+        """Return True if the test ``node`` has no assertion that can fail. ``node`` can also be a whole test file."""
         path, _, name = node.partition("::")
         tree = self._tree_of(candidate, path)
         return tree is not None and sources.asserts_nothing(tree, name or None)
@@ -587,7 +588,7 @@ class Judge:
         return tuple(p for p in paths if p not in ours and not is_test_file(p) and not belongs(p, [feature.test_file]))
 
     def _planned(self, feature: Feature, commit: str) -> str | None:
-        """Return the first commit that added the feature's test file, up to ``commit``, or None if none added it."""
+        """Return the first commit up to ``commit`` that added the feature's test file, or None if there is none."""
         words = ("log", "--diff-filter=A", "--format=%H", commit, "--", f":(literal){feature.test_path}")
         added = self._project.git.text(*words, check=False).split()
         return added[-1] if added else None

@@ -1,6 +1,6 @@
 """Cleanup session, which does not work on a feature. Either all of its work is kept, or all is rolled back.
 
-accepted       the suite passes and no feature was marked: the work is pushed, file sizes and lint are measured
+accepted       the suite passes, no feature was marked as passing: the work is pushed; sizes and lint are measured
 rejected       the work is rolled back; the next cleanup starts at the next multiple of the interval
 ended early    the work is rolled back into a rescue ref (Ctrl-C, time, context, crash); the next run cleans up again
 

@@ -115,7 +115,8 @@ class FeatureWork(SessionWork):
         return ruling
 
     def _reviewed(self, ruling: Ruling, so_far: TurnSoFar) -> Ruling:
-        """Return the ruling after a review. Objections reject the claim or, without a further fix round, add a code."""
+        """Return the ruling after a review. If the reviewer objects, the ruling is a rejection. After an earlier
+        objection, or without a fix round left, the work can still be accepted, with the code ``review_objected``."""
         if not ruling.accepted or ruling.of("") == self._without_objection:
             return ruling
         self.turns.now.step("review")
@@ -177,7 +178,7 @@ class FeatureWork(SessionWork):
         return self._result("complete", "complete", told, finalization, finalized, exit_code=published.exit_code)
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
-        """Roll back and return the result. If a person can accept the candidate, keep the candidate and ask."""
+        """Roll back and return the result. If a person can accept the candidate, keep it, and ask the person."""
         last = self._refused if ruling.question is None and ruling.code == "no_claim" and self._refused else ruling
         return super().rejected(ruling, ending) if last.question is None else self._kept(last, last.question)
 
@@ -272,7 +273,8 @@ def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -
 
 
 def _sanity(project: Project, under_way: OpenSession) -> str:
-    """Return shell commands as text, each after a comma. They exit with 0 if nothing is broken (UAH-154..158, C23)."""
+    """Return shell commands as text, with a comma before each command. The commands exit with 0 if nothing is broken
+    (UAH-154, UAH-156..158, C23)."""
     sanity = project.config.testing.sanity
     named = dict.fromkeys(c for c in (sanity.type_check, sanity.health, *_sanity_tests(project, under_way)) if c)
     return "".join(f", `{command}`" for command in named)

@@ -114,7 +114,7 @@ def _opened(project: Project, feature: Feature) -> OpenSession:
 
 
 def _folded(project: Project, asked: Question, feature: Feature, commit: str) -> str:
-    """Return a commit with the candidate's changes on top of HEAD. If nothing has to change, this is the candidate."""
+    """Return a commit with the candidate's changes on top of HEAD. If nothing has to change, return the candidate."""
     git = project.git
     head = str(git.head())
     fork = git.text("merge-base", head, commit, check=False)

@@ -1,4 +1,4 @@
-"""Plan for which an agent writes features, for `harness init --spec` or `harness plan-features --spec`.
+"""List of features that an agent plans, for `harness init --spec` or `harness plan-features --spec`.
 
 The plan is checked by rules, and the agent can fix it in one more round. The caller adopts or discards the plan
 (``initializer.py``, ``add_features.py``). If the plan is for an existing project, a record makes recovery possible

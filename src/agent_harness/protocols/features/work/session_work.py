@@ -141,7 +141,7 @@ def _limits(project: Project, feature_id: int | None, model: str) -> SessionLimi
 
 
 class SessionWork(ABC):
-    """Work of an agent in one session, which has a checkpoint and a record that says that it is open."""
+    """Work of an agent in one session. The session has a checkpoint and is recorded as open."""
 
     def __init__(
         self,
@@ -274,8 +274,8 @@ class SessionWork(ABC):
         return self._on_record(ruling, changes.claims)
 
     def _on_record(self, ruling: Ruling, claims: Iterable[int]) -> Ruling:
-        """Return the ruling with its ledger entry. A rejection is written to the ledger now. An acceptance, or a
-        rejection because the agent showed no evidence (``no_evidence``), is written later."""
+        """Return the ruling with its ledger entry. A rejection is written to the ledger immediately. An acceptance is
+        written later. So is a rejection because the agent showed no evidence (``no_evidence``)."""
         project, under_way, so_far = self._project, self._under_way, self.turns.so_far
         found = ruling.line or ClaimVerdict(id=new_run_id(), item=item_of(under_way), verdict=ledger.REJECTED)
         code = () if ruling.accepted else ("no_evidence" if ruling.asks else ruling.code,)
@@ -420,7 +420,7 @@ class SessionWork(ABC):
 
 
 def handed(project: Project, brief: Brief) -> Brief:
-    """Return the brief with the current settings and the smallest of the three remaining budgets."""
+    """Return the brief with the current settings. Its budget is the smallest of the three remaining budgets."""
     return replace(
         brief,
         model=project.config.models.for_prompt(brief.prompt_type),
