@@ -333,7 +333,8 @@ class FeatureProject:
         max_sessions: int | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Return a description of the next session, or of each worker's first session (UAH-048, UAH-049)."""
+        """Return a description of the next session, or with ``workers`` of each worker's first one (UAH-048,
+        UAH-049)."""
         if workers:
             from agent_harness.protocols.features.parallel import run
 

@@ -82,7 +82,7 @@ def about_size(project: Project) -> Question | None:
 
 
 def offer_split(project: Project) -> Question | None:
-    """Store, print and return the question about a feature with too many steps, or None if no feature has too many."""
+    """Store, print and return the question about a feature with too many steps. Return None without such a feature."""
     asked = about_size(project)
     if asked:
         project.say(questions.text(asked))

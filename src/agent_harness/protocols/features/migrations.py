@@ -98,7 +98,7 @@ def version(project: Project | None) -> JsonObject:
 
 
 def _back_up(project: Project) -> str:
-    """Copy the state folder to a new folder next to it, which git ignores. Return the name of the copy (C46)."""
+    """Copy the state folder to a new folder next to it. Git ignores the copy. Return the copy's name (C46)."""
     at = project.layout
     folder = free_name(f"{at.state_dir}.backup.{clock.now():%Y%m%d}")
     name = at.relative(folder)

@@ -111,7 +111,8 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonOb
 def say_word(
     project: Project, feature_id: int, word: str, *, accepted: bool, commit: str | None = None, of: int | None = None
 ) -> None:
-    """Record a person's decision about a verdict in the ledger. ``of`` is its number. None means the last verdict."""
+    """Record a person's decision about a verdict in the ledger. ``of`` is the verdict's number. None means the last
+    one."""
     path, item = project.store.ledger(), str(feature_id)
     if of is None and (last := ledger.last_about(path, item)):
         of = last.n

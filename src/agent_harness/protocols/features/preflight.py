@@ -75,8 +75,8 @@ def script_files(config: Config) -> list[str]:
 
 
 def git_state(project: Project, session: int) -> Check:
-    """Return a passed check, or raise ``UnsafeTree``. HEAD must be on a branch, the branch must not contain the state
-    folder, and no git operation may be in progress. If other files than the progress file have uncommitted changes,
+    """Return a passed check, or raise ``UnsafeTree``. HEAD must be on a branch. The branch must not contain the state
+    folder. No git operation may be in progress. If other files than the progress file have uncommitted changes,
     ``git.on_dirty`` decides whether to stash the changes or to raise. The harness prints how to restore a stash."""
     git = project.git
     if git.head() is None:
@@ -189,7 +189,7 @@ HEALTH_SECONDS = 60.0
 
 @contextmanager
 def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
-    """Yield the project's development environment. After the block, end all processes that its scripts started."""
+    """Yield the project's development environment. After the ``with`` block, end the processes that it started."""
     settings = project.config.environment
     environment = DevelopmentEnvironment(
         project.root,

@@ -16,7 +16,7 @@
     "false_positives"       features are marked as passing, but tests fail (E9)      until the next check
     "claim_rejected"        the harness rejected a claim (E2)                        no: the next run tries again
     "regression"            a session broke tests and was rolled back (E3)           no: the next run tries again
-    "dependency_regression" the same, and open features need the broken features     no: the next run tries again
+    "dependency_regression" a session broke features that open features need         no: the next run tries again
     "large_feature"         a feature has too many verification steps (E10)          no: the next run works on it
     "built_already"         a feature's tests also pass on the base commit           only sessions on the feature
     "protected_change"      only changed protected files prevent a proof             only sessions on the feature
@@ -168,8 +168,8 @@ def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
 
 
 def waiting(state: SessionState, document: FeatureList) -> list[Question]:
-    """Return the pending questions in the order in which a person answers them: a stored question that prevents runs,
-    the question about a dependency cycle, questions about kept candidates, another stored question."""
+    """Return the pending questions in the order of answering. First is a stored question that prevents runs. The
+    question about a dependency cycle, questions about kept candidates, and other stored questions follow."""
     stored = [state.question] if state.question and state.question.kind != "dependency_cycle" else []
     circle = of_cycle(document)
     first = [asked for asked in stored if stops(asked)]

@@ -1,5 +1,5 @@
-"""Reader that shows a feature project in the form that views use for all kinds of project. It reads the state files in
-the same way as ``status``. Source: ``faces.md`` F-REC-7."""
+"""Reader that converts the state of a feature project to the form that all views use. It reads the state files in the
+same way as ``status``. Source: ``faces.md`` F-REC-7."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def dirty_paths(git: Git) -> list[str]:
 
 
 def keep_out_of_sight(git: Git, folder: str) -> None:
-    """Make git ignore the state folder even without a line in .gitignore. Otherwise, git could stash the state."""
+    """Make git ignore the state folder even without a line in .gitignore. Git could otherwise stash the state."""
     if not git.is_repository:
         return
     own_output.keep_out_of_sight(git.repository)
@@ -40,7 +40,8 @@ def ignore_always(git: Git, folder: str) -> None:
 
 
 def refuse_tracked(git: Git, folder: str) -> None:
-    """Raise ``UnsafeTree`` if git tracks the state folder. Otherwise, sessions would change and push its files."""
+    """Raise ``UnsafeTree`` if git tracks the state folder, because sessions would change and push the folder's
+    files."""
     head = git.head()
     with git.objects() as objects:
         held = head is not None and objects.at(objects.tree_of(head), os.fsencode(folder)) != ABSENT
@@ -145,8 +146,8 @@ def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
 
 def write_changes(git: Git, base: str | None, commit: str, *, now: str, free: Sequence[str] = ()) -> None:
     """Write the files that differ between ``base`` and ``commit``. ``now`` is the tree of the current files. Raise
-    ``UnsafeTree`` and write nothing if an ignored file is in the way, or if a file outside ``free`` matches neither
-    commit. After a crash, the call can be repeated."""
+    ``UnsafeTree`` and write nothing if an ignored file is in the way. Do the same if a file outside ``free`` matches
+    neither commit. After a crash, the call can be repeated."""
     wanted = git.differences(base, commit)
     left = {path: entries for path, entries in git.differences(now, commit).items() if path in wanted}
     links = Links(os.fsencode(git.top()))

@@ -400,7 +400,7 @@ def _open(under_way: "JsonObject | None") -> "JsonObject | None":
 
 
 def _client_retry(layout: FeatureLayout) -> "JsonObject | None":
-    """Return the last event if it says that an agent client waits for its provider, or None if it does not."""
+    """Return the last event if it says that an agent client waits for its provider. Return None for any other event."""
     last = journal.tail(layout.log("events.jsonl"), 1)
     if not last or last[0].get("type") != "client_retry":
         return None

@@ -192,7 +192,7 @@ class FeatureStore:
         self.keep_histories()
 
     def keep_histories(self) -> None:
-        """Copy the logs, before an agent starts, to a folder to which agents cannot write."""
+        """Before an agent starts, copy the logs to a folder to which agents cannot write."""
         import shutil
 
         for name in HISTORIES:
@@ -204,7 +204,7 @@ class FeatureStore:
                     continue
 
     def put_back_histories(self) -> list[str]:
-        """Restore log rows that an agent removed, and keep newer rows. Return the names of the restored logs."""
+        """Restore log rows that disappeared while an agent worked. Keep newer rows. Return the names of these logs."""
         found = []
         for name in HISTORIES:
             path, kept = self.layout.log(name), self._trusted(f"before-{name}")

@@ -236,7 +236,7 @@ def _spent(project: Project, before: float, number: int) -> JsonObject | None:
 
 
 def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
-    """Remove the workspace's copies of installed packages. Otherwise, one session could affect the next session."""
+    """Remove the workspace's copies of installed packages, because one session could change them for the next."""
     for path in job.lend:
         with suppress(OSError):
             remove(os.path.join(workspace.folder, path))

@@ -216,8 +216,8 @@ class FeatureProjectPort:
         return answer
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return the exit code and message of a pause, of a question that stops all sessions, or of a used-up budget.
-        Return None if sessions may start."""
+        """Return an exit code and a message if the run must stop: at a pause, at a question that stops all sessions, or
+        at a used-up budget. Return None if sessions may start."""
         self._look_at_state()
         try:
             locking.refuse_resting(self._project)

@@ -283,7 +283,7 @@ def _accept_kept(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _reject_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Record that a person rejected the feature's work. Count this as a failure, and store it for the next session."""
+    """Record that a person rejected the feature's work. Count a failure, and store the reason for the next session."""
     state, name = project.store.state(), str(asked.feature_id)
     told = f"A person rejected the work of Session {asked.session}: {asked.message}"
     line = [("HARNESS", [f"A person rejected the work on Feature #{asked.feature_id}, which was rolled back."])]

@@ -1,5 +1,6 @@
-"""Health, verification, preview, checks for `harness doctor`, and maintenance. No agent is started. Source: features.md
-UAH-048..052, UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488, C36, C51, C52."""
+"""Functions that inspect a project: health, verification, preview, checks for `harness doctor`, and maintenance. No
+agent is started. Source: features.md UAH-048..052, UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488,
+C36, C51, C52."""
 
 import os
 import shlex
@@ -354,8 +355,8 @@ LOOK_SECONDS = 0.5
 
 
 def maintain(project: Project) -> JsonObject:
-    """Run the test suite at regular intervals until the user ends maintenance mode. Raise ``Escalated`` if a test that
-    should pass fails."""
+    """Run the test suite at regular intervals until the user ends maintenance mode. Raise ``Escalated`` if a baseline
+    test or a test of a feature marked as passing fails."""
     path = project.layout.maintenance
     own_place(path, project.layout.root)
     files.write_json(path, {"since": clock.timestamp(), "harness": owner.current().as_record()})

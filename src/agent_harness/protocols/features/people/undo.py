@@ -1,8 +1,8 @@
 """Undo of an accepted feature. One new commit reverts the feature's changes and reopens the feature. The commit is
 built from git objects, and the whole suite runs on it before the branch moves. History is never rewritten. An undo is
 refused, and changes nothing, if it would break a test of another feature. It is also refused if later work changed the
-same lines, if uncommitted files are in the way, or if a feature is unfinished. An undo cannot itself be undone. Source:
-``faces.md`` F-STORY-2."""
+same lines, or if uncommitted files are in the way. No feature may be unfinished. An undo cannot itself be undone.
+Source: ``faces.md`` F-STORY-2."""
 
 import json
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
-"""Session 0: an agent turns a specification into features, test stubs, scripts and one commit, with at most one fix
-round. Risky commands in init.sh and reset.sh are reported. Source: features.md section L, UAH-146, C33, C48."""
+"""Session 0: an agent turns a specification into features, test stubs, scripts and one commit. The agent has at most
+one fix round. Risky commands in init.sh and reset.sh are reported. Source: features.md section L, UAH-146, C33, C48."""
 
 import os
 import stat
@@ -253,7 +253,7 @@ def _complete_files(project: Project) -> None:
 
 
 def _settle_linter(project: Project) -> None:
-    """Add the linter that the agent has configured to the settings file, unless a linter is already set (C22)."""
+    """Add the linter to the settings file if the agent has configured a linter and the file sets none (C22)."""
     place = Path(project.layout.settings)
     if place.is_symlink() or not place.is_file():
         return

@@ -117,7 +117,7 @@ class _Again:
         return self.commit
 
     def _pull(self, theirs: str) -> None:
-        """Rebase the local commits onto the remote's commits, if the suite passes on the rebased commits."""
+        """Rebase the local commits onto the remote's commits. Use the result only if the suite passes on it."""
         project = self._project
         joined = on_top_of(project.git, theirs, self.commit)
         if joined.problem:

@@ -177,7 +177,7 @@ def _all(project: Project) -> dict[str, JsonObject]:
 
 
 def _remove(project: Project, record: JsonObject) -> bool:
-    """Remove a checkpoint's ref and folder, and return True. If the ref stays, keep both and return False."""
+    """Remove a checkpoint's ref and folder, and return True. If git cannot remove the ref, return False."""
     snapshot = record.get("snapshot")
     ref = str(snapshot.get("ref")) if isinstance(snapshot, Mapping) else ""
     try:

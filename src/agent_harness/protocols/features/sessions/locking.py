@@ -64,7 +64,7 @@ LOOK_SECONDS = 0.2
 
 
 def pause(project: Project, reason: str | None) -> JsonObject:
-    """Request a pause, wait until the running session has ended, and return the pause. After ten minutes, raise
+    """Request a pause, wait until the running session has ended, and return the pause request. After ten minutes, raise
     ``Busy``, but keep the request."""
     project.require_initialised()
     project.store.finalize_in()

@@ -116,7 +116,7 @@ class Runs:
     def _stretch(
         self, dispatcher: Dispatcher, stop: interruption.Stop, results: list[Result], limits: "_Limits"
     ) -> JsonObject:
-        """Run sessions and return the result of the run. Raise ``LimitInForce`` if the provider lets no agent start."""
+        """Run sessions and return the run's result. Raise ``LimitInForce`` if a provider's limit prevents a start."""
         project, feature_id = self._project, limits.feature_id
         with locked(project):
             recovered = self.put_in_order()

@@ -594,7 +594,7 @@ class Judge:
         return added[-1] if added else None
 
     def own_tests(self, feature: Feature, commit: str) -> Run | None:
-        """Run the feature's own tests at a commit and return the run, or None if the commit has no such test file."""
+        """Run the feature's own tests at a commit and return the run. Return None if the commit has no test file."""
         git = self._project.git
         if git.show(commit, feature.test_path) is None and not git.text("ls-tree", commit, "--", feature.test_path):
             return None

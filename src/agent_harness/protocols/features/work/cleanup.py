@@ -52,7 +52,7 @@ class CleanupWork(SessionWork):
         raise AssertionError("a cleanup session has no fix rounds")
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling:
-        """Return the ruling on the cleanup. It is a rejection if tests fail or the cleanup marks a feature."""
+        """Return the ruling on the cleanup: a rejection if tests fail or if the cleanup marks a feature as passing."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken

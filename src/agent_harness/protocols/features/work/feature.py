@@ -197,7 +197,7 @@ class FeatureWork(SessionWork):
 
     def unfinished(self, ending: Ending) -> Result:
         """Keep the unfinished work, and return the session's result. If the last claim was rejected because of changes
-        to protected files, roll the work back."""
+        to protected files, roll the work back instead."""
         if self._refused and self._refused.bent and ending.reason in JUDGED_WHEN_CUT_OFF:
             return self.rejected(self._refused, ending)
         return self._no_evidence() if ending.reason == "no_evidence" else super().unfinished(ending)

@@ -266,7 +266,7 @@ class SessionWork(ABC):
         return proven.compare_claims(self._under_way.features, found)
 
     def _broken_rule(self, changes: proven.ClaimedChanges) -> Ruling | None:
-        """Return a rejection if the agent broke a rule that is checked without tests (C03 c), or None if it did not."""
+        """Return a rejection if the agent broke a rule that needs no tests to check (C03 c). Return None if not."""
         found = self._broken(changes)
         if found is None:
             return None
@@ -275,7 +275,7 @@ class SessionWork(ABC):
 
     def _on_record(self, ruling: Ruling, claims: Iterable[int]) -> Ruling:
         """Return the ruling with its ledger entry. A rejection is written to the ledger immediately. An acceptance is
-        written later. So is a rejection because the agent showed no evidence (``no_evidence``)."""
+        written later. A rejection because the agent showed no evidence (``no_evidence``) is also written later."""
         project, under_way, so_far = self._project, self._under_way, self.turns.so_far
         found = ruling.line or ClaimVerdict(id=new_run_id(), item=item_of(under_way), verdict=ledger.REJECTED)
         code = () if ruling.accepted else ("no_evidence" if ruling.asks else ruling.code,)
@@ -432,7 +432,7 @@ def handed(project: Project, brief: Brief) -> Brief:
 
 
 def tool_rules(project: Project) -> ToolRules:
-    """Return the rules in ``tools:`` and the enabled MCP servers. Raise ``ConfigurationError`` if one is invalid."""
+    """Return the rules in ``tools:`` and the enabled MCP servers. Raise ``ConfigurationError`` for invalid settings."""
     tools = project.config.tools
     return ToolRules(
         filesystem_enabled=tools.filesystem.enabled,

@@ -19,7 +19,8 @@ _RECENT = 40  # events among which the one of an undo that was killed is looked 
 
 
 def carry_out(project: Project, found: Reversal) -> None:
-    """Move the branch to the undo's commit, and update the state. If the move fails, raise and change nothing."""
+    """Move the branch to the undo's commit, and update the state. If the move fails, raise its error and change
+    nothing."""
     path = project.store.reversal()
     reversal.decide(path, found)
     try:
