@@ -189,7 +189,7 @@ HEALTH_SECONDS = 60.0
 
 @contextmanager
 def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
-    """Yield the project's development environment. After the ``with`` block, end the processes that it started."""
+    """Yield the project's development environment. After the ``with`` block, end the processes of its scripts."""
     settings = project.config.environment
     environment = DevelopmentEnvironment(
         project.root,
