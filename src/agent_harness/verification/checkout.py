@@ -58,7 +58,7 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """Project files, by path, whose content in the checkout differs from the checked-out commit."""
+    """New contents of project files in a checkout, by path. They replace the contents of the checked-out commit."""
 
     files: Mapping[str, bytes]
 
@@ -81,7 +81,7 @@ class Checkout:
         return any(decides(folder / name, _content(folder / name)) for folder in folders for name in SETTINGS_FILES)
 
     def moved(self, entry: str, project: Path) -> str:
-        """Return ``entry`` for use in the checkout. A folder of the project becomes its copy in the checkout."""
+        """Return a path for use in the checkout. A path in the project becomes the path of its copy in the checkout."""
         real, place = Path(os.path.realpath(project / entry)), Path(os.path.realpath(project))
         return str(self.cwd / real.relative_to(place)) if entry and real.is_relative_to(place) else entry
 
@@ -121,9 +121,9 @@ def make_checkout(
     base: str | None = None,
     without: Collection[str] = (),
 ) -> Iterator[Checkout]:
-    """Yield a checkout of ``commit`` with the overlays applied. The repository contains the history of ``base``, and
-    the work as one commit. Raise ``Refused`` if no folder is available, or ``GitFailed`` if git cannot read the commit.
-    ``links``: project folders to link to, if git ignores them. ``linked``: folders to link to without this test.
+    """Yield a checkout of ``commit`` with the overlays applied. Its repository has the history of ``base`` and one
+    commit with the work. Raise ``Refused`` if no folder is available, or ``GitFailed`` if git cannot read the commit.
+    ``links``: folders of the project to link to if git ignores them. ``linked``: folders to link to in any case.
     ``without``: paths that are not linked. ``neutral``: the path of the checkout must not reveal the check."""
     with _folder(git, neutral=neutral) as folder:
         top = folder / (Path(git.top()).name if neutral else "tree")
@@ -257,7 +257,7 @@ def _name_of(process: owner.Owner) -> str:
 
 
 def _named_after_the_dead(name: str) -> bool:
-    """Return True if the process in the folder name ran on this machine since the last boot and has ended."""
+    """Return True if the process that the name identifies ran on this machine since its last boot and has ended."""
     mine = _name_of(owner.current()).rpartition("-")[2]
     process, _, _ = name.rpartition("-")
     pid, _, rest = process.partition("-")
@@ -346,7 +346,7 @@ _entries: dict[str, list[bytes]] = {}
 
 
 def _compare(top: Path, entry: bytes) -> None:
-    """Delete a written file if it is compiled Python. Raise ``UnsafeTree`` if another file does not match its id."""
+    """Delete a written file if it is compiled Python. Raise ``UnsafeTree`` if any other file does not match its id."""
     words, _, name = entry.partition(b"\t")
     mode, oid = words.decode().split(" ")[:2]
     path = top / os.fsdecode(name)

@@ -99,8 +99,8 @@ def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Col
 def _otherwise(
     seen: Calls, inside: Answers, plain: PlainAnswers, calls: Mapping[RecordedCall, str], compared: set[RecordedCall]
 ) -> dict[RecordedCall, str]:
-    """Return the calls that give the recorded answer only inside a test, with their answers outside tests.
-    Calls that were answered both inside and outside tests are added to ``compared``."""
+    """Make the calls inside a test and outside tests. Return the calls that give the recorded answer inside a test but
+    another answer outside, with that answer. Add the calls that were answered in both places to ``compared``."""
     asked = list(calls)
     found = dict(zip(asked, inside(asked), strict=False))
     steady = [call for call in asked if _agrees(call.answer, found.get(call))]
@@ -141,8 +141,8 @@ def plainly(
     timeout_seconds: float,
     stop: Stop | None = None,
 ) -> Sequence[str | None]:
-    """Make the calls in a Python process without a test runner. Return an answer, or None, for each call. ``imports``
-    are folders to import from. ``first`` are the modules or checkout files to import before the calls."""
+    """Make the calls in a Python process without a test runner. Return the answer of each call, or None. ``imports``
+    are folders to import from. ``first`` are modules or checkout files to import before the calls."""
     place = Path(tempfile.mkdtemp(prefix="", dir=checkout.private))
     shutil.copyfile(_CALLING, place / _PROGRAM)
     (place / "tmp").mkdir()
@@ -167,7 +167,7 @@ def plainly(
 def plain_variables_for(
     own: Mapping[str, str], of_command: Sequence[tuple[str, str]], seen: Calls, named: Collection[str]
 ) -> dict[str, str]:
-    """Return the variables of a process outside tests: the user's, the command's, and recorded ones in ``named``."""
+    """Return a process's variables outside tests: the user's, the command's, and recorded variables in ``named``."""
     given = {**own, **dict(of_command), **{name: text for name, text in seen.variables.items() if name in named}}
     kept = {name: text for name, text in given.items() if not name.startswith(_RUNNERS)}
     kept.pop("PYTHONPATH", None)

@@ -80,7 +80,7 @@ def is_runner_config(path: str) -> bool:
 
 
 def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
-    """Return why a change to test runner settings is refused, or None.
+    """Return why a change to test runner settings is refused, or None if it is allowed.
     ``before`` or ``after`` is None for a missing file."""
     name = PurePosixPath(path).name.lower()
     if name in _OWN_FILES and (before is None) != (after is None):

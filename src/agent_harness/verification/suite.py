@@ -71,7 +71,7 @@ class SuiteStage:
                 self._compare(name, overlays, counted - run.report.passing)
 
     def _taken_out(self, baseline: Collection[str], report: Report) -> set[str]:
-        """Return the baseline tests that were deleted from files that the user allows to change. A test is omitted if
+        """Return the baseline tests that were deleted from files whose change the user allows. A test is omitted if
         another test of its file failed. A test is also omitted if a verified feature would lose its last test."""
         case = self._case
         gone = {node for node in baseline if node not in report.cases and file_of(node) in case.survey.released}

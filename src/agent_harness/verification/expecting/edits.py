@@ -35,7 +35,7 @@ Edited = tuple[str, Collection[Edit]]  # a text, and what is changed in it
 
 
 def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
-    """Return the edit that changes a string's content, or none for an expansion. ``grows``: it may become longer."""
+    """Return the edit that changes a string, or [] for text like ``$NAME``. ``grows``: the text may become longer."""
     places = _of_values(inside, [found.start() for found in _PLAIN.finditer(inside) if found["plain"]])
     if places:
         place = places[len(places) // 2 if len(places) > 2 else 0]
@@ -57,7 +57,7 @@ def other_pattern(inside: str, at: int) -> list[Edit]:
 
 
 def _of_values(inside: str, places: Sequence[int]) -> list[int]:
-    """Return the ``places`` that are not part of a key. A check would not find a changed key."""
+    """Return the positions that are not part of a key. Keys stay unchanged, because a check would not find others."""
     of_keys = {at for key in _KEY.finditer(inside) for at in range(*key.span())}
     return [place for place in places if place not in of_keys]
 

@@ -64,7 +64,7 @@ class _Script:
     names: set[str] = field(default_factory=set)
 
     def edits(self, commands: Sequence[ShellCommand], *, denied: bool = False) -> list[Edit]:
-        """Return edits of the expected values in commands. With ``denied``, the check requires empty output."""
+        """Return edits of the expected values in commands. ``denied``: the check requires that they print nothing."""
         found: list[Edit] = []
         for at, command in enumerate(commands):
             if command.words:

@@ -69,7 +69,7 @@ class RunEnvironment:
         return {name: version for name, version in known.items() if version}
 
     def mapped(self) -> Mapped:
-        """Return the import entries of installed packages that lead into the project."""
+        """Return the folders and packages of the project from which installed packages import modules."""
         return mapped(self.sites, self.root)
 
     def looked_at_again(self, frees: Callable[[str], bool] = lambda _: False) -> tuple["RunEnvironment", list[Finding]]:
@@ -82,7 +82,7 @@ class RunEnvironment:
         return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
-        """Return this environment with the recorded installed files. ``begins``: start a new record for an agent."""
+        """Return this environment with the installed files in ``record``. ``begins``: start the record for an agent."""
         now = self.before.now()
         before = (record.begin if begins else record.before)(now, project=self.root)
         if (before.interpreters, before.closed) != (now.interpreters, now.closed):
@@ -106,8 +106,8 @@ class RunEnvironment:
         return replace(self, interpreters={**self.interpreters, command.head: found}, programs=programs)
 
     def python_of(self, command: Command, said: str) -> str:
-        """Return the path of a command's interpreter, or "" if it is unknown. For a shell command, return the
-        interpreter ``said`` that the run reported, if the harness already knew this interpreter."""
+        """Return the path of a command's interpreter, or "" if it is unknown. For a shell command, this is ``said``,
+        the interpreter that the run reported, if the harness knew that interpreter before the run."""
         known = [each.executable for each in (*self.interpreters.values(), *self.before.interpreters)]
         found = self.interpreters.get(command.head)
         return said if not command.words and said in known else found.executable if found else ""
@@ -119,7 +119,7 @@ class RunEnvironment:
         return [*(self._placed(word, cwd) for word in started), *command.words[command.program + 1 :]]
 
     def _placed(self, word: str, cwd: Path) -> str:
-        """Return a word of the command. A relative path that the checkout lacks becomes a path in the project."""
+        """Return a word of the command. If it is a path that only the project has, return its path in the project."""
         if "/" not in word or word.startswith(("/", "-")) or (cwd / word).exists():
             return word
         return str(self.root / word) if (self.root / word).exists() else word
@@ -145,7 +145,7 @@ class RunEnvironment:
 def search_path(
     first: Iterable[str], command: Command, variables: Mapping[str, str], project: Path, checkout: Checkout | None
 ) -> str:
-    """Return a ``PYTHONPATH``: the folders ``first``, then the entries set by the command, or else by the user."""
+    """Return a ``PYTHONPATH``: the folders ``first``, then the command's PYTHONPATH, or the user's if it has none."""
     wished = dict(command.variables).get("PYTHONPATH")
     given = wished if wished is not None else variables.get("PYTHONPATH", "")
     own = [entry for entry in given.split(os.pathsep) if entry]
@@ -166,9 +166,9 @@ def resolve(
     looks: bool = True,
 ) -> RunEnvironment:
     """Return the programs and interpreters of the commands, with digests of the installed files.
-    Call this function before the agent starts. A missing program is not an error here, because the run reports it.
-    Installed files are recorded for commands that may start Python. With ``looks``, they are recorded now, otherwise by
-    ``RunEnvironment.begun``."""
+    Call this function before the agent starts. A missing program raises no error here, because the run reports it.
+    Installed files are recorded for commands that may start Python. This happens now if ``looks`` is set. Otherwise,
+    ``RunEnvironment.begun`` records them."""
     place = Path(root).absolute()
     variables = plain_variables()
     programs: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -227,8 +227,8 @@ def released(patterns: Iterable[str]) -> Callable[[str], bool]:
 
 def _started(command: Command, found: Interpreter | None, root: Path, path: str) -> tuple[str, ...]:
     """Return the first words of the command, with absolute paths of programs.
-    In another folder, a launcher such as ``poetry run`` may select another environment. The program of the environment
-    selected here replaces the launcher."""
+    In another folder, a launcher such as ``poetry run`` may select another environment. Therefore the launcher is
+    replaced by the program from the environment that it selects here."""
     head = list(command.head)
     program = _program(command, found, root, path)
     if command.launched and found:

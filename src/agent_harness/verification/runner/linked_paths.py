@@ -98,7 +98,7 @@ def _pth(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _finder(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the mappings in a module that a ``.pth`` file imports, from setuptools' table or from absolute paths."""
+    """Yield pairs of module name and path from a module that a ``.pth`` file imports, such as setuptools' table."""
     tree = sources.parse(_text(path).encode())
     if tree is None:
         return
@@ -176,8 +176,8 @@ def compared(root: Path, linked: Iterable[str]) -> tuple[str, ...]:
 
 
 def without(linked: Iterable[str], changed: Iterable[str]) -> tuple[str, ...]:
-    """Return the changed paths in linked folders that a checkout must omit.
-    The result is empty if a lock file changed too, because an installer then made the changes."""
+    """Return ``linked``, the changed paths in linked folders, because a checkout must omit them.
+    Return () if ``changed`` contains a lock file, because an installer then made the changes."""
     is_locked = any(PurePosixPath(path).name in _LOCKS for path in changed)
     return () if is_locked else tuple(linked)
 
