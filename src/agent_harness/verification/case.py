@@ -133,7 +133,7 @@ class Case:
             raise Interrupted("verification was stopped")
 
     def as_they_were(self, paths: Collection[str]) -> list[FileChange]:
-        """Return a ``FileChange`` for each path, in which both the old and the new content are the base commit's."""
+        """Return a ``FileChange`` for each path. Both ``before`` and ``after`` are the base commit's content."""
         known = ((path, self.tree.read(path)) for path in sorted(paths))
         return [FileChange(path=path, status="M", before=text, after=text) for path, text in known if text]
 

@@ -41,7 +41,7 @@ def extends(before: _Function, after: _Function) -> bool:
 
 
 def gains_assertions(before: _Function, after: _Function) -> bool:
-    """Return True if a function gained only assertions. They must not rebind a name that it uses, or skip a test."""
+    """Return True if a function only gained assertions that neither rebind a name it uses nor skip the test."""
     if _head(before) != _head(after):
         return False
     used = {node.id for statement in before.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -103,7 +103,7 @@ def imports_more(before: ast.stmt, after: ast.stmt) -> bool:
 
 
 def _added_parameters(before: ast.arguments, after: ast.arguments) -> dict[str, ast.Constant] | None:
-    """Return the new parameters with their defaults, or None if a call written for ``before`` could change meaning."""
+    """Return the new parameters with their defaults, or None if an existing call could get another meaning."""
     if before.vararg or before.kwarg or after.vararg or after.kwarg:
         same = ast.dump(before) == ast.dump(after)  # a new name could have been caught by them
         return {} if same else None

@@ -209,7 +209,7 @@ class Guard:
         return {path for path in named & new if self._is_check(path)}
 
     def _is_check(self, path: str) -> bool:
-        """Return True if a file that the command uses is a check, judged by the file's name or the requested goals."""
+        """Return True if the file is a check, judged by its name or by the make goals and scripts that are run."""
         now = self.now or self.protection.checks
         goals = {*now.makefiles.get(path, ()), *now.packages.get(path, ())}
         return any(map(JUDGE_NAME.search, goals or [path]))
@@ -251,8 +251,8 @@ def released_by(finding: Finding) -> list[str]:
 
 
 def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the finding. It is less severe if no tests existed before the work. If the user allows the change, the
-    finding is less severe or is omitted."""
+    """Yield the finding, or a less severe one if no tests existed before the work.
+    If the user allows the change, yield a less severe finding or nothing."""
     path, is_product = str(finding.data.get("path")), finding.code == "product_knows_tests"
     if (finding.code in PROTECTED or (is_product and protection.alone)) and protection.frees(path):
         told = replace(finding, severity=IMPORTANT, message=f"{finding.message} The user has allowed this change.")
@@ -372,7 +372,7 @@ def _of_commands(change: FileChange, kind: _Kind, protection: ProtectedFiles) ->
 
 
 def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield findings on a changed product file: on its code, on its doctests, and on its use as data of older tests."""
+    """Yield findings on a changed product file: on its code, on its doctests, and on its use as data by older tests."""
     yield from product_findings(change, protection)
     if kind.read:
         message = f"{change.path} is read by older tests and has changed; the tests also ran with its base version."

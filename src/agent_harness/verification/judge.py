@@ -112,7 +112,7 @@ def judge_command(
     stop: Stop | None = None,
 ) -> Verdict:
     """Return the verdict on ``candidate``, judged by a shell command.
-    ``base`` is the commit at the time of the claim. ``stop`` is called ten times a second while a command runs. Raise
+    ``base`` is the commit before the work. ``stop`` is called ten times a second while a command runs. Raise
     ``Refused`` if no folder for a checkout is available, or ``GitFailed`` if a commit cannot be read."""
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), stop)
@@ -143,7 +143,7 @@ def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: S
 
 
 def run_at(git: Git, commit: str, check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Return the verdict of a command in a checkout, without a base commit. Raise the errors of ``judge_command``."""
+    """Return the verdict of a command that runs only on ``commit``. Raise the same errors as ``judge_command``."""
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check.alone, (commit, commit), stop)
         runner.asks_folder = False

@@ -481,7 +481,7 @@ class _KnownFunctions:
 
     def called(self, call: ast.Call, inside: str) -> _Failing | None:
         """Return the failure counts of a called function of this file.
-        Return None for other functions and deep calls."""
+        Return None for other functions and for calls that are nested too deeply."""
         owner, _, name = dotted(call.func).rpartition(".")
         if owner in _OWN:
             name = f"{inside}::{name}" if f"{inside}::{name}" in self.functions else f"::{name}"

@@ -38,7 +38,7 @@ _FORMATTED = re.compile(
 
 def elsewhere(case: Case) -> None:
     """Run the check as a user would run it in a terminal. Reject the work if this run fails.
-    If it passes, grade the work "checked" if calls were recorded in tests but none could be repeated outside tests."""
+    If it passes, but no recorded call could be repeated outside tests, grade the work "checked"."""
     runner = case.runner
     if not isinstance(runner, CommandRunner) or not case.strictness.replay or case.proof is None:
         return
@@ -91,7 +91,7 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
 
 
 def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Sequence[Edits], *, has_mark: bool) -> str:
-    """Repeat the check under the harness's conditions, with one difference at a time.
+    """Repeat the check as the harness runs it, but each time with one condition of a user's terminal.
     Return why the work is rejected. If legitimate work could also fail, return "" and grade the work "checked"."""
     sees_marks = has_mark and not as_a_person(marks=False)
     by_marks = sees_marks and as_a_person(marks=True)

@@ -160,7 +160,7 @@ def _lines(old: Makefile, new: Makefile) -> Iterator[str]:
 
 
 def _lengthened(before: str, after: str) -> bool:
-    """Return True if the list only gained words at its end, and these are plain names."""
+    """Return True if the list only gained words at its end, and the new words are plain names."""
     more = after.removeprefix(before).split()
     return after.startswith(f"{before} ") and all(_NAME.match(word) for word in more)
 

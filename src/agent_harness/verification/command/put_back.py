@@ -173,7 +173,7 @@ def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gon
 
 
 def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
-    """Return True if the check fails with these contents. If it reports tests, only tests in unchanged files count."""
+    """Return True if the check fails with the contents ``files``. In a test report, only unchanged test files count."""
     if not case.runs["proof"].report:
         return _run(case, command, files).exit_code not in (0, None)
     run = case.part(command, RunAsked(seconds=case.short_limit, keep_going=True, overlays=(Edits(files),)))

@@ -94,7 +94,7 @@ class CommandCheck:
 
     @property
     def alone(self) -> "CommandCheck":
-        """These settings without the run on the base commit and without changed expected values."""
+        """Copy of the settings in which the check runs neither on the base commit nor with changed values."""
         return replace(self, requires_red=OFF, trust=FAST)
 
     @property
@@ -173,9 +173,9 @@ class CommandRunner(Runner):
 
     def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
         """Run a command in the checkout, with the run recorder if the command may start pytest.
-        A command may ignore failed tests only if it also ignores them on the base commit. If no pytest starts and the
-        command fails, run it again without the recorder. If no pytest starts and it passes, this counts, unless pytest
-        starts on the base commit."""
+        A command may ignore failed tests only if it also ignores them on the base commit. A command that fails before
+        pytest starts is run again without the recorder. A command that passes without pytest is accepted, unless it
+        starts pytest on the base commit."""
         parsed = parse(command)
         if terms.plain or not self._may_run_pytest(parsed):
             return self._unwatched(checkout, command, terms)
@@ -324,7 +324,7 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None and (run.report is None or bool(run.report.passing))
 
     def on_failure(self, run: Run) -> Told | None:
-        """Return a finding if the check failed although its command exited with 0 or passes in the project folder."""
+        """Return a finding if the check failed, but its command exited with 0 or passes in the project folder."""
         if run.exit_code == 0:
             problem = run.problem or "no test passed"
             message = f"The command exited with 0, but its run is not trusted: {problem}"

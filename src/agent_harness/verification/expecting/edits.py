@@ -57,7 +57,7 @@ def other_pattern(inside: str, at: int) -> list[Edit]:
 
 
 def _of_values(inside: str, places: Sequence[int]) -> list[int]:
-    """Return the positions that are not part of a key. Keys stay unchanged, because a check would not find others."""
+    """Return the positions outside keys. Keys stay unchanged, because a check would not find a changed key."""
     of_keys = {at for key in _KEY.finditer(inside) for at in range(*key.span())}
     return [place for place in places if place not in of_keys]
 
@@ -68,7 +68,7 @@ def searched_number(written: str, at: int) -> list[Edit]:
 
 
 def other_number(written: str, at: int) -> list[Edit]:
-    """Return the edit that makes a number clearly different but not longer. Return no edit for other text."""
+    """Return the edit that makes a number clearly different but not longer, or [] if the text has no number."""
     found = _LEADING.match(written)
     if not found:
         return []

@@ -60,7 +60,7 @@ def expected(text: str, language: str) -> list[Edit]:
 
 
 def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add to ``places`` the literals that a comparison expects, or to ``names`` its names if it has no literal."""
+    """Add to ``places`` the literals of a comparison. If there is no literal, add the compared names to ``names``."""
     word = program.tokens[at].text
     equal = word in program.language.equal
     if (not equal and word not in program.language.unequal) or _chooses_rows(program, at):
@@ -253,7 +253,7 @@ def _split(program: ParsedProgram, at: int) -> list[list[int]]:
 
 
 def _plain(program: ParsedProgram, group: Sequence[int]) -> list[int]:
-    """Return the positions of the literals in an argument, or [] if the argument is no literal or collection."""
+    """Return the positions of the literals in an argument, or [] if it is neither a literal nor a collection."""
     rest = [at for at in group if program.word(at) not in ("-", "&", "*", "ref", "\\")]
     if len(rest) == 1 and program.literal(rest[0]):
         return rest
@@ -292,7 +292,7 @@ def _inside(program: ParsedProgram, opened: int) -> list[int]:
 
 
 def _given(program: ParsedProgram, at: int) -> list[int]:
-    """Return the positions of the literals in a value assigned to a name, or [] for any other kind of value."""
+    """Return the positions of the literals in an assigned value. Return [] unless it is a literal or a collection."""
     bound = at + 1
     while program.word(bound) in ("[", "]") and bound < at + 4:
         bound += 1  # char want[] = "..."

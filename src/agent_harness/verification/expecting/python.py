@@ -116,7 +116,7 @@ def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
 
 
 def _statuses(tree: ast.Module) -> Iterator[int]:
-    """Yield the ``id()`` of each zero in the code that is compared with an exit status or a failure count."""
+    """Yield the ``id()`` of each literal 0 that is compared with an exit status or a failure count."""
     for node in ast.walk(tree):
         sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
         sides = node.args[:2] if isinstance(node, ast.Call) else sides

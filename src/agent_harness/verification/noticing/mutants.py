@@ -518,7 +518,7 @@ def _is_failure(value: ast.expr) -> bool:
 def written_out(
     expected: ast.expr, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> Iterator[ast.Constant | ast.JoinedStr]:
-    """Yield the literals of an expected expression. A name stands for its value if only expectations use it."""
+    """Yield the literals of an expected expression. A name is replaced by its value if only expectations use it."""
     if isinstance(expected, ast.Constant):
         if isinstance(expected.value, str | bytes | int | float) and not isinstance(expected.value, bool):
             yield expected

@@ -39,7 +39,7 @@ _PART = re.compile(r"::|(^|\s)(-k|--deselect|--ignore)\b")  # of a command that 
 
 
 def notice(case: Case) -> None:
-    """Record in the case whether the check notices changed values. If it does, look for rewritten expected values."""
+    """Record in the case whether the check notices changed values and, if so, whether it rewrites expected values."""
     _notice(case)
     if case.noticed and not case.ended:
         rewritten_values(case)
@@ -136,7 +136,7 @@ def _asked(
 ) -> tuple[list[ChangedCheck], list[ChangedCheck]]:
     """Return the versions of the check that failed, and the versions that passed.
     With ``to_first``, stop after the first failure. Stop without a result if a run exceeds its time limit, because the
-    work may wait when values are changed. Ignore a run that could not start."""
+    work may wait when it detects changed values. Ignore a run that could not start."""
     red: list[ChangedCheck] = []
     green: list[ChangedCheck] = []
     for each in versions:
@@ -153,7 +153,7 @@ def _asked(
 
 
 class _Notice:
-    """Results of one check with changed expected values and on changed work."""
+    """Test of one check: runs it with changed expected values and on changed work, and stores the results."""
 
     def __init__(self, case: Case, command: str) -> None:
         self._case, self._command = case, command
@@ -218,14 +218,15 @@ class _Notice:
     def _sabotaged(
         self, answering: Sequence[mutants.Mutant], work: Sequence[mutants.Mutant]
     ) -> tuple[list[str], set[str]]:
-        """Return two values. If the check misses enough mutants to reject the work, they are these mutants and an empty
-        set. Otherwise they are an empty list and the test files that fail on a mutant."""
+        """Return a list and a set, one of them empty. If the check misses enough mutants to reject the work, the list
+        contains these mutants. Otherwise, the set contains the test files that fail on a mutant."""
         return self._same_type(answering) if answering else self._not_noticed(work)
 
     # ---- what the item names -------------------------------------------------------------------------------------
 
     def _named_functions(self, covered: frozenset[mutants.Named]) -> list[str]:
-        """Return the mentioned functions that are missing, or whose mutants outside ``covered`` no test notices."""
+        """Return the functions mentioned in the item that are missing or whose mutants no test notices.
+        ``covered`` are the functions whose mutants were already tried."""
         runner, found = self._case.runner, list[str]()
         for each in self.named[:_MOST_NAMED]:
             if each.problem:
@@ -244,7 +245,7 @@ class _Notice:
         return found
 
     def _unnoticed(self, named: NamedFunction, covered: frozenset[mutants.Named]) -> Sequence[str]:
-        """Return the mutants of this function that the check misses, or [] if they do not suffice for a rejection."""
+        """Return the mutants of this function that the check misses, or [] if they are too few to reject the work."""
         if named.rebound:
             return self._not_noticed([named.rebound])[0]
         if covered and named.functions >= covered:
@@ -282,7 +283,7 @@ class _Notice:
         return len(green) * 2 > len(asked) if asked else self._case.runner.passed(run)
 
     def _unnoticed_value(self, outcomes: Collection[str]) -> str:
-        """Return the line of an expected object's value if the value can change unnoticed, or "" if there is none."""
+        """Return the line of a value in an expected object that can change unnoticed, or "" if no value can."""
         known = {change.path for change in self.own}
         others = sorted(self._case.runner.files_of(outcomes) - known)[:_MOST_EXPECTING]
         for mutant in mutants.of_fields([*self.own, *self._case.as_they_were(others)], self._files):
@@ -297,8 +298,9 @@ class _Notice:
     # ---- answers of the right type -----------------------------------------------------------------------------
 
     def _same_type(self, answering: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return two values. If the check passes on most mutants with wrong answers of the right type, they are these
-        mutants and an empty set. Otherwise they are an empty list and the test files that fail on a mutant."""
+        """Return a list and a set, one of them empty.
+        If the check passes on most mutants with wrong answers of the right type, the list contains these mutants.
+        Otherwise, the set contains the test files that fail on any mutant."""
         green: list[str] = []
         noticed: set[str] = set()
         most, asked = len(answering) // 2 + 1, 0
@@ -315,9 +317,9 @@ class _Notice:
     # ---- sabotaged work ------------------------------------------------------------------------------------------
 
     def _not_noticed(self, sabotaged: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return two values. If no test notices a mutant, they are the mutants on which the check passes and an empty
-        set. If a test fails an assertion on a mutant, they are an empty list and the files of such tests. A crash
-        inside an assertion counts only if the check passes on no mutant. Other crashes do not count."""
+        """Return a list and a set. If a test fails an assertion on a mutant, the set contains the files of the failed
+        tests. Otherwise, the list contains the mutants on which the check passes. A crash inside an assertion counts
+        only if the check passes on no mutant. Other crashes do not count."""
         green: list[str] = []
         raised = frozenset[str]()
         for mutant in sabotaged:

@@ -75,7 +75,7 @@ def kept_of_home(variables: Mapping[str, str]) -> list[str]:
 
 
 def _targets(real: str, places: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the name in a check's home and the path of each user folder. ``places``: base folders set by variables."""
+    """Return a pair for each link in a check's home: its name and its target. ``places``: paths of base folders."""
     return [(name, f"{places[base]}{name[len(base) :]}" if base else f"{real}/{name}") for name, base in _PARTS]
 
 

@@ -82,7 +82,7 @@ class RunEnvironment:
         return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
-        """Return this environment with the installed files in ``record``. ``begins``: start the record for an agent."""
+        """Return this environment with the earlier installed files from ``record``. ``begins``: start a new record."""
         now = self.before.now()
         before = (record.begin if begins else record.before)(now, project=self.root)
         if (before.interpreters, before.closed) != (now.interpreters, now.closed):
@@ -119,14 +119,14 @@ class RunEnvironment:
         return [*(self._placed(word, cwd) for word in started), *command.words[command.program + 1 :]]
 
     def _placed(self, word: str, cwd: Path) -> str:
-        """Return a word of the command. If it is a path that only the project has, return its path in the project."""
+        """Return a word of the command. A relative path that only the project contains becomes an absolute path."""
         if "/" not in word or word.startswith(("/", "-")) or (cwd / word).exists():
             return word
         return str(self.root / word) if (self.root / word).exists() else word
 
     def variables_for(self, command: Command, checkout: Checkout) -> dict[str, str]:
         """Return the environment variables of a run. Modules are imported from the checkout. If a launcher such as
-        ``poetry run`` starts the program, PATH begins with the folder of its interpreter."""
+        ``poetry run`` starts the program, PATH begins with the folder of the selected interpreter."""
         variables = {**self.variables, "PWD": str(checkout.cwd)}
         found = self.interpreters.get(command.head)
         if found and command.launched:
@@ -145,7 +145,7 @@ class RunEnvironment:
 def search_path(
     first: Iterable[str], command: Command, variables: Mapping[str, str], project: Path, checkout: Checkout | None
 ) -> str:
-    """Return a ``PYTHONPATH``: the folders ``first``, then the command's PYTHONPATH, or the user's if it has none."""
+    """Return a ``PYTHONPATH``: the folders ``first``, then those that the command sets, or else those of the user."""
     wished = dict(command.variables).get("PYTHONPATH")
     given = wished if wished is not None else variables.get("PYTHONPATH", "")
     own = [entry for entry in given.split(os.pathsep) if entry]
@@ -213,7 +213,8 @@ def own_environments(root: Path, asked: Interpreters) -> list[Interpreter]:
 
 
 def plain_variables() -> dict[str, str]:
-    """Return the variables of every run. Relative entries of PATH, which would lead into the checkout, are removed."""
+    """Return the environment variables of all runs.
+    Relative PATH entries, which lead into the checkout, are removed."""
     variables = scrubbed_environment()
     search = variables.get("PATH", os.defpath).split(os.pathsep)
     return {**variables, "PATH": os.pathsep.join(entry for entry in search if entry.startswith("/"))}

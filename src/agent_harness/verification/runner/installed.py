@@ -111,7 +111,7 @@ def places(
     above: str = "",
     lent: Sequence[str] = (),
 ) -> Installed:
-    """Return a record of the interpreters and programs that an agent could change, without any files yet.
+    """Return a record of the interpreters and programs that an agent could change. No file is recorded yet.
     With ``confined``, agents are in a sandbox."""
     is_open = left_open([root], settings=settings) if confined else lambda _: True
 

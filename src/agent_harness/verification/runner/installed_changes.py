@@ -242,7 +242,8 @@ class _Comparison:
             self._changed(key, whole if old is None and whole not in self._tops else key, old, new)
 
     def _plugin(self, key: str, old: str | None, new: str | None) -> None:
-        """Block a new plugin. If an older plugin had the same name, report a change of the test run instead."""
+        """Block a new plugin.
+        If it has the name of an older plugin, report a change that influences test runs instead."""
         if new is None or not self._versions:
             return
         names, place = new.split("\t")
@@ -354,7 +355,7 @@ def _interpreter_of(path: str, interpreters: Iterable[Interpreter]) -> Interpret
 
 
 def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) -> Differences:
-    """Compile the changed bytecode of test runners again. If this succeeds, return the differences without it."""
+    """Compile changed bytecode of test runners again. If this succeeds, return the differences without bytecode."""
     again = bool(found.compiled) and compiled_anew(found.compiled, interpreters)
     return replace(found, compiled=()) if again else found
 

@@ -22,7 +22,7 @@ _KEPT = ("pythons", "programs", "search", "above", "root", "lent", "closed")  # 
 
 
 class FirstLook:
-    """Record of the installed files outside workspaces before the first agent of ``run``, in one shared file.
+    """State of the installed files outside workspaces before the first agent of ``run`` started, in a shared file.
     Several agents may use one environment. If an agent changes it before another workspace is recorded, the change
     would seem old. Therefore, later records are compared with this first record. Files in the workspace ``inside`` are
     omitted."""
@@ -146,7 +146,7 @@ class InstalledRecord:
         return bool(by) and found.get("by") == by and fresh and not found["left"]
 
     def leave(self) -> bool:
-        """Keep the session open for the run's next process. Return False if files changed, or without a record."""
+        """Keep the session open for the run's next process. Return False if files changed or there is no record."""
         if not self.is_unchanged or not self.path:
             return False
         with suppress(OSError):

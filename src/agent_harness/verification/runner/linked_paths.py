@@ -47,7 +47,7 @@ _OURS = ("harness-", ".harness")
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Import entries of an environment that lead into the project. Paths are relative to the project."""
+    """Folders and packages of the project from which an environment imports. Paths are relative to the project."""
 
     roots: tuple[str, ...] = ()  # folders of imports
     packages: tuple[tuple[str, str], ...] = ()  # (top-level name, path) where folder and name differ
@@ -216,7 +216,7 @@ def _is_needed(root: Path, path: str) -> bool:
 
 
 def mapped_in(root: Path, linked: Iterable[str], search_path: str) -> Mapped:
-    """Return the import entries that lead into the project, from the linked environments and the search path."""
+    """Return what the Python environments in linked folders and on the search path import from the project."""
     prefixes = [root / path for path in linked]
     prefixes += [Path(folder).parent for folder in search_path.split(os.pathsep) if _has_python(folder)]
     prefixes.append(Path(os.path.expanduser("~"), ".local"))  # noqa: PTH111
