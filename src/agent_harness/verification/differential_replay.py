@@ -99,8 +99,8 @@ def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Col
 def _otherwise(
     seen: Calls, inside: Answers, plain: PlainAnswers, calls: Mapping[RecordedCall, str], compared: set[RecordedCall]
 ) -> dict[RecordedCall, str]:
-    """Make the calls inside a test and outside tests. Return the calls that give the recorded answer inside a test but
-    another answer outside, with that answer. Add the calls that were answered in both places to ``compared``."""
+    """Make each call inside a test, then outside tests. For the calls that give the recorded answer only inside a test,
+    return the answers outside. Add to ``compared`` the calls that gave an answer in both places."""
     asked = list(calls)
     found = dict(zip(asked, inside(asked), strict=False))
     steady = [call for call in asked if _agrees(call.answer, found.get(call))]

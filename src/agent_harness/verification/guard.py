@@ -453,7 +453,7 @@ def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Fin
 
 
 def _given_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a changed test given with the item, or its support file. Only additions are allowed."""
+    """Yield the findings on a changed test or support file that was given with the item. Only additions are allowed."""
     if why := weaker_test(change, alone=protection.alone):
         text = protection.words.given if is_test_file(change.path) or not protection.alone else protection.words.support
         yield _protected(change, text.format(change.path, why) + protection.words.end, [why])

@@ -37,7 +37,7 @@ class SuiteStage:
     def _with_older_versions(self, side: Sequence[str], values: Sequence[str], older: Collection[str]) -> None:
         """Run the older tests with the base version of the files that they read, and report failures.
         ``values`` are changed data files that a program in a test may have read. A data file that product code opens is
-        reported only if the base commit fails with the new data."""
+        reported only if the tests also fail on the base commit with the new data."""
         case, read = self._case, self._case.survey.read
         with case.step("older data"):
             lost = self._lost("older data", case.candidate, [Overlay(case.base, [*side, *read, *values])], older)

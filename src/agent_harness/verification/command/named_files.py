@@ -415,7 +415,7 @@ def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
 
 
 def _beside(found: _Names, stem: str, ends: Sequence[str], *, within: str = "") -> None:
-    """Add the module whose path is ``stem`` plus one of ``ends``, if it exists, and the modules that it loads."""
+    """Add the module ``stem`` with an ending in ``ends``, if it exists, and the modules that it loads."""
     for path in (f"{stem}{end}" for end in ends):
         if path in found.tree.paths and path not in found.scripts and path.startswith(f"{within}/" if within else ""):
             found.scripts.add(path)

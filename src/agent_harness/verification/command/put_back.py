@@ -120,7 +120,7 @@ def rewritten_values(case: Case) -> None:
 
 
 def replaced_parts(case: Case) -> None:
-    """Grade the work "checked" instead of "proven" if it replaces a function of Python's standard library."""
+    """Grade the work "checked" instead of "proven" if the work replaces a function of Python's standard library."""
     for change in case.work:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
         for name in _replaced(tree) if tree else ():

@@ -94,7 +94,7 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
-    """Convert edits of a value to edits of the surrounding text. ``offsets``: positions of the value's letters."""
+    """Convert edits of a value to edits of the text around it. ``offsets``: positions of the value's letters there."""
     return [
         Edit(offsets[e.start], offsets[e.end - 1] + 1 if e.end > e.start else offsets[e.start], e.text)
         for e in edits

@@ -324,7 +324,7 @@ def _is_failure(command: ShellCommand) -> bool:
 
 
 def _denies(words: Sequence[ShellWord]) -> bool:
-    """Return True if a test requires that its command substitutions print nothing, zero or a different text."""
+    """Return True if a test requires that its command substitutions print nothing, zero or not a given value."""
     if not words or words[0].text not in ("[", "test", "[["):
         return False
     values = [word.text for word in words]

@@ -363,7 +363,7 @@ def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) 
 
 def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Mutant]:
     """Return mutants that each change one value of an expected object: its first value, or its last value.
-    They show whether the comparison ignores the value, because the work defines how its objects are compared."""
+    They show whether the comparison ignores the value, because work can define how its objects are compared."""
     trees = (sources.parse(change.after) for change in work if change.path.endswith(".py"))
     classes = {each.name for tree in trees if tree for each in ast.walk(tree) if isinstance(each, ast.ClassDef)}
     read = [(c, tree) for c in tests if classes and _is_plain(c.after) and (tree := sources.parse(c.after))]

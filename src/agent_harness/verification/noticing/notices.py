@@ -298,9 +298,8 @@ class _Notice:
     # ---- answers of the right type -----------------------------------------------------------------------------
 
     def _same_type(self, answering: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return a list and a set, one of them empty.
-        If the check passes on most mutants with wrong answers of the right type, the list contains these mutants.
-        Otherwise, the set contains the test files that fail on any mutant."""
+        """Return a list and a set, one of them empty. If the check passes on most mutants with wrong answers of the
+        right type, the list contains these mutants. Otherwise, the set contains the test files that fail on one."""
         green: list[str] = []
         noticed: set[str] = set()
         most, asked = len(answering) // 2 + 1, 0
@@ -318,8 +317,8 @@ class _Notice:
 
     def _not_noticed(self, sabotaged: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
         """Return a list and a set. If a test fails an assertion on a mutant, the set contains the files of the failed
-        tests. Otherwise, the list contains the mutants on which the check passes. A crash inside an assertion counts
-        only if the check passes on no mutant. Other crashes do not count."""
+        tests. Otherwise, the list contains the mutants on which the check passes. If there are none, a crash inside an
+        assertion counts as a noticed mutant. Other crashes never count."""
         green: list[str] = []
         raised = frozenset[str]()
         for mutant in sabotaged:

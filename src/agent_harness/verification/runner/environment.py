@@ -75,8 +75,8 @@ class RunEnvironment:
     def looked_at_again(self, frees: Callable[[str], bool] = lambda _: False) -> tuple["RunEnvironment", list[Finding]]:
         """Compare the installed files with their state before the agent started.
         Return the environment for further runs, and the findings. ``frees`` returns True for a path that the user
-        allows to change. New pytest plugins are not loaded. If changed bytecode of a test runner cannot be compiled
-        again, each run compiles its own bytecode."""
+        allows to change. The environment does not load new pytest plugins. If changed bytecode of a test runner cannot
+        be compiled again, each run compiles its own bytecode."""
         found = differences(self.before, self.before.now(), project=self.root).without(frees)
         found = without_compiled(found, self.before.interpreters)
         return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
@@ -213,8 +213,7 @@ def own_environments(root: Path, asked: Interpreters) -> list[Interpreter]:
 
 
 def plain_variables() -> dict[str, str]:
-    """Return the environment variables of all runs.
-    Relative PATH entries, which lead into the checkout, are removed."""
+    """Return the environment variables of all runs. Relative PATH entries, which lead to the checkout, are removed."""
     variables = scrubbed_environment()
     search = variables.get("PATH", os.defpath).split(os.pathsep)
     return {**variables, "PATH": os.pathsep.join(entry for entry in search if entry.startswith("/"))}

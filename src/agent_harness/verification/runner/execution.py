@@ -327,7 +327,7 @@ def run_command(
     """Run a command in a sandbox, with a temporary home folder. The command may change only the folders in ``access``.
     A missing working folder is reported like a missing command. If a failure looks like missing network or a missing
     file in the home, an explanation is added to the output. Raise ``Refused`` if a required sandbox is missing.
-    ``plain``: the command gets the user's variables, this ``network``, and the mounts in ``laid``.
+    ``plain``: the command gets the user's variables, the network access ``network``, and the mounts in ``laid``.
     ``needs_temporary``: TMPDIR is set for a ``plain`` command that cannot write to the usual temporary folder.
     ``at_home``: the command may read the user's home folder."""
     with TemporaryFolder() as temporary:

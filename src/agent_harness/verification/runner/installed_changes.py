@@ -242,8 +242,7 @@ class _Comparison:
             self._changed(key, whole if old is None and whole not in self._tops else key, old, new)
 
     def _plugin(self, key: str, old: str | None, new: str | None) -> None:
-        """Block a new plugin.
-        If it has the name of an older plugin, report a change that influences test runs instead."""
+        """Block a new plugin. If it has the name of an older plugin, report a change that affects test runs instead."""
         if new is None or not self._versions:
             return
         names, place = new.split("\t")
@@ -255,8 +254,9 @@ class _Comparison:
             self.plugins[key] = Change(self._shown(place), names=tuple(sorted(fresh)))
 
     def _steers_from(self, site: str, path: str, old: str | None, new: str | None) -> bool:
-        """Return True if a changed file runs at every start of Python, belongs to a test runner, or differs from the
-        installed version. Otherwise record that its package changed, or report the file if no installer wrote it."""
+        """Return True if a change affects test runs: the file runs at every start of Python, is part of a test runner,
+        or differs from the installed version.
+        Otherwise, record its package as changed, or report a file of no installer."""
         key, top, owner = f"{site}/{path}", path.partition("/")[0], self._owner(site, path)
         runner = self._runner_of.get(top)
         if path in START or (path.endswith(".pth") and "/" not in path):

@@ -172,7 +172,7 @@ class InstalledRecord:
         self, *, project: Path, frees: Callable[[str], bool] = lambda _: False, programs_only: bool = False
     ) -> Differences:
         """Return the changes since the session began. Without an open session, return the changes that earlier sessions
-        left. Changed bytecode of test runners is compiled again, and returned only if this fails. With
+        left. Changed bytecode of test runners is compiled again, and is returned only if this fails. With
         ``programs_only``, only programs and linked folders are compared."""
         known = self.places()
         if known is None:
@@ -230,7 +230,7 @@ class InstalledRecord:
     ) -> None:
         """End the session and record its changes, except those that the user allows.
         ``before`` defaults to the stored state. ``by`` names the run that may continue with this record. With
-        ``again=False``, reuse the last comparison, because no agent has run since."""
+        ``again=False``, reuse the last comparison. The caller knows that no agent has run since."""
         before, seen = before or self.places(), self._seen
         self._state, self._seen = _CLOSED, None
         if before is None:

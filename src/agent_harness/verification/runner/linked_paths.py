@@ -54,7 +54,7 @@ class Mapped:
 
 
 def mapped(sites: Iterable[str], project: Path) -> Mapped:
-    """Return the folders of ``project`` from which an interpreter with these package folders imports modules."""
+    """Return the folders and packages of ``project`` that these package folders add to Python's import path."""
     place = Path(os.path.realpath(project))
     roots: dict[str, None] = {}
     packages: dict[str, str] = {}
