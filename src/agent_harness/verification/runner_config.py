@@ -243,7 +243,7 @@ def _is_import_root(folder: str, roots: Collection[str], changes: CandidateChang
 
 
 def _basedir(path: str, paths: Collection[str]) -> str:
-    """Return the first folder above a test file that is not a Python package."""
+    """Return the lowest folder that contains a test file and is not a Python package."""
     folder = PurePosixPath(path).parent
     while str(folder) != "." and f"{folder}/__init__.py" in paths:
         folder = folder.parent

@@ -91,8 +91,8 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
 
 
 def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Sequence[Edits], *, has_mark: bool) -> str:
-    """Repeat the check as the harness runs it, but each time with one condition of a user's terminal.
-    Return why the work is rejected. If legitimate work could also fail, return "" and grade the work "checked"."""
+    """Repeat the check as the harness runs it, but each time with one condition of a user's terminal. Return why the
+    work is rejected. If legitimate work could fail in the same way, return "" and grade the work "checked"."""
     sees_marks = has_mark and not as_a_person(marks=False)
     by_marks = sees_marks and as_a_person(marks=True)
     if by_marks and is_of_work(case):

@@ -74,9 +74,9 @@ class RunEnvironment:
 
     def looked_at_again(self, frees: Callable[[str], bool] = lambda _: False) -> tuple["RunEnvironment", list[Finding]]:
         """Compare the installed files with their state before the agent started.
-        Return the environment for further runs, and the findings. ``frees`` returns True for a path that the user
-        allows to change. The environment does not load new pytest plugins. If changed bytecode of a test runner cannot
-        be compiled again, each run compiles its own bytecode."""
+        Return the environment for further runs, and the findings. ``frees`` returns True for a path whose change the
+        user allows. The environment does not load new pytest plugins. If changed bytecode of a test runner cannot be
+        compiled again, each run compiles its own bytecode."""
         found = differences(self.before, self.before.now(), project=self.root).without(frees)
         found = without_compiled(found, self.before.interpreters)
         return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
@@ -106,8 +106,8 @@ class RunEnvironment:
         return replace(self, interpreters={**self.interpreters, command.head: found}, programs=programs)
 
     def python_of(self, command: Command, said: str) -> str:
-        """Return the path of a command's interpreter, or "" if it is unknown. For a shell command, this is ``said``,
-        the interpreter that the run reported, if the harness knew that interpreter before the run."""
+        """Return the path of a command's interpreter, or "" if it is unknown. ``said`` is the interpreter that the run
+        reported. It is returned only for a shell command, and only if the harness already knew this interpreter."""
         known = [each.executable for each in (*self.interpreters.values(), *self.before.interpreters)]
         found = self.interpreters.get(command.head)
         return said if not command.words and said in known else found.executable if found else ""
@@ -220,7 +220,7 @@ def plain_variables() -> dict[str, str]:
 
 
 def released(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return a function that returns True for an absolute or project-relative path that the user allows to change."""
+    """Return a function that returns True for a path, absolute or in the project, whose change the user allows."""
     is_free = matcher(tuple(patterns))
     return lambda path: is_free(os.fsencode(path.lstrip("/")))
 
@@ -228,7 +228,7 @@ def released(patterns: Iterable[str]) -> Callable[[str], bool]:
 def _started(command: Command, found: Interpreter | None, root: Path, path: str) -> tuple[str, ...]:
     """Return the first words of the command, with absolute paths of programs.
     In another folder, a launcher such as ``poetry run`` may select another environment. Therefore the launcher is
-    replaced by the program from the environment that it selects here."""
+    replaced by the program from the environment that the launcher selects here."""
     head = list(command.head)
     program = _program(command, found, root, path)
     if command.launched and found:
