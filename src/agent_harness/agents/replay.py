@@ -53,7 +53,7 @@ NAME = "session-{session}.cassette.jsonl"
 
 @dataclass(slots=True)
 class TreeStep:
-    """Files with their new content. A step with a message is also a commit."""
+    """Files with their new content. If the step has a message, the files are also committed with this message."""
 
     files: list[dict[str, Any]]
     message: str | None = None
@@ -80,8 +80,7 @@ def find(path: Path, session: int) -> Path:
 
 
 def read(path: Path) -> list[Recorded]:
-    """Return the recorded turns in a cassette file.
-    Raise ``ConfigurationError`` for another kind or version of file."""
+    """Return the recorded turns in a cassette file. Raise ``ConfigurationError`` for an unknown format or version."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             return _turns(filter(None, map(object_of_line, lines)), path)  # without lines torn by a crash
@@ -185,7 +184,7 @@ def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> 
 
 
 def foreign(git: Git, turn: Recorded) -> list[str]:
-    """Return the files that the turn changes and whose content now differs from the content before the recording."""
+    """Return the files that the turn changes and whose content now differs from before the recording."""
     before: dict[str, object] = {}
     for step in turn.changes:
         for one in step.files:
@@ -301,8 +300,7 @@ _NO_WAIT_SECONDS = 0.001
 
 
 class ReplayAgent(Agent):
-    """Agent that replays a recorded session from the cassette file ``path``.
-    A folder contains one cassette per session."""
+    """Agent that replays the cassette file at ``path``, or a session's file if ``path`` is a folder of cassettes."""
 
     name = "replay"
     capabilities = Capabilities(usage=True)
@@ -331,8 +329,7 @@ class ReplayAgent(Agent):
         return None if self.path.exists() else f"there is no recording at {self.path}"
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return an error if the files in ``place`` differ from those at the start of the recording, otherwise
-        ``None``."""
+        """Return an error if the files in ``place`` differ from those when the recording began, otherwise ``None``."""
         return _other_base(place, read(self.path)) if self.path.is_file() else None
 
     def start(self, brief: Brief) -> Turn:
@@ -377,7 +374,8 @@ class ReplayTurn(Turn):
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event, at once or at its recorded time. Return ``None`` after the timeout or ``Finished``."""
+        """Return the next event, immediately or at its recorded time.
+        Return ``None`` after the timeout, and after ``Finished`` was returned."""
         if self._ended or not self._due(timeout_seconds):
             return None
         event = (
@@ -410,7 +408,8 @@ class ReplayTurn(Turn):
         return wait <= timeout_seconds
 
     def _change_files(self) -> tuple[str, bool] | None:
-        """Change the files. Return the first problem, with True if it makes the turn fail, or ``None``."""
+        """Change the files. Return ``None`` if there is no problem.
+        If there is one, return its message, and True if the turn must fail."""
         git = Git(self._brief.cwd)
         while self._changes:
             step = self._changes.popleft()

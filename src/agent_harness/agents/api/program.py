@@ -71,8 +71,8 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
 
 
 async def _tools_of_servers(brief: Brief, closing: AsyncExitStack, tell: Callable[[str], None]) -> list[Tool]:
-    """Start the MCP servers and return their tools, named ``SERVER_TOOL``. ``tell`` gets a message for each server that
-    does not start. ``closing`` ends the servers. (features.md UAH-212..216)"""
+    """Start the MCP servers and return their tools, named ``SERVER_TOOL``. ``tell`` receives a message about each
+    server that does not start. ``closing`` ends the servers later. (features.md UAH-212..216)"""
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset
 

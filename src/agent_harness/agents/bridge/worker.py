@@ -73,8 +73,8 @@ class Harness:
         self.send({"type": "conversation", "id": name})
 
     async def may_go_on(self, *, last: bool = False) -> list[str]:
-        """Wait until the harness has processed all events.
-        Return the messages that arrived since the last call. With ``last``, the turn ends if there are no messages."""
+        """Wait until the harness has processed all events. Return the messages that arrived since the last call.
+        If ``last`` is true and no message arrived, the turn ends."""
         self._go = asyncio.get_running_loop().create_future()
         if self.gone.is_set():
             raise HarnessGone

@@ -68,7 +68,8 @@ def _occasion(environ: Mapping[str, str], memory: Memory) -> Occasion:
 
 
 def _nothing_left(stage: Stage, script: Script) -> int:
-    """Report that no entry is left, as an error or, after a failed check, as text. Return the exit status."""
+    """Report that the script has no entry for this turn, and return the exit status.
+    After a failed check, this is normal text. Otherwise it is an error."""
     if stage.occasion.round > 0:
         stage.text("I have nothing more to try.")
         return 0

@@ -1,6 +1,6 @@
 """Environment in which a script plays: stdout for text and events, the project folder, a shell, and stored facts.
 
-The stored facts last from turn to turn. ``script`` validates the values of each verb before the verb runs here."""
+The stored facts are kept from turn to turn. ``script`` validates the values of each verb before the verb runs here."""
 
 import hashlib
 import json
@@ -84,7 +84,7 @@ class Stage:
         self._calls = 0
 
     def text(self, text: str) -> None:
-        """Print text. A line that looks like an event becomes a text event."""
+        """Print text. A line that begins with ``{`` is printed as a text event, so that it is not read as an event."""
         for line in text.split("\n"):
             if line.lstrip().startswith("{"):
                 self.event({"type": "text", "text": line})
@@ -276,7 +276,7 @@ def _rate_limit(stage: Stage, given: Given) -> None:
 
 
 def _http(stage: Stage, given: Given) -> None:
-    """Report the statuses 429 and 529 as a rate limit. Any other status ends the turn."""
+    """Report the statuses 429 and 529 as a rate limit. For other statuses, print an error and end the turn."""
     status = given["status"]
     message = f"API error {status} {_REFUSALS.get(status, 'the request failed')}"
     if status in (429, 529):
