@@ -15,13 +15,12 @@ A cassette is one session of an agent as JSON lines, redacted, with times, reada
     {"at": 12.7, "ended": "finished", "ok": true}                                       the turn has ended
 
 ``at`` is the number of seconds since the turn began. A file change without ``commit`` was not committed. An incomplete
-cassette is replayed as far as it goes. ``base`` is the commit at the start, ``was`` git's id of a file's previous
+cassette is replayed as far as it goes. ``base`` is the commit at the start. ``was`` is git's id of a file's previous
 content. If a file that the first turn changes has different content in the work tree, nothing is replayed. Exception:
 the harness's own files (``kept``).
 
 A cassette contains the changes of the repository's files between two moments, read from git. It does not contain
-ignored files, submodules or files outside the repository.
-"""
+ignored files, submodules or files outside the repository."""
 
 import base64
 import os
@@ -150,8 +149,9 @@ _FILE, _PROGRAM, _LINK = "100644", "100755", "120000"
 
 
 def steps(git: Git, before: str, after: str, head_before: str | None, head_after: str | None) -> list[dict[str, Any]]:
-    """Return records of the changes between two commits or trees. If the agent only added commits, each commit has a
-    record. The last record has the uncommitted changes. Files over the size limits are listed without content."""
+    """Return records of the changes between two commits or trees. Each new commit has its own record, unless the agent
+    rewrote history. The last record contains the uncommitted changes. Files over the size limits are listed without
+    content."""
     room = _Room(TURN_LIMIT_BYTES)
     found: list[dict[str, Any]] = []
     base = before
@@ -333,8 +333,8 @@ class ReplayAgent(Agent):
         return _other_base(place, read(self.path)) if self.path.is_file() else None
 
     def start(self, brief: Brief) -> Turn:
-        """Start the replay of one round. Raise ``ConfigurationError`` without a cassette. Raise ``UnsafeTree`` if the
-        files differ from those at the start of the recording."""
+        """Start the replay of one round. Raise ``ConfigurationError`` if there is no cassette.
+        Raise ``UnsafeTree`` if the files differ from those at the start of the recording."""
         turns = read(find(self.path, brief.session))
         if brief.round == 0 and (refusal := _other_base(brief.cwd, turns)):
             raise refusal

@@ -1,4 +1,5 @@
-"""``python -m agent_harness.agents.acp.program``: the program that runs one turn of an ACP agent, behind the bridge.
+"""``python -m agent_harness.agents.acp.program``: the program that runs one turn of an ACP agent. It exchanges messages
+with the harness over ``agents.bridge``.
 
 The guard rails answer the agent's permission requests. The agent's updates become events. The harness gives the agent
 no access to files or terminals."""

@@ -71,7 +71,7 @@ class TurnModel:
         raise AssertionError("a last try answers or raises")
 
     def lost(self) -> list[Usage]:
-        """Return the usage of answers that broke off since the last call. The provider bills such answers too."""
+        """Return the usage of incomplete answers since the last call of this method. The provider bills them too."""
         found = [used for used in self._lost if used.context]
         self._lost.clear()
         return found

@@ -1,7 +1,8 @@
-"""``python -m agent_harness.agents.api.program``: the program that runs one turn of the api agent, behind the bridge.
+"""``python -m agent_harness.agents.api.program``: the program that runs one turn of the api agent. It exchanges
+messages with the harness over ``agents.bridge``.
 
-``loop`` calls the model. ``tools`` contains a shell and file tools. This module adds the tools of MCP servers over
-standard input and output. Libraries are imported after the harness's messages are read."""
+``loop`` calls the model. ``tools`` contains a shell and file tools. This module adds the tools of MCP servers, which
+use standard input and output. Libraries are imported after the harness's messages are read."""
 
 import asyncio
 import json

@@ -38,8 +38,8 @@ class Harness:
         self.gone = asyncio.Event()
 
     async def order(self) -> Mapping[str, Any]:
-        """Wait for the first line from the harness and return it as a record.
-        Then listen for messages. Raise ``HarnessGone`` if the harness has closed its side."""
+        """Start to listen to the harness, and return its first line as a record.
+        Raise ``HarnessGone`` if the harness has closed its side."""
         loop = asyncio.get_running_loop()
         self._order = loop.create_future()
         os.set_blocking(0, False)

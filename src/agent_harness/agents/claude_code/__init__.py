@@ -133,7 +133,7 @@ def wraps(more: Iterable[str]) -> bool:
 
 
 def print_words(model: str | None, permission_mode: str | None, more: Sequence[str] = ()) -> list[str]:
-    """Return the command line of print mode. The caller writes the prompt to standard input."""
+    """Return the command line of the client's print mode. The caller writes the prompt to standard input."""
     words = ["claude", "--print", *(["--output-format", "json"] if wraps(more) else [])]
     words += ["--model", model] if model else []
     words += ["--permission-mode", permission_mode] if permission_mode else []

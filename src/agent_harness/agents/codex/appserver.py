@@ -4,9 +4,9 @@ The server is started for the turn and starts or resumes a thread. The harness t
 prompt. ``turn/completed`` ends the turn. After that, the exit status does not matter.
 
 The guard rails answer the client's approval requests, because no user is present. Codex asks before every command and
-file change. A request to run a command outside the sandbox looks the same. Only the model's own call shows the
-difference. The server sends this call before the request, as a raw item. If it does not, the call is in the thread's
-record. A command outside the sandbox is refused, and no additional permissions are granted. (UAH-444, C32)"""
+file change. A request does not show whether the command would run outside the sandbox. Only the model's own call shows
+this. The server sends the call before the request, as a raw item. If it does not, the call is in the thread's record.
+The harness refuses a command outside the sandbox, and grants no additional permissions. (UAH-444, C32)"""
 
 import json
 import time
@@ -353,7 +353,7 @@ class Approvals:
             self._changes[str(item.get("id"))] = stream.changed_paths(item)
 
     def note_raw(self, params: Mapping[str, Any]) -> None:
-        """Record whether a call of the model stays inside the sandbox. The approval request for the call follows."""
+        """Record whether a call of the model stays inside the sandbox, before the approval request for it arrives."""
         raw = mapping_of(params.get("item"))
         self._shown.add(str(params.get("threadId")))
         if raw.get("call_id") and not _leaves_the_sandbox(raw.get("arguments")):

@@ -130,7 +130,7 @@ def _one(path: str, place: WorkingFolder) -> str | None:
 
 
 def _target(path: str, cwd: str) -> str:
-    """Return the absolute path with symbolic links resolved, except a link at the end, because ``rm`` removes it."""
+    """Return the absolute path with symbolic links resolved, except a link at the end, which ``rm`` itself removes."""
     whole = os.path.join(cwd, path)
     head, _, last = whole.rpartition("/")
     if last in ("", ".", ".."):

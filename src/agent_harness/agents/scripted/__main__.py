@@ -1,8 +1,8 @@
 """``python -m agent_harness.agents.scripted [--check] FILE``: plays one turn of a script, or only validates the script.
 
-The program reads the prompt from stdin and other facts about the turn from ``HARNESS_*`` variables. The exit status is
-the script's own status, 0 at the script's end, 1 if a step fails, 2 for an invalid script, 3 if no entry fits the
-turn."""
+The program reads the prompt from stdin and other facts about the turn from ``HARNESS_*`` variables. If the script sets
+an exit status, the program exits with it. Otherwise the exit status is 0 at the script's end, 1 if a step fails, 2 for
+an invalid script, and 3 if no entry fits the turn."""
 
 import os
 import sys

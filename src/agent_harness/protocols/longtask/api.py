@@ -49,8 +49,8 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
 
 
 def _loaded(module: str, name: str) -> Any:
-    """Import a module of this package, and return its member ``name``. Using ``importlib`` would slow down every
-    command."""
+    """Import a module of this package, and return its member ``name``.
+    ``importlib`` is not used, because it would slow down every command."""
     return getattr(__import__(f"{__package__}.{module}", fromlist=(name,)), name)
 
 

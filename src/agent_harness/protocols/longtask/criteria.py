@@ -167,7 +167,7 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
 
 
 def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | None:
-    """Return the changes that agents made to software that criteria commands use. Return None if no record of the
+    """Return the changes that agents made to the software which criteria commands use. Return None if no record of this
     software exists. Changes to files in `workerPolicy.mayChange` are allowed and not returned."""
     path, places = layout.outside("installed.json"), [each[1:] for each in commands(layout, task)]
     if not (path and places and os.path.isfile(path)):

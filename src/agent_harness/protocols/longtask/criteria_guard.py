@@ -188,8 +188,8 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
 
 
 def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
-    """Return the grade of a command that passed in the working copy. ``found`` is the verdict on its run in a
-    checkout."""
+    """Return the grade of a command that passed in the working copy.
+    ``found`` is the verdict on the command's run in a checkout."""
     if not found.accepted:
         return Grade(CHECKED, "the command passes in the working copy, but fails in a checkout of the work")
     grade = grade_of_verdict(found, trusted=policy.trust == FAST)

@@ -36,7 +36,7 @@ file.
 
 
 class OutsideTask(HarnessError):
-    """Error that a path leads outside the task directory. It is raised before anything is written."""
+    """Error for a path that leads outside the task directory. It is raised before anything is written."""
 
     code = "outside_task"
 

@@ -118,7 +118,7 @@ class DirectoryLock:
 
 
 class InvalidTask(HarnessError):
-    """Error that the task is not valid. ``errors`` contains one line for each problem."""
+    """Error for a task that is not valid. ``errors`` contains one line for each problem."""
 
     code = "invalid_task"
 

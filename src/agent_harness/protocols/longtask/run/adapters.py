@@ -57,7 +57,7 @@ _BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 class PlanRefused(HarnessError):
-    """Error that the configuration does not allow the start of an agent. It is raised before anything is started."""
+    """Error for settings that do not allow the start of an agent. It is raised before anything is started."""
 
     code = "worker_plan"
 

@@ -191,7 +191,7 @@ def _head(found: SchedulingDecision, checkpoint: Checkpoint, dry_run: bool = Fal
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Remove each rate limit that has ended from the checkpoint, and log its end."""
+    """Remove ended rate limits from the checkpoint, and log the end of each."""
     raw = change.checkpoint.raw
     over = expired_cooldowns(change.checkpoint, change.now)
     left = {name: each.raw for name, each in change.checkpoint.cooldowns.items() if name not in over}

@@ -44,11 +44,11 @@ _GOES_ON = ("active", "paused")
 
 
 class LeaseGone(Exception):
-    """Error that another run may own the task. After this error, this run must not write the checkpoint file."""
+    """Error for a lost lease: another run may own the task. After it, this run must not write the checkpoint file."""
 
 
 class _Claimed(Exception):
-    """Error that the checkpoint file says `done`, but its current content was not verified."""
+    """Error for a checkpoint file that says `done`, but whose current content was not verified."""
 
 
 class Slice:

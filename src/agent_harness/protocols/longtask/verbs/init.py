@@ -27,7 +27,7 @@ _NOT_STARTED = (adapters.DIRECT, "manual-review")
 
 
 class AlreadyThere(HarnessError):
-    """Error that the folder already contains a task. It is raised before anything is written."""
+    """Error for a folder that already contains a task. It is raised before anything is written."""
 
     code = "already_there"
 
