@@ -140,6 +140,6 @@ class Agent(ABC):
         return None
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return an error if the files in ``place`` do not fit this agent, so that a turn could only damage them.
-        If not, return ``None``. Nothing is started."""
+        """Return an error if the files in ``place`` do not fit this agent, because its turn could only damage them.
+        If the files fit, return ``None``. Nothing is started."""
         return None

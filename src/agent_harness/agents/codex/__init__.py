@@ -5,8 +5,8 @@ app-server.
     stream      the server's messages as events: items, tokens, refusals of the provider
     appserver   a turn of the app-server, and its requests, which the guard rails answer
 
-A turn of ``codex exec --json`` cannot be steered. It does not ask before it runs a command, so the guard rails do not
-apply. The sandbox in the settings is the only limit. The turn reports this in a text event."""
+A turn of ``codex exec --json`` cannot be steered. Codex then does not ask before it runs a command, so the guard rails
+do not apply. The sandbox in the settings is the only limit. The turn reports this in a text event."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -353,7 +353,7 @@ class Approvals:
             self._changes[str(item.get("id"))] = stream.changed_paths(item)
 
     def note_raw(self, params: Mapping[str, Any]) -> None:
-        """Record whether a call of the model stays inside the sandbox, before the approval request for it arrives."""
+        """Before an approval request arrives, record whether the model's call stays inside the sandbox."""
         raw = mapping_of(params.get("item"))
         self._shown.add(str(params.get("threadId")))
         if raw.get("call_id") and not _leaves_the_sandbox(raw.get("arguments")):

@@ -109,8 +109,8 @@ def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
 
 @dataclass(slots=True)
 class _Judge:
-    """Checker of one script. A subshell has its own checker, so a variable or folder that the subshell changes stays
-    unchanged in the outer script."""
+    """Checker of one script.
+    A subshell has its own checker, because its changes to variables and folders do not affect the outer script."""
 
     denied: Sequence[str]
     place: WorkingFolder

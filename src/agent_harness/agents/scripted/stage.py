@@ -22,8 +22,8 @@ from agent_harness.kernel.json import edit, jsontext
 
 @dataclass(slots=True)
 class Memory:
-    """Number of uses of each script entry, and sessions of each feature.
-    The file is in the git directory, so that a rollback does not remove it."""
+    """Number of uses of each script entry, and the sessions of each feature.
+    These facts are stored in a file in the git directory, so that a rollback does not remove them."""
 
     path: Path
     uses: dict[str, int] = field(default_factory=dict)

@@ -97,7 +97,7 @@ class CriteriaGuard:
             InstalledRecord(path).begin(wanted.now(), project=Path(places[0][1]))
 
     def looked_around(self) -> None:
-        """After an agent has ended, record the changes that it made to installed software.
+        """After an agent has ended, record the changes that the agent made to installed software.
         Verifications in later runs read this record."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.outside("installed.json")):

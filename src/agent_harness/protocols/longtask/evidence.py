@@ -111,7 +111,8 @@ def believed(layout: LongTaskLayout) -> frozenset[str] | None:
 
 
 def is_word_of(known: frozenset[str] | None, item: EvidenceItem) -> bool:
-    """Return True if a person confirmed the item. If ``known`` is None, every item is trusted."""
+    """Return True if a person confirmed the item.
+    Also return True if ``known`` is None, because all evidence is then trusted."""
     return known is None or _digest(item.raw) in known
 
 

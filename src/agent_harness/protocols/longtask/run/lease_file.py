@@ -1,5 +1,5 @@
-"""Lease of one run, in the file ``.lth.lock``. At most one agent works on a task, even after crashes and with other
-programs.
+"""Lease of one run, in the file ``.lth.lock``. At most one agent works on a task, even after a crash, or if another
+program runs the task too.
 
     free         no lease file exists
     held         the lease ends in the future: other runs wait

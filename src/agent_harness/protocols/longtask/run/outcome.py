@@ -328,8 +328,8 @@ class Classification:
         }
 
     def told(self) -> JsonObject:
-        """Return the end that the provider gave for the rate limit, as an object with one member.
-        Return an empty object unless this end is too far in the future to wait for."""
+        """If the provider gave an end of the rate limit that exceeds the longest wait, return this end as an object.
+        In all other cases, return an empty object."""
         return {"toldUntil": self.told_until} if self.told_until else {}
 
 
@@ -363,8 +363,8 @@ def session_file(
     named: str | None, text: str, base: str, *, began: float | None = None, ended: float | None = None
 ) -> str | None:
     """Return the path of a Codex session file, or None if none is found. If ``named`` is given, return it unchecked. If
-    not, return the first existing file that ``text`` mentions, or else the newest session in Codex's folders between
-    ``began`` and ``ended`` (seconds since 1970)."""
+    not, return the first existing file that ``text`` mentions. If there is none, return the newest session file in
+    Codex's folders that changed between ``began`` and ``ended`` (seconds since 1970)."""
     if named:
         return expanded(named, base) if named.startswith("~") else named
     for found in _REPORTED.finditer(text):

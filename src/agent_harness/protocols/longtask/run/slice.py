@@ -44,7 +44,7 @@ _GOES_ON = ("active", "paused")
 
 
 class LeaseGone(Exception):
-    """Error for a lost lease: another run may own the task. After it, this run must not write the checkpoint file."""
+    """Error for a lost lease: another run may own the task. This run then must not write the checkpoint file."""
 
 
 class _Claimed(Exception):
