@@ -68,8 +68,8 @@ class Recorded:
 
 
 def find(path: Path, session: int) -> Path:
-    """Return the cassette (recording file) at ``path`` or in the folder ``path``.
-    Raise ``ConfigurationError`` if it is missing."""
+    """Return the path of a cassette (recording file). If ``path`` is a folder, return the file of ``session`` in it.
+    If not, return ``path`` itself. Raise ``ConfigurationError`` if the file is missing."""
     found = path / NAME.format(session=session) if path.is_dir() else path
     if not found.is_file():
         kept = sorted(one.name for one in path.glob("*.cassette.jsonl"))[:5] if path.is_dir() else []

@@ -127,7 +127,7 @@ def _assumed(model: str, usage: Usage) -> float | None:
 
 def _listed(model: str, usage: Usage) -> float | None:
     """Return the cost according to the genai-prices list, or ``None`` if the list or the model is missing.
-    ``PROVIDER/MODEL`` and ``PROVIDER:MODEL`` also select the provider."""
+    In ``PROVIDER/MODEL`` or ``PROVIDER:MODEL``, the first part selects the provider whose price is used."""
     try:
         import genai_prices
     except ImportError:  # the extra is not installed

@@ -249,8 +249,8 @@ class LongTaskStore:
     # ---- writing
 
     def exclusive(self) -> DirectoryLock:
-        """Return the lock on the task directory, which may be held only for milliseconds. ``change`` takes this lock
-        itself."""
+        """Return the lock on the task directory. Hold the lock only for milliseconds.
+        ``change`` takes this lock itself."""
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def change(self, act: Callable[[CheckpointChange], T], *, fallback: Checkpoint | None = None) -> T:
