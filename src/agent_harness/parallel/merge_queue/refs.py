@@ -60,5 +60,5 @@ BEFORE = ProjectRefs("")
 
 
 def is_before(ref: str) -> bool:
-    """Return True for a candidate ref without a project id. Only its commit shows to which project it belongs."""
+    """Return True if a candidate ref has no project id. In this case, only the ref's commit shows the project."""
     return ref.startswith(WORK) and ref.count("/") == BEFORE.candidate("NAME", 1).count("/")
