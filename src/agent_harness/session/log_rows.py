@@ -97,7 +97,7 @@ def wanted_of(text: str, *, since: str | None = None, until: str | None = None, 
 
 
 def newest(streams: Iterable[Iterator[JsonObject]], limit: int) -> JsonObject:
-    """Return the newest ``limit`` rows of all streams, oldest first. ``more`` is True if there are older rows."""
+    """Return the newest ``limit`` rows of all streams, oldest first. ``more`` is True if older rows exist."""
     newest_first = merge(*streams, key=lambda row: str(row.get("ts") or ""), reverse=True)
     found = list(islice(newest_first, limit + 1))
     return {"rows": found[:limit][::-1], "more": len(found) > limit}
