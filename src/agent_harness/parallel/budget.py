@@ -132,7 +132,8 @@ class SharedBudget:
         return total
 
     def begin(self, spent: float, left: Collection[str] = ()) -> None:
-        """Start a run that has already spent ``spent`` US dollars. Keep only the records of the jobs in ``left``."""
+        """Start a run that has spent ``spent`` US dollars so far. Delete the records of jobs that are not in
+        ``left``."""
         kept = {f"{job.replace('/', '.')}.json" for job in left}
         with self._locked() as known:
             call = max((each["call"] for each in known.values()), default=0.0)
@@ -160,7 +161,7 @@ class SharedBudget:
             os.unlink(os.path.join(self._folder, "late", _late_name(known.job, known.attempt)))
 
     def standing(self) -> tuple[float, float]:
-        """Return two amounts in US dollars: the spending so far, and the amount still reserved for running jobs."""
+        """Return the US dollars spent so far, and the additional US dollars that are reserved for running jobs."""
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (settled, *known.values())])
@@ -193,6 +194,5 @@ def _late_name(job: str, attempt: str) -> str:
 
 
 def _held(known: JsonObject, dearest: float) -> float:
-    """Return the US dollars to reserve for a running job: its spending plus one call, or its allowance if that is
-    more."""
+    """Return the US dollars to reserve for a running job: its spending plus one call, or its allowance if greater."""
     return float(max(known["spent"] + (known["call"] or dearest), known.get("allowed", 0.0)))

@@ -179,7 +179,7 @@ class Coordinator:
         self._watch = ChangeWatch(self._git, self._branch, self._aside(), (*self._port.own, *self._port.common))
 
     def _take_old_names_over(self) -> None:
-        """Rename refs of candidates from versions up to 1.2.1. Report old refs that may belong to another project."""
+        """Rename candidate refs of versions up to 1.2.1. Report old refs that may belong to another project."""
         if not candidates.old_names(self._git):
             return
         works = [work for work in self._plan.works.values() if work.job]
@@ -212,8 +212,8 @@ class Coordinator:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
     def _take_over(self) -> None:
-        """Take over a killed coordinator's jobs. End its processes here, and save their work on rescue refs. Record the
-        existing results, continue jobs that still run on other machines, and record all other jobs as lost."""
+        """Take over a killed coordinator's jobs. End its processes on this machine, and save their work on rescue refs.
+        Record existing results, continue jobs that still run on other machines, and record all other jobs as lost."""
         rescues: dict[str, list[str]] = {}
         for workspace in workspaces.existing(os.path.join(self._folder, "places")):
             record = files.read_json_if_any(workspace.record)
@@ -380,7 +380,7 @@ class Coordinator:
         return None if self._terms.only_land else self._limit_reached()
 
     def _told_blocked(self) -> str:
-        """Return a message to the user that explains why the run is blocked. It contains the commands to type."""
+        """Return a message that tells the user why the run is blocked and which commands to type."""
         known, branch = self._plan, self._branch.removeprefix("refs/heads/")
         at, names = known.blocked_at[:10], ", ".join(known.blocked_by[:5]) or "the work to be merged"
         if known.blocked == "head_red" and at:
@@ -767,7 +767,8 @@ class Coordinator:
         self._look_at_project(job)
 
     def _aside(self) -> str | None:
-        """Return the folder for replaced versions of files. Return None if agents cannot write to the project."""
+        """Return the folder for copies of files that the harness replaces in the project. Return None if agents cannot
+        write to the project."""
         is_closed = not self._engine.is_local or kind_for(settings_from(self._terms.sandbox)) is not None
         return None if is_closed else os.path.join(self._folder, "put-back")
 
@@ -884,7 +885,7 @@ def _some(names: Collection[str]) -> str:
 
 
 def _told_cost(result: JsonObject) -> dict[str, float]:
-    """Return the number and the cost in US dollars of the try that produced ``result``."""
+    """Return the number of the try that produced ``result``, with the cost of this try in US dollars."""
     return {str(result.get("try") or 1): float(result.get("cost_usd") or 0.0)}
 
 

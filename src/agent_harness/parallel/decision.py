@@ -42,8 +42,8 @@ class RejectItem:
 
 @dataclass(frozen=True, kw_only=True)
 class LandBatch:
-    """Step of a run: move the branch to the commit with the first ``count`` members of the batch. If an earlier move
-    was interrupted, this step completes that move."""
+    """Step of a run: move the branch to the commit that contains the first ``count`` members of the batch. If an
+    earlier move was interrupted, this step completes that move."""
 
     count: int
 
@@ -64,8 +64,8 @@ class AskPerson:
 
 @dataclass(frozen=True, kw_only=True)
 class PushLanded:
-    """Step of a run: push the merged commits to the remote. If the harness has rebased these commits, the branch first
-    moves to the rebased commits after they are verified."""
+    """Step of a run: push the merged commits to the remote. If the harness has rebased these commits, this step first
+    moves the branch to the rebased and verified commit."""
 
 
 Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | RejectItem | LandBatch | ReleaseBatch | AskPerson
@@ -214,7 +214,7 @@ def _excluded(item: OpenItem, busy: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def meet(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Return True if a file may match patterns of both lists. Only the text before the first wildcard is compared. If
+    """Return True if one file may match a pattern of each list. Only the text before the first wildcard is compared. If
     one list has a pattern that matches every file, return True, even if the other list is empty."""
     left, right = ([_literal(glob) for glob in globs] for globs in (some, others))
     return "" in left or "" in right or any(a.startswith(b) or b.startswith(a) for a in left for b in right)

@@ -172,7 +172,7 @@ class ProjectPort(Protocol):
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject: ...
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Take over a dead coordinator's items of the jobs ``held``. Release all other items of that coordinator."""
+        """Take over the items of the jobs ``held`` from a dead coordinator. Release that coordinator's other items."""
         ...
 
     def holds(self, job: str, item: str) -> bool:
@@ -206,10 +206,10 @@ class ProjectPort(Protocol):
     ) -> list[JsonObject]:
         """Return the checks, with names, that must pass on ``commit`` before it is merged.
 
-        ``base`` is the commit below the members of the batch. ``before`` has the commits of items in ``base`` that are
-        not merged yet. ``unseen`` has items that were merged after the members' attempts began, or that the members
-        broke before. If ``members`` is None, ``commit`` is an unverified head of the branch, and ``base`` is the last
-        trusted head. If both are the same commit, all merged work is proven again."""
+        ``base`` is the commit on which the batch of ``members`` builds. ``before`` has the commits of items in ``base``
+        that are not merged yet. ``unseen`` has items that were merged after the members' attempts began, or that the
+        members broke before. If ``members`` is None, ``commit`` is an unverified head of the branch, and ``base`` is
+        the last trusted head. If both are the same commit, all merged work is proven again."""
         ...
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject: ...

@@ -170,7 +170,7 @@ def renamed(path: str, target: str) -> None:
 @contextmanager
 def run_held(folder: str, *, hint: str, told: str = "a parallel run is running here") -> Iterator[None]:
     """Hold the run lock of ``folder`` while the ``with`` block runs. No other process can then start a run in this
-    folder or write the ledger. If another process holds the lock for two more seconds, raise ``Busy``."""
+    folder or write the ledger. If another process does not release the lock within two seconds, raise ``Busy``."""
     lock = LockFile(os.path.join(folder, RUN_LOCK))
     if holder := await_free(lock.try_take, time.monotonic() + ENDING_SECONDS):
         raise Busy(f"{told} ({holder})", hint=hint)

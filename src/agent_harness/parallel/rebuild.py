@@ -194,7 +194,8 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
 
 
 def _earlier(folder: str) -> EarlierJournal:
-    """Return the readable part of the current journal, or if it has none, that of the newest readable journal."""
+    """Return the readable part of the current journal. If this part is empty, return that of the newest readable
+    journal of a finished run."""
     path, runs = os.path.join(folder, "ledger.jsonl"), os.path.join(folder, "runs")
     with suppress(OSError):
         old = [entry for entry in os.scandir(runs) if entry.is_file(follow_symlinks=False)]

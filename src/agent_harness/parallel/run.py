@@ -1,6 +1,8 @@
-"""Part of ``harness run --workers N`` before its coordinator starts, and the preview of ``--dry-run``. A protocol opens
-its project, recovers interrupted work, and passes its ``ProjectPort`` to this module. This module contains the part for
-all protocols: the target branch, the run's folder, the engine, the settings, and the next command."""
+"""First part of ``harness run --workers N``, before the coordinator starts, and the preview of ``--dry-run``.
+
+A protocol opens its project, recovers interrupted work, and passes its ``ProjectPort`` to this module. This module
+contains the part for all protocols: the target branch, the run's folder, the engine, the settings, and the next
+command."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -46,8 +48,7 @@ class RunRequest:
 
 
 def existing_folder(stands_for: str, project: str) -> str | None:
-    """Return the folder with the project's runs. Return None if it is missing. ``stands_for`` identifies the
-    project."""
+    """Return the folder with the project's runs, or None. ``stands_for`` is the path that identifies the project."""
     found = trusted_state.existing(stands_for, project, writable=False)
     return os.path.join(found, "parallel") if found else None
 
@@ -140,8 +141,8 @@ class PreparedRun:
 
 
 def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
-    """Return the command to type after a run. If the project is paused, it is the command that ends the pause. Next
-    come the run's own hint, the command for items held in the queue, and ``otherwise``."""
+    """Return the command to type after a run. If the project is paused, it is the command that ends the pause.
+    Otherwise, it is the run's own hint, the command for items held in the queue, or ``otherwise``, in this order."""
     if paused:
         return "harness resume"
     return str(done.get("hint") or ("harness queue" if done["reason"] == "held" else otherwise))

@@ -59,8 +59,7 @@ class Workspace:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the workspace's lock while the ``with`` block runs. Raise ``Busy`` if another process holds this
-        lock."""
+        """Hold the workspace's lock while the ``with`` block runs. Raise ``Busy`` if another process holds it."""
         os.makedirs(os.path.dirname(self.folder), mode=0o700, exist_ok=True)
         lock = LockFile(f"{self.folder}.lock")
         if holder := lock.try_take():
@@ -153,7 +152,7 @@ class Workspace:
             remove(path)
 
     def rescue(self, project: Git, name: str, own: Sequence[str]) -> list[str]:
-        """Save the work that exists only in the workspace on rescue refs of the item ``name``. Return these refs. If
+        """On rescue refs of the item ``name``, save the work that exists only in the workspace. Return these refs. If
         git cannot read the workspace, rename the folder and return its new path."""
         if not os.path.isdir(self.folder):
             return []

@@ -387,7 +387,7 @@ def keep_output(
     folder: str, path: str, step: str, *, command: str, output: str, ended: str, problem: str | None = None
 ) -> str:
     """Write the end of a step's output to a new file ``N-STEP.txt`` in the folder. Mask secrets. Return the file's
-    path. N is the number of the next verdict in the file ``path``, or the next number without such a file."""
+    path. N is the number of the next verdict in the file ``path``, or the next number for which no file exists."""
     from agent_harness.kernel.redact import redact
 
     os.makedirs(folder, exist_ok=True)

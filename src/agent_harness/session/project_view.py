@@ -238,7 +238,7 @@ class Now:
         return None if self.session_left is None else self.session_left + (self.cost_usd or 0.0)
 
     def line(self, at: datetime | None = None) -> str:
-        """Return the session's activity as one line. For a dead session, tell when it was last seen."""
+        """Return the session's activity as one line. For a dead session, return when it was last seen."""
         at = at or clock.now()
         name = f"{self.item or 'session'} ({self.agent})"
         if not self.alive:
@@ -255,7 +255,7 @@ class Now:
         return f"${self.cost_usd / minutes:.2f}/min" if self.cost_usd and minutes >= 1 else ""
 
     def doing(self, at: datetime | None = None) -> str:
-        """Return the phase and its duration as text. During a wait until a known time, return this time."""
+        """Return the phase and its duration as text. During a wait, return the time at which the wait ends."""
         if self.phase == "waiting" and self.until:
             return f"waiting until {self.until.astimezone():%H:%M}"
         since = clock_text(((at or clock.now()) - self.since).total_seconds()) if self.since else ""
@@ -362,8 +362,8 @@ class ProjectView:
 
     @property
     def doing(self) -> str:
-        """Project's activity in a few words. A question takes precedence over a running session, and a running session
-        over a dead session."""
+        """Activity of the project in a few words. A question takes precedence over a running session, and a running
+        session over a dead session."""
         if any(each.stops for each in self.state.questions):
             return "needs you"
         if self.several:

@@ -205,8 +205,7 @@ class ProviderRetry:
         return self.timeout_seconds - spent
 
     def _count(self, failure: ProviderFailure, outcome: Outcome) -> int:
-        """Count one more failure of this kind, and return the count. If the provider served part of the turn, return
-        1."""
+        """Count one failure of this kind, and return the count. After a partly served turn, the count restarts at 1."""
         was_served = outcome.usage.reported and TABLE[failure.kind].waits != (0.0,)
         self._tries[failure.kind] = 1 if was_served else self._tries.get(failure.kind, 0) + 1
         return self._tries[failure.kind]

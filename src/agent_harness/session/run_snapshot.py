@@ -242,7 +242,7 @@ def _dollars(found: object) -> float | None:
 
 
 def _since(at: object, age: int) -> str:
-    """Return, as text, how long before the snapshot's last write the moment ``at`` was. ``age`` is the number of
+    """Return the time from the moment ``at`` to the last write of the snapshot, as text. ``age`` is the number of
     seconds since this write."""
     from agent_harness.kernel import clock
 

@@ -40,7 +40,7 @@ class RunSummary:
 
     def lines(self, end: JsonObject) -> list[str]:
         """Return the summary of the run as lines of text. Return an empty list if no session ended and no claim was
-        verified. If the project's state has no required actions, use ``end``, the result of ``needs.end_of``."""
+        verified. ``end``, the result of ``needs.end_of``, is used if the project's state lists no required action."""
         before, after = self._before, self._reader.load()
         sessions = after.sessions[len(before.sessions) :]
         claims = [each for each in after.claims[len(before.claims) :] if each.claim and not each.by_person]

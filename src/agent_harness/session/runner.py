@@ -81,7 +81,8 @@ class Turns:
         self._submodules: dict[str, tuple[str | None, str]] = {}  # before it too
 
     def next_round(self, *, asked: bool) -> None:
-        """Count a new turn: if ``asked``, a turn that demonstrates the agent's claim. Otherwise, a fix round."""
+        """Count a new turn. If ``asked`` is True, the agent demonstrates its claim in this turn. Otherwise, the turn is
+        a fix round."""
         if asked:
             self.so_far = replace(self.so_far, asked=True)
         else:
@@ -147,7 +148,7 @@ class Turns:
 
     @contextmanager
     def _put_back_after(self, git: Git, own_files: repair.GitFiles | None, settings: Settings | None) -> Iterator[None]:
-        """When the ``with`` block ends, also by an error, repair git's own files and restore the old git settings."""
+        """After the ``with`` block, even if it raises, repair git's own files and restore the earlier git settings."""
         try:
             yield
         finally:

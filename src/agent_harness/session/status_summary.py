@@ -178,7 +178,7 @@ def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def not_exported(found: Mapping[str, Any]) -> str:
-    """Return a text with the number of sessions that no collector received, and with the command that exports them."""
+    """Return a text with the number of sessions that no telemetry collector received, and the export command."""
     from agent_harness.kernel import clock
 
     count = found["sessions"]
@@ -189,7 +189,7 @@ def not_exported(found: Mapping[str, Any]) -> str:
 
 
 def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None, checked: int = 0) -> str:
-    """Return the one-line status. If it would exceed ``MOST_CHARACTERS`` characters, the name is cut, not a number."""
+    """Return the one-line status. If the line exceeds ``MOST_CHARACTERS`` characters, cut the name, but no number."""
     rest = f" {proven}/{total}{f' ({checked} checked)' if checked else ''} {doing}" + (f" {cost}" if cost else "")
     room = max(MOST_CHARACTERS - len(rest), 1)
     short = name if len(name) <= room else f"{name[: room - 1]}~"
@@ -200,16 +200,16 @@ ALL = "harness status --all"
 
 
 def first_of(lines: Sequence[str], most: int | None, *, everything: bool = False) -> list[str]:
-    """Return the first ``most`` lines, and a line with the command that shows all lines. If this would leave out at
-    most one line, return all lines."""
+    """Return the first ``most`` lines, and a line with the command that shows all lines. If the list is at most one
+    line longer than ``most``, return all lines."""
     if everything or most is None or len(lines) <= most + 1:
         return [*lines]
     return [*lines[:most], f"... and {len(lines) - most} more: {ALL}"]
 
 
 def names(found: Sequence[str], most: int, *, everything: bool = False) -> str:
-    """Return the ids as one line. Show the first ``most`` ids, and the number of the other ids. If there is at most one
-    other id, show all ids."""
+    """Return the ids as one line. Show the first ``most`` ids, and the number of the other ids. If the list is at most
+    one id longer than ``most``, show all ids."""
     if everything or len(found) <= most + 1:
         return ", ".join(found)
     return f"{', '.join(found[:most])} and {len(found) - most} more"

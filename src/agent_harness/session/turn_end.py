@@ -156,8 +156,8 @@ def on_beginning(
     start: str | None = None,
     leave: Callable[[bytes], bool] = lambda path: False,
 ) -> OnBeginning:
-    """Merge the turn's own changes into the state at the beginning of the turn. Return the result. This is needed if
-    the turn rewrote the history.
+    """Merge the turn's own changes into the state at the beginning of the turn. Return the result. A turn needs this if
+    it rewrote the history.
 
     The turn's own changes are the differences between ``files``, the tree of the turn's files, and the newest commit
     that both histories share. ``start`` is ``base`` with the user's uncommitted changes. The default is ``base``. Paths
@@ -226,8 +226,8 @@ def _is_file_as(git: Git, path: bytes, wanted: TreeEntry) -> bool:
 def apart(
     git: Git, base: str, *, start: str | None = None, leave: Callable[[bytes], bool] = lambda path: False
 ) -> Block | None:
-    """Return the problem if the turn rewrote the history and its work conflicts with ``base``, the commit at its
-    beginning. Otherwise, return None."""
+    """Return the problem if the turn rewrote the history and its work conflicts with ``base``, the commit at which the
+    turn began. Otherwise, return None."""
     tip = git.head()
     if tip is not None and git.ancestor(base, tip):
         return None
@@ -329,7 +329,7 @@ def unfinished(git: Git) -> Block | None:
 
 
 def left_unfinished(git: Git) -> str | None:
-    """Return a sentence about an operation or conflict that the agent left unfinished. Without either, return None."""
+    """Return a sentence about an operation or conflict that the agent left unfinished, or None if there is none."""
     waiting = git.operation_under_way() if git.is_repository else None
     if waiting:
         return f"The agent left {waiting} unfinished."
@@ -582,8 +582,8 @@ def _values(found: Sequence[str]) -> str:
 
 
 def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None) -> list[str]:
-    """Restore the hooks, the settings and git's other own files that a turn changed. Return one line for each reported
-    change. Keep copies of replaced files. Do not restore settings that everyday git commands write."""
+    """Restore the hooks, settings and other files of git that a turn changed. Return one line for each reported change.
+    Keep copies of replaced files. Do not restore settings that everyday git commands write."""
     if before is None:
         return []
     told = repair.put_right(before)

@@ -32,8 +32,7 @@ Kind = Literal["feature", "cleanup", "plan", "review", "task", "slice"]
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Policy for one kind of work, which shows how it differs from other kinds. A setting may replace
-    ``fix_rounds``."""
+    """Policy for one kind of work: the rules that differ between kinds. A setting may replace ``fix_rounds``."""
 
     kind: Kind
     fix_rounds: int  # further turns in which the agent may repair rejected work

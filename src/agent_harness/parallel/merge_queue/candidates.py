@@ -39,7 +39,7 @@ def taken_over(
     git: Git, refs: ProjectRefs, proven: Mapping[str, Collection[str]], needed: Collection[str]
 ) -> list[str]:
     """Rename the candidate refs of versions up to 1.2.1 to names with this project's id. Return the old refs that have
-    the names of these items but belong to no known commit. They may belong to another project.
+    the names of these items but unknown commits, because they may belong to another project.
 
     ``proven`` maps each job (``RUN/NAME/FENCE``) to the commits of this job and of earlier jobs for its item. Only refs
     to these commits are renamed. ``needed`` has the commits from which a run continues. Such a commit gets a new ref

@@ -96,7 +96,7 @@ class MergeQueue:
 
     @property
     def in_the_way(self) -> InTheWay | None:
-        """Error with the user's files that prevent a merge, and a command that helps. None if no merge is prevented."""
+        """Error that lists the user's files that prevent a merge, with a remedy. None if no merge is prevented."""
         return next(iter(self._held_up.values()), None) or self.branch.in_the_way
 
     def try_last(self) -> bool:
@@ -203,8 +203,8 @@ class MergeQueue:
     # ---- checks
 
     def check(self, number: int, trial: Trial) -> bool:
-        """Start the checks of the first ``trial.prefix`` members of the batch with this number, and return False. If
-        they need no check, record that they passed and return True."""
+        """Start the checks of the first ``trial.prefix`` members of the batch with this number, and return False. If no
+        check is needed for these members, record a pass and return True."""
         batches = self._plan.under_way
         at = next(at for at, each in enumerate(batches) if each.id == number)
         batch, commit = batches[at], batches[at].commits[trial.prefix - 1]
@@ -382,8 +382,8 @@ class MergeQueue:
         return base, self.seeded(work, item, base) if work.fix and not work.own else None
 
     def seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
-        """Return the problem that the next attempt must fix. It includes the tree from which the agent starts: the
-        rejected work merged into ``base``."""
+        """Return the problem that the next attempt must fix. The result includes the tree from which the agent starts:
+        the rejected work merged into ``base``."""
         found = self._port.merged(base, work.proven_on, work.commit, item.id, proven=False)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be fixed")
         self._git.update_ref(self._refs.fix(item.name), seed)
@@ -393,8 +393,8 @@ class MergeQueue:
     # ---- landed
 
     def land(self, most: int) -> bool:
-        """Move the branch to the commit with the first ``most`` members of the batch, or complete such a move after an
-        interruption. Return True if the plan has changed."""
+        """Move the branch to the commit that contains the first ``most`` members of the batch, or complete such a move
+        after an interruption. Return True if the plan has changed."""
         batch = self._plan.batch
         assert batch is not None
         if not batch.landing:
@@ -459,6 +459,6 @@ class MergeQueue:
 
     def push(self) -> bool:
         """Do the next step of a push of the merged commits. Return True if the run can do another step now. (SC-39) If
-        the remote refuses the push for good, nothing more is merged in this run, but agents continue."""
+        the push is given up, nothing more is merged in this run, but agents continue."""
         with self._stop.held():
             return self._pusher.push()

@@ -1,8 +1,7 @@
-"""Combination of candidates on a head as git objects, and the move of the branch to the verified commit.
+"""Merge of candidates onto a head as git objects, and the move of the branch to the verified commit.
 
-The combination changes no index, work tree or merge state, and returns conflicts as a result. A move never overwrites
-the user's files. If the process is killed, the next process can repeat each step. (SC-30, SC-36, SC-37)
-"""
+The merge changes no index, work tree or merge state, and returns conflicts as a result. A move never overwrites the
+user's files. If the process is killed, the next process can repeat each step. (SC-30, SC-36, SC-37)"""
 
 import os
 import re
@@ -79,8 +78,8 @@ def told_gone(branch: str, commit: str) -> UnsafeTree:
 
 
 def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
-    """Return a new commit on ``head`` with ``tree`` and the candidate's author. If the tree is unchanged, return
-    ``head``."""
+    """Return a new commit on top of ``head`` with this tree and the candidate's author. If the tree equals that of
+    ``head``, return ``head``."""
     if tree == git.tree_of(head):
         return head
     shown = git.run("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI", candidate.commit)
@@ -177,8 +176,8 @@ def _forgive_half(git: Git, old: str, new: str) -> None:
 
 
 def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:
-    """Return the files that already are in the work tree as ``wanted``: with this content, or absent. A symbolic link
-    does not count as a file. One git process reads all files."""
+    """Return the paths that are already in the wanted state in the work tree: the file has the content in ``wanted``,
+    or is absent as wanted. A symbolic link does not count as a file. One git process reads all files."""
     files = {path for path in wanted if os.path.isfile(at := git.file(path)) and not os.path.islink(at)}
     asked = [path for path in wanted if path in files and wanted[path] != ABSENT and wanted[path].mode != "120000"]
     found = _content_ids(git, asked)

@@ -60,5 +60,5 @@ BEFORE = ProjectRefs("")
 
 
 def is_before(ref: str) -> bool:
-    """Return True if a candidate ref has no project id. In this case, only the ref's commit shows the project."""
+    """Return True if a candidate ref has no project id. Only the ref's commit then shows the ref's project."""
     return ref.startswith(WORK) and ref.count("/") == BEFORE.candidate("NAME", 1).count("/")
