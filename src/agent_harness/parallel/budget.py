@@ -34,7 +34,7 @@ class LateCost:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedCost:
-    """Spending of a job according to a journal, in US dollars. ``tries`` is empty if only the total is known."""
+    """Spending of a job in US dollars, as recorded in a journal. If only the total is known, ``tries`` is empty."""
 
     spent: float = 0.0
     tries: Mapping[str, float]

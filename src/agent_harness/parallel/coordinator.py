@@ -258,7 +258,7 @@ class Coordinator:
     # ---- the loop
 
     def run(self) -> JsonObject:
-        """Run until there is nothing left to do. Return the results, the reason for the end and the ``exit_code``."""
+        """Run until there is nothing left to do. Return the run's results, the reason for its end and its exit code."""
         os.makedirs(os.path.join(self._folder, "places"), mode=0o700, exist_ok=True)
         with run_held(self._folder, hint="wait for that run, or end it with Ctrl-C"):
             return self._run()
@@ -678,7 +678,8 @@ class Coordinator:
             self._say(f"{under.job.slot} {under.job.item}: {under.title} ({reason})")
 
     def _with_allowance(self, job: Job, busy: int) -> Job:
-        """Return the job with a budget that is reserved for it, because a remote worker sees only its own spending."""
+        """Reserve a budget for a job, because a remote worker sees only its own spending. Return the job with this
+        budget."""
         most = self._terms.max_cost_usd
         if most is None:
             return job

@@ -131,7 +131,7 @@ class ParallelRuns:
     # ---- requests
 
     def ask(self, verb: str, **args: object) -> JsonObject:
-        """Send a request to the coordinator, and return its ledger event. ``said`` describes the effect of the request.
+        """Send a request to the coordinator, and return its ledger event. The event's ``said`` describes the effect.
 
         If no run is active, this process carries out requests about the queue, and other requests raise
         ``NothingEligible``. Raise ``Busy`` if the coordinator does not answer in time."""

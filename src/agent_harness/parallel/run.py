@@ -66,8 +66,8 @@ def made_folder(stands_for: str, project: str) -> str:
 def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *, otherwise: str) -> str:
     """Return the full name of the target branch: the branch that the user named, or the checked-out branch.
 
-    Raise ``UnsafeTree`` if there is no branch or no commit. The error suggests the command ``otherwise``, which needs
-    no workers. If the previous run's branch was deleted, the error contains the command that restores this branch."""
+    Raise ``UnsafeTree`` if there is no repository, branch or commit. The error suggests ``otherwise``, a command that
+    needs no workers. If the previous run's branch was deleted, the error has the command that restores this branch."""
     if git is not None and folder is not None:
         refuse_gone(git, folder, named)
     if git is None or git.head() is None:

@@ -115,8 +115,8 @@ class MemoryWatch:
         self._short_since: float | None = None
 
     def is_due(self, free: int, now: float) -> bool:
-        """Return True if an agent should be cancelled now. ``free`` is the free memory in bytes. ``now`` is in seconds.
-        Call this method regularly."""
+        """Return True if an agent must be cancelled now, because memory is short. Call this method regularly. ``free``
+        is the free memory in bytes. ``now`` is the time in seconds."""
         if free >= self._least:
             self._short_since = None
             return False

@@ -404,8 +404,8 @@ def keep_output(
 
 
 def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:
-    """Delete outputs that are older than ``days`` days, and partial files of killed writers. Return their number.
-    Symbolic links stay."""
+    """Delete outputs that are older than ``days`` days, and partial files of killed writers. Return the number of
+    deleted files. Symbolic links stay."""
     removed = 0
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
     for name in names:

@@ -86,7 +86,7 @@ def moment(text: str, at: datetime) -> datetime:
 
 
 def wanted_of(text: str, *, since: str | None = None, until: str | None = None, **fields: Any) -> Filter:
-    """Return the filter with search words, times and other fields. Raise ``UsageError`` for an invalid time."""
+    """Return a filter for rows with these words, times and other fields. Raise ``UsageError`` for an invalid time."""
     at = clock.now()
     return Filter(
         words=tuple(text.split()),

@@ -101,7 +101,7 @@ class NowRecord:
 
     @property
     def folder(self) -> str | None:
-        """Folder of the activity file, which no agent can access. None if no file is written."""
+        """Folder of the activity file. No agent can access this folder. None if no file is written."""
         return os.path.dirname(self._path) if self._path else None
 
     def also_can(self, verb: str) -> None:

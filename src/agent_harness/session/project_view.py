@@ -428,7 +428,7 @@ class Source(Protocol):
 
 
 class Read(Protocol):
-    """Function that reads one file. If the file is unreadable, it records a gap and returns ``otherwise``."""
+    """Function that reads one file. If this is impossible, the function records a gap and returns ``otherwise``."""
 
     def __call__(self, file: str, read: Callable[[], T], otherwise: T) -> T: ...
 

@@ -58,7 +58,7 @@ class RunSnapshot:
         self._next = 0.0  # of the monotonic clock, when it may be written again
 
     def show(self, view: Callable[[], JsonObject], *, now: bool = False) -> None:
-        """Write the result of ``view`` to the file. Without ``now``, do nothing within a second of the last write."""
+        """Write the result of ``view`` to the file. Without ``now``, write at most once a second."""
         if self._path is None or (time.monotonic() < self._next and not now):
             return
         self._next = time.monotonic() + WRITE_SECONDS

@@ -511,7 +511,7 @@ def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
 
 
 def submodules(git: Git) -> dict[str, tuple[str | None, str]]:
-    """Return the checked-out commit and the git tree of the files for each submodule, by path."""
+    """Return each submodule's checked-out commit and the git tree of its files, by path."""
     if not git.is_repository or not os.path.lexists(git.top() / ".gitmodules"):
         return {}
     found: dict[str, tuple[str | None, str]] = {}
@@ -552,7 +552,8 @@ _OWN_AFFAIRS = re.compile(r"(branch|gc|maintenance|lfs|submodule|remote\..*\.fet
 
 
 def changed_settings(before: Settings, now: Settings, shared_dir: str) -> list[str]:
-    """Return a line for each changed git setting, with old value, new value and the command that restores it."""
+    """Return a line for each changed git setting, with old value, new value and the command that restores the old
+    one."""
     return [_told_setting(key, before.get(key, []), now.get(key, []), shared_dir) for key in changed_keys(before, now)]
 
 

@@ -438,7 +438,7 @@ class MergeQueue:
         return True
 
     def _hold_up(self, batch: plan.LandingBatch) -> None:
-        """Postpone the members whose merge the user's files prevent. The other members are merged without them."""
+        """Postpone the members that the user's files block. The other members are merged without these members."""
         error = self.branch.in_the_way
         assert error is not None
         members = batch.members[: batch.count]

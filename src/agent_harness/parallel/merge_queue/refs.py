@@ -12,7 +12,7 @@ WORK = "refs/harness/work/"
 
 @dataclass(frozen=True)
 class ProjectRefs:
-    """Names of the git refs of the project with this id. An empty id gives the names from versions up to 1.2.1."""
+    """Names of the git refs of the project with this id. With an empty id, these are the names up to version 1.2.1."""
 
     project: str
 

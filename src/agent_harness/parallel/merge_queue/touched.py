@@ -64,8 +64,8 @@ class ChangeWatch:
         self._files = contents(git.repository) if aside else {}
 
     def look(self, name: str, *, fetching: bool) -> Touched:
-        """Return the changes since the last check, and revert changes that can be reverted. A rescue ref with ``name``
-        keeps the commit of each reverted ref. If ``fetching`` is True, leave changes to tags and remote refs to the
+        """Return the changes since the last check, and revert changes that can be reverted. Keep the commit of a
+        reverted ref on a rescue ref for ``name``. If ``fetching`` is True, leave changes to tags and remote refs to the
         next check."""
         before, now = self._seen, self._now()
         if fetching:
