@@ -1,8 +1,7 @@
 """Trust for the harness's hooks in the client Codex. Codex itself stores this trust, as one hash for each hook.
 
 Codex silently skips a hook that the user has not trusted. Only Codex can compute the hash, so the harness asks Codex
-0.129 or newer to do so. Older versions have no trust check. To remove trust entries, the harness does not run Codex.
-"""
+0.129 or newer to do so. Older versions have no trust check. The harness removes trust entries itself, without Codex."""
 
 from __future__ import annotations
 

@@ -127,10 +127,10 @@ def install(client: str, scope: Scope, project: str, environ: Mapping[str, str])
 
 
 def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
-    """Remove the hooks from the client's settings, and return a report. If the user has not changed the file since,
-    restore it byte for byte. Otherwise, keep the user's changes and the original copy (``kept``). Also remove empty
-    files and folders of the harness, leftovers of killed commands, and Codex's trust in the hooks. If Codex's trust
-    cannot be removed, ``trust_left`` contains the reason."""
+    """Remove the hooks from the client's settings, and return a report. If the user has not changed the file after the
+    installation, restore the original byte for byte. Otherwise, keep the user's changes and the copy of the original
+    (``kept``). Also remove empty files and folders of the harness, files that killed commands left, and Codex's trust
+    in the hooks. If this trust cannot be removed, ``trust_left`` contains the reason."""
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
@@ -204,7 +204,8 @@ def _remove_empty(folder: str) -> None:
 
 
 def _keep_from_git(path: str, project: str, *, ends: bool = False) -> None:
-    """Make the git repository ignore a settings file that the harness creates. Do not change tracked files."""
+    """Make the git repository ignore a settings file that the harness creates. The rule is in ``.git/info/exclude``, so
+    no tracked file changes. With ``ends``, remove the rule."""
     from pathlib import Path
 
     from agent_harness.kernel.git import locate, own_output
@@ -365,7 +366,8 @@ def _put_aside(kept: str) -> None:
 
 
 def _is_left_over(path: str) -> bool:
-    """Return True if the settings file equals its copy, because a command was killed before it removed the copy."""
+    """Return True if the copy of the settings file has the same content as the settings file. A killed command leaves
+    such a copy, which is no longer needed."""
     try:
         return files.read_bytes(os.path.realpath(path) + KEPT) == files.read_bytes(path)
     except (FileNotFoundError, HarnessError):
@@ -415,6 +417,7 @@ def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str
 
 
 def _path_file(environ: Mapping[str, str]) -> str:
-    """Return the path of the file that tells a copy of the plugin the paths of Python and of the package."""
+    """Return the path of the file ``hooks-path``. In this file, a copy of the plugin reads the paths of Python and of
+    the harness package."""
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(home, "agent-harness", "hooks-path")
