@@ -95,8 +95,8 @@ class ListFacts:
         self._marked = {*self.unproven}
 
     def _last_run(self, layout: TaskListLayout, state: State) -> JsonObject:
-        """Return the reason why the last run ended, or why the next run would end at once. Return an empty object if
-        the user need not act."""
+        """Return the reason why the last run ended, or why the next run would end at once, if the user must act because
+        of it. Otherwise, return an empty object."""
         home = trusted_state.existing(layout.tasks, layout.root, writable=False)
         if not selection.work_left(state):
             return needs.looks_of(needs.read_end(home))
@@ -155,8 +155,9 @@ def next_command(
 ) -> str:
     """Return the command that the user should type now. ``held`` lists the tasks whose merge the user has postponed.
 
-    ``last_run`` has the reason why the last run ended, if the user must remove this reason first. ``is_proven`` is
-    False if a completed task is not proven. In this case, the next run verifies this task or works on it."""
+    If the user must remove the reason why the last run ended, ``last_run`` contains this reason and the command.
+    ``is_proven`` is False if a completed task is not proven. In this case, the next run verifies this task or works on
+    it."""
     removes = (last_run or {}).get("command")
     if state.halt or paused or removes:
         return answer_of_halt(state) if state.halt or paused else str(removes)
@@ -297,7 +298,8 @@ def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
     """Return the answer of ``harness status`` as lines of text: first the summary, then the details. Without
-    ``everything``, shorten long lists to the important lines."""
+    ``everything``, shorten long lists to the important lines. ``hooks`` returns True if a client has the harness's
+    hooks. Only then, warn that these hooks are disabled."""
     parked = len(found["questions"])
     counts = {**found["counts"], "parked": parked}
     counts["failed"] = counts.get("failed", 0) - parked

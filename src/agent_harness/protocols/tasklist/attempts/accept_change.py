@@ -1,14 +1,14 @@
-"""Acceptance of a task by the user. The harness rejected the work because of its files, or the task was already done.
+"""Acceptance of a task by the user after the harness rejected its work. The harness rejected the work because of the
+files that it changed, or because nothing was changed and the task was already done.
 
-The harness verifies the work again, and allows these files to change:
+If the harness rejected changed files, the user names the files that may change. Three steps follow:
 
     claim      claim the task for the user; the files may change during this claim only
     restore    restore the last attempt's work from its rescue ref, if the files have not changed since then
     complete   verify the work like any other work, commit it and complete the task
 
 If a step fails, the harness restores the task's previous state and keeps the work on a rescue ref again. Source:
-``tasklist.md`` 11.6.
-"""
+``tasklist.md`` 11.6."""
 
 import shlex
 from collections.abc import Sequence

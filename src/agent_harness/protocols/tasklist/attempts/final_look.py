@@ -2,8 +2,7 @@
 
 During a run, the harness repeats only the checks that a change may break. The final check finds other breakage. A
 broken task no longer counts as proven. The harness finds the task that broke it, by a bisection over the run's commits.
-It then asks the user what to do.
-"""
+It then asks the user what to do."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -43,8 +42,9 @@ class _Place:
 def look(
     caller: "Caller", completed: Sequence[str], asked: Sequence[str], *, stop: "Stop", say: Callable[[str], None]
 ) -> list[str]:
-    """Run the checks of the completed tasks again. Return the ids of the tasks that no longer pass, in the given order.
-    The checks of the tasks in ``asked`` have already passed with all the run's work. A shared command runs once."""
+    """Run the checks of the ``completed`` tasks again. Record each task that no longer passes, and return the ids of
+    these tasks. Leave out the tasks in ``asked``, whose checks have already passed with all the run's work. If several
+    tasks have the same command, run it once."""
     state = caller.store.read()
     order = [state.by_id[each] for each in dict.fromkeys(completed) if each in state.by_id]
     open_ones = [task for task in order if task.status == "completed" and task.id not in asked]
@@ -81,8 +81,8 @@ def look(
 
 
 def _passed_then(place: _Place, task: "Task", check: "CommandCheck") -> bool:
-    """Return True if the check passes on the commit with which its task was completed. Return False if the check needs
-    files that are not committed. No other task has broken such a check."""
+    """Return True if the check passes on the commit that completed its task. Return False if the check fails there, for
+    example because it needs files that are not committed. In this case, no later task broke the check."""
     return bool(task.completed_commit) and place.runs(check, task.completed_commit).accepted
 
 

@@ -1,7 +1,9 @@
-"""Caller of the task list commands, with its session, claim token and work tree. It also renews its claim. A worker
-without an id is identified by its session. A session without an id is identified by the process in which the session
-runs. This process is the nearest ancestor that is not a shell, because an agent starts each command in a new shell. If
-a user types the commands, the process is the shell of the user's terminal. Source: ``tasklist.md`` 7.3, 10, 10.2."""
+"""Callers of the task list commands: how the harness identifies them, and how they renew their claims.
+
+A worker without an id is identified by its session. A session without an id is identified by the process in which the
+session runs. This process is the nearest ancestor that is not a shell, because an agent starts each command in a new
+shell. If a user types the commands, the process is the shell of the user's terminal. Source: ``tasklist.md`` 7.3, 10,
+10.2."""
 
 from __future__ import annotations
 
@@ -37,8 +39,8 @@ _TAIL_LINES = 40
 
 class ClaimRecord:
     """Content of the file ``.harness/claims/ID.json``: the state when a task was last claimed, and notes on this claim.
-    The file only saves time, because the snapshot also contains this state. A member with a wrong type counts as
-    absent."""
+    The file is only a cache for this state, because the snapshot also contains it. A member with a wrong type counts as
+    missing."""
 
     __slots__ = ("attempt", "branch", "head", "record", "ref", "task_id", "tree")
 
@@ -113,8 +115,8 @@ class Caller:
         now: datetime | None = None,
         process: Owner | None = None,
     ) -> Caller:
-        """Return a caller. For each missing or blank argument, use the value of its environment variable. The session
-        ends when ``process`` exits. By default, this process is found among the ancestors of the command."""
+        """Return a caller. A missing or blank argument gets the value of its environment variable. The session ends
+        when ``process`` exits. By default, this process is found among the ancestors of the command."""
         found = os.environ if environ is None else environ
 
         def given(value: str | None, *names: str) -> str | None:
@@ -172,7 +174,7 @@ class Caller:
 
     @property
     def tree(self) -> str:
-        """Path of the work tree's top folder, without symbolic links. Without a repository, the working directory."""
+        """Real path of the top folder of the work tree or, outside a git repository, of the working directory."""
         git = self.git
         return os.path.realpath(git.top()) if git else self.cwd
 

@@ -1,8 +1,10 @@
 """Records of live owners: the session lease, the signs of life of a claim's owner, and the workers of a concurrent
-list. The state contains these records. A lock could not replace them, because an agent runs each command in a separate
-process. In exclusive mode, only one session runs at a time, and the log is enough to count its attempts. In concurrent
-mode, sessions overlap. The state then has a record for each worker: ``worker_sessions``: {worker: {``n``, ``owner``,
-``outcomes``, ``at``}}. Source: ``tasklist.md`` 6.2, 7.4, 10.1, 12.2."""
+list.
+
+The task list's state contains these records. A lock could not replace them, because an agent runs each command in a
+separate process. In exclusive mode, only one session runs at a time, and its ended attempts are counted from the log.
+In concurrent mode, sessions overlap. The state then has a record for each worker: ``worker_sessions``: {worker: {``n``,
+``owner``, ``outcomes``, ``at``}}. Source: ``tasklist.md`` 6.2, 7.4, 10.1, 12.2."""
 
 from __future__ import annotations
 
@@ -61,7 +63,8 @@ def process_is_dead(record: object) -> bool:
 
 
 def is_ahead(state: State, now: datetime) -> bool:
-    """Return True if the session lease was renewed by a clock that is ahead of the present time."""
+    """Return True if the times in the session lease are in the future, because the clock that renewed the lease was
+    ahead. In concurrent mode, return False."""
     session = state.session
     if session is None or state.config.concurrent:
         return False
@@ -117,7 +120,7 @@ def refuse_other(state: State, caller: SessionOwner, now: datetime) -> None:
 
 
 def refuse_living(state: State, caller: SessionOwner, now: datetime) -> None:
-    """Raise ``Busy`` while another running worker has a task in progress. A recovery would release this task."""
+    """Raise ``Busy`` if a recovery would release the task on which another running worker is working."""
     own = (None, caller.owner, caller.session_owner)
     me = caller.process.as_record() if caller.process else None
     for task in state.tasks:

@@ -1,5 +1,4 @@
 """Task lists with several concurrent agents: the interface for ``agent_harness.parallel``, and the start of such a run.
 
 The code that a worker runs in a workspace is in ``protocols/tasklist/parallel/job.py``. Jobs refer to that module by
-name.
-"""
+name."""
