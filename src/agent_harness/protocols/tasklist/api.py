@@ -350,8 +350,7 @@ class TaskList:
             now.keep_said(self.layout.run_log, text)
 
     def _left_by_run(self) -> tuple[int, str | None] | None:
-        """Return the worker count and the branch of a dead run that still has claims on tasks. Otherwise, return
-        None."""
+        """Return the worker count and the branch of a dead run that still claims tasks. Otherwise, return None."""
         from agent_harness.protocols.tasklist.claims import leases
 
         try:
@@ -573,8 +572,7 @@ def status(folder: str, *, tail: int = 5) -> JsonObject:
 
 
 def reader(folder: str) -> ProjectReader:
-    """Return the object with which views read the task list repeatedly. The values that it reads have the types that
-    all protocols share."""
+    """Return the object with which views read the task list. Its values have the types that all protocols share."""
     from agent_harness.protocols.tasklist.reader import TaskListSource
     from agent_harness.session.project_view import ProjectReader
 

@@ -55,8 +55,7 @@ def paid(rows: Sequence[JsonObject]) -> float:
 def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str, spent_usd: float) -> None:
     """Append a cost row for an attempt of a parallel run that was killed. ``spent_usd`` is the attempt's cost in US
     dollars, as the run's budget counted it. The agent and the number of tokens come from the attempt's last
-    ``now.json``. If the attempt spent nothing and has no such file, no agent was started. In this case, write no
-    row."""
+    ``now.json``. If the attempt spent nothing and has no such file, write no row, because no agent was started."""
     counted = {row.get("run") for row in journal.tail(layout.costs, 1000)}
     heard = [each for each in status.now_records(layout) if not each["alive"] and each.get("item") == task_id]
     nothing: JsonObject = {}

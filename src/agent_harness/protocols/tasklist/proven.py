@@ -364,8 +364,8 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
 
 def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | None:
     """Restore the task list's verification settings to those of the claim. Return a message for the log, or None if
-    nothing changed. Only the user may change these settings, and only while no task is in progress. Call this function
-    under the lock."""
+    nothing changed. Only the user may change these settings, and only while no task is in progress. Call this under the
+    lock."""
     found, now = _claim_record(layout, task), state.config
     kept = {name: found[name] for name in ("isolation", "requires_red", "sandbox") if name in found}
     kept |= {"requires": found[_LIST_REQUIRES]} if _LIST_REQUIRES in found else {}

@@ -95,8 +95,8 @@ class ListFacts:
         self._marked = {*self.unproven}
 
     def _last_run(self, layout: TaskListLayout, state: State) -> JsonObject:
-        """Return the reason why the last run ended, or why the next run would end at once, if the user must act because
-        of it. Otherwise, return an empty object."""
+        """Return the reason why the last run ended, or why the next run would end at once. If the user need not act,
+        return an empty object."""
         home = trusted_state.existing(layout.tasks, layout.root, writable=False)
         if not selection.work_left(state):
             return needs.looks_of(needs.read_end(home))
@@ -140,8 +140,7 @@ def now_records(layout: TaskListLayout) -> list[JsonObject]:
 
 
 def parallel_of(layout: TaskListLayout) -> JsonObject | None:
-    """Return the present or last known state of a parallel run. Return None if there is no such run. Do not follow
-    links."""
+    """Return the present or last known state of a parallel run, or None if there is none. Do not follow links."""
     return None if layout.linked() else run_snapshot.told(layout.parallel)
 
 
@@ -156,8 +155,7 @@ def next_command(
     """Return the command that the user should type now. ``held`` lists the tasks whose merge the user has postponed.
 
     If the user must remove the reason why the last run ended, ``last_run`` contains this reason and the command.
-    ``is_proven`` is False if a completed task is not proven. In this case, the next run verifies this task or works on
-    it."""
+    ``is_proven`` is False if a completed task is not proven. The next run then verifies this task or works on it."""
     removes = (last_run or {}).get("command")
     if state.halt or paused or removes:
         return answer_of_halt(state) if state.halt or paused else str(removes)
@@ -411,8 +409,7 @@ def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
 
 
 def _by_task(rows: list[JsonObject]) -> dict[str, float | None]:
-    """Return the cost of each task in US dollars. It is ``None`` if the cost of one of the task's attempts is
-    unknown."""
+    """Return the cost of each task in US dollars, or ``None`` if the cost of one of its attempts is unknown."""
     found: dict[str, float | None] = {}
     for row in rows:
         task, cost = str(row.get("task_id")), dollars(row.get("cost_usd"))

@@ -30,8 +30,7 @@ _HINT = "harness status"
 
 
 def read(layout: TaskListLayout) -> records.State:
-    """Return the state of the task list, without taking the lock. Raise ``StateDamaged`` if the state is missing or
-    damaged."""
+    """Return the task list's state without taking the lock. Raise ``StateDamaged`` if it is missing or damaged."""
     return records.State(_load(layout, lambda path: files.read_json(path, exact=False)))
 
 
@@ -150,8 +149,7 @@ class TaskStore:
         return self._used
 
     def now(self) -> datetime:
-        """Return the time of the disk's clock, which all workers share. If the disk is not writable, return the local
-        time."""
+        """Return the time of the disk's clock, which all workers share. Return the local time on a read-only disk."""
         if self._now:
             return self._now
         path = self.layout.clock_file

@@ -255,8 +255,7 @@ class TaskWork:
         return fix_prompt(task, ruling.error.message, shown, was_run=not ruling.error.data.get("not_run"))
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for the agent's next turn. Its environment lets harness commands find the claim on this
-        task."""
+        """Return the request for the agent's next turn. Its environment lets harness commands find the task's claim."""
         caller, task = self._caller, self._task
         self._before = State(copy.deepcopy(caller.store.read().raw))
         self._files = ListFiles(caller, self._before)
@@ -570,8 +569,7 @@ def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> s
 
 def fix_prompt(task: Task, said: str, output: Sequence[Any], *, was_run: bool = True) -> str:
     """Return the prompt for the agent's next round, after the check failed. ``said`` is the reason for the failure, and
-    ``output`` contains the lines that the check printed. ``was_run`` is False if the harness could not run the
-    check."""
+    ``output`` contains the lines that the check printed. ``was_run`` is False if the check could not run."""
     if not was_run:
         first = f"The harness did not run the validation: {said}"
         last = "Your work is as you left it. Mend this, and end your turn."

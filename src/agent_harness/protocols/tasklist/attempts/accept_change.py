@@ -1,7 +1,7 @@
-"""Acceptance of a task by the user after the harness rejected its work. The harness rejected the work because of the
-files that it changed, or because nothing was changed and the task was already done.
+"""Acceptance of a task by the user after the harness rejected its work. Either the work changed files that it may not
+change, or the work changed nothing because the task was already done.
 
-If the harness rejected changed files, the user names the files that may change. Three steps follow:
+In the first case, the user names the files that may change. Three steps follow:
 
     claim      claim the task for the user; the files may change during this claim only
     restore    restore the last attempt's work from its rescue ref, if the files have not changed since then

@@ -154,8 +154,7 @@ class Attempt:
 
 
 def attempt_of(caller: "Caller", task: "Task") -> Attempt | None:
-    """Return the task's attempt in progress. Return ``None`` if the folder is not in a git repository or if there is no
-    baseline."""
+    """Return the task's attempt in progress, or ``None`` outside a git repository and without a baseline."""
     place = place_of(caller)
     if place is None or not task.base_ref or not task.base_ref.startswith(f"{BASE_REFS}/"):
         return None

@@ -57,8 +57,7 @@ class AttemptWork:
         return frozenset(parent for path in self.new for parent in parents(path))
 
     def is_theirs(self, path: bytes) -> bool:
-        """Return True if the user had changed or staged this file before the attempt, and the attempt left it
-        unchanged."""
+        """Return True if the user had changed or staged this file, and the attempt left it unchanged."""
         is_known = path in self.kept or path in self.attempt.staged
         is_changed = path in self.committed or path in self.changes
         return is_known and not is_changed and path not in self.folders and self.new.isdisjoint(parents(path))
@@ -68,8 +67,7 @@ def commit_work(caller: "Caller", task: "Task", message: str) -> str | None:
     """Commit the attempt's work on the current branch, and return the new commit. A repeated call is safe.
 
     If the attempt changed nothing or has no baseline, only return HEAD. Return ``None`` if the repository has no
-    commit. No git hook runs. Raise ``UnsafeTree`` if a git operation is in progress or the branch moves during the
-    call."""
+    commit. No git hook runs. Raise ``UnsafeTree`` during a git operation, or if the branch moves during the call."""
     with opened(caller, task) as work:
         return commit(caller, work, message)
 

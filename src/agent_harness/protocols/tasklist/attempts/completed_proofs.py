@@ -37,8 +37,8 @@ def concerned(
 ) -> list["Task"]:
     """Return the completed tasks that a change to the files ``changed`` may break. The tasks in ``needed``, on which
     the change depends, come first. The newest of the other tasks come next. ``besides`` has the ids of the tasks that
-    make the change, which are left out. ``under_way`` maps the ids of uncompleted tasks to commits. These tasks count
-    as completed."""
+    make the change, which are left out. ``under_way`` maps ids of uncompleted tasks to commits. They count as
+    completed."""
     commits = under_way or {}
     done = [task for task in tasks if (task.status == "completed" or task.id in commits) and task.id not in besides]
     if not changed or not done:

@@ -87,8 +87,7 @@ def _passed_then(place: _Place, task: "Task", check: "CommandCheck") -> bool:
 
 
 def _breaker(place: _Place, later: Sequence["Task"], check: "CommandCheck") -> "Task | None":
-    """Return the first task in ``later`` on whose commit the check fails, found by bisection. Otherwise, return
-    None."""
+    """Return the first task in ``later`` on whose commit the check fails, or None. Find the task by bisection."""
     low, high = 0, len(later)
     while low < high:
         middle = (low + high) // 2

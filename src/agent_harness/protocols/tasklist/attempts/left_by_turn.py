@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 
 def unfinished(caller: "Caller", task: "Task") -> "tuple[str, Block] | None":
-    """Return a code and a message if a git operation is unfinished or the history was replaced. Otherwise, return
-    None."""
+    """Return None, or a code and a message if a git operation is unfinished or the history was replaced."""
     place = place_of(caller)
     if place is None:
         return None

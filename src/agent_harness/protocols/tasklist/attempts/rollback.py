@@ -187,9 +187,8 @@ def roll_back(
 
 
 def plan(caller: "Caller", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> JsonObject:
-    """Return the effect that ``roll_back`` would have, but change nothing. ``possible`` is False if a rollback is not
-    possible for the ``reason``. ``base`` is the commit at the claim. A rollback would remove ``commits`` and
-    ``files``."""
+    """Return the effect that ``roll_back`` would have, but change nothing. ``possible`` is False if a rollback is
+    impossible for the ``reason``. ``base`` is the commit at the claim. A rollback removes ``commits`` and ``files``."""
     attempt = _rollback_point(caller, task) if policy != "none" else None
     if attempt is None:
         return {**roll_back(caller, task, policy="none").as_record(), "possible": False}
@@ -329,8 +328,8 @@ def evidence(caller: "Caller", task: "Task") -> AttemptEvidence:
 
 
 def rescue_refs(git: Git, task_id: str) -> dict[str, tuple[str, str]]:
-    """Return the refs that keep rolled-back work for this task id, each with its commit and subject. If another list in
-    the repository has a task with the same id, its refs are included."""
+    """Return the refs that keep rolled-back work for this task id, each with its commit and subject. They include the
+    refs of tasks with the same id in other lists in the repository."""
     form = "--format=%(refname)%00%(objectname)%00%(subject)"
     rows = git.text("for-each-ref", form, f"{ref_folder(RESCUE_REFS, task_id)}/").splitlines()
     return {ref: (commit, subject) for ref, commit, subject in (row.split("\0", 2) for row in rows)}

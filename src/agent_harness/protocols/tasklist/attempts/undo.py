@@ -290,10 +290,10 @@ def _ended(caller: "Caller", what: str) -> JsonObject | None:
 
 
 def finish(caller: "Caller") -> list[JsonObject]:
-    """Complete an interrupted undo, and return one result for ``recover.confirm``. Return [] if there is no undo, or
-    while a task is in progress. ``action`` is ``reopened`` if the undo is complete. It is ``left`` if the undo is not
-    possible, for example because the branch has diverged. The task's check then decides whether the task stays
-    completed."""
+    """Complete an interrupted undo, and return one result for ``recover.confirm``. Return [] if no undo was
+    interrupted, or while a task is in progress. ``action`` is ``reopened`` if the undo is complete. It is ``left`` if
+    the undo is not possible, for example because the branch has diverged. The task's check then decides whether the
+    task stays completed."""
     path = proven.reversal_path(caller.layout)
     found = reversal.decided(path)
     if found is None:

@@ -106,7 +106,8 @@ class ValidationRun:
 
     @property
     def asks(self) -> bool:
-        """True if the user must decide: the check passes, but also passed before, and the attempt changed nothing."""
+        """True if the user must decide whether the task is done, because the attempt changed nothing and the check
+        passed even before the attempt."""
         return not self.passed and self.grade == UNCHANGED
 
     def rejected(self, reasons: list[str]) -> "ValidationRun":
@@ -293,8 +294,7 @@ def examined(caller: "Caller", task: "Task", work: "AttemptWork") -> list[str]:
 
 
 def again(caller: "Caller", task: "Task") -> ValidationRun | None:
-    """Run the check of a task that is not in progress, on the present files. Return ``None`` if the task has no
-    check."""
+    """Run the check of a task that is not in progress, on the present files. Without a check, return ``None``."""
     if task.validation_command is None:
         return None
     wished = caller.store.read().config.sandbox

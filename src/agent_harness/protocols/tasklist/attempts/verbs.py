@@ -39,7 +39,7 @@ GREEN_BEFORE = "the check already passed on the base commit, so it proves nothin
 def validate(caller: "Caller", task_id: str) -> JsonObject:
     """Run the check of this caller's task, record a pass for ``complete``, and return the JSON answer. ``complete`` may
     require more than a passing check. If the task has no check, halt the task list and raise ``ConfigurationError``. If
-    the check's program is missing, raise ``ToolMissing``. The second time, also halt the list."""
+    the check's program is missing, raise ``ToolMissing``. If it is missing a second time, also halt the list."""
     task = close_attempt.mine(caller, task_id)
     with commits.opened(caller, task) as work:
         return {"task_id": task.id, **validated(caller, task, work, demand=PASS).as_record()}
@@ -54,7 +54,7 @@ def complete(
     known: "AttemptFacts | None" = None,
 ) -> JsonObject:
     """Verify the work of a task and complete the task. Return an answer with ``commit``, ``stats``, ``remaining`` and
-    ``validation``. A repeated call returns ``already``.
+    ``validation``. In the answer to a repeated call, ``already`` is True.
 
     ``validation`` is ``None`` if the work was verified before. ``known`` contains facts for the ledger, from ``harness
     run`` or from the user who accepts the work. During an agent's turn in a run, a call by the agent only records a
@@ -86,8 +86,7 @@ def complete(
 
 
 def _demand(known: "AttemptFacts | None") -> str:
-    """Return the requirement that the proof must meet: ``GRADE``, ``CHANGE``, or ``PASS`` for work that a user
-    accepts."""
+    """Return the demand on the proof: ``PASS`` if a user accepts the work, ``CHANGE`` in a run, otherwise ``GRADE``."""
     if known is None:
         return GRADE
     return CHANGE if known.word is None else PASS
@@ -389,7 +388,7 @@ def fail(
 ) -> JsonObject:
     """End the attempt as failed, and return the JSON answer, with ``attempts``, ``retryable``, ``rescue`` and other
     members. If the rollback is not safe, count the attempt, halt the task list, leave the work tree untouched and raise
-    ``UnsafeTree``. A repeated call returns ``already``."""
+    ``UnsafeTree``. In the answer to a repeated call, ``already`` is True."""
     if category not in CATEGORIES:
         raise UsageError(f"Unknown category: {category}", hint=f"one of {', '.join(CATEGORIES)}")
     if (found := _ended(caller, task_id, "failed")) is not None:
@@ -400,7 +399,7 @@ def fail(
 
 def release(caller: "Caller", task_id: str, why: str) -> JsonObject:
     """Make the task pending again, and return the JSON answer. The attempt is not counted. A rescue ref keeps the
-    attempt's work. A repeated call returns ``already``."""
+    attempt's work. In the answer to a repeated call, ``already`` is True."""
     if (found := _ended(caller, task_id, "pending")) is not None:
         return {"task_id": found.id, "status": found.status, "attempts": found.attempts, "already": True}
     task = close_attempt.mine(caller, task_id)
@@ -482,8 +481,7 @@ def _refuse(
 
 
 def _parked(caller: "Caller", task: "Task", ran: ValidationRun) -> VerificationFailed:
-    """End the attempt with a question to the user. Return the error that the caller should raise. Only the user can
-    reopen the task."""
+    """End the attempt with a question to the user. Return the error to raise. Only the user can reopen the task."""
     question = {
         "kind": UNCHANGED,
         "message": f"{task.id}: {ASKS_IF_DONE}",

@@ -310,9 +310,9 @@ class LeaseKeeper:
 
 
 def run_step(caller: Caller, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> JsonObject:
-    """Run a long command, and return ``exit``, ``seconds`` and ``tail``. The claim on the task is renewed meanwhile.
-    ``exit`` is the exit code, or None after a timeout. If the claim is lost, end the command and raise
-    ``LeaseLost``."""
+    """Run a long command, and renew the claim on the task until the command ends. Return ``exit`` (the exit code, or
+    None after a timeout), ``seconds`` and ``tail`` (the last lines of the output). If the claim is lost, end the
+    command and raise ``LeaseLost``."""
     from agent_harness.kernel import process
     from agent_harness.kernel.redact import redact
 

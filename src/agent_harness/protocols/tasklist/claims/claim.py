@@ -65,8 +65,8 @@ def claim(
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     dirty: str = "remember",
 ) -> JsonObject:
-    """Claim a task, and return its data. This is the caller's task in progress, the task ``task_id``, or the next
-    eligible task.
+    """Claim a task, and return its data. The claimed task is the caller's task in progress, the task ``task_id``, or
+    the next eligible task.
 
     Raise ``NothingEligible`` if no task can be claimed, ``PersonNeeded`` after a halt, and ``LimitReached`` after the
     last allowed attempt. Raise ``UnsafeTree`` if the baseline cannot be saved, and ``Refused`` if another worker has a
@@ -250,8 +250,8 @@ def _held(caller: Caller, state: State, under_way: list[Task], now: datetime) ->
 
 
 def _refuse_others(caller: Caller, state: State, under_way: list[Task], now: datetime) -> None:
-    """Raise ``Busy`` if another caller has a task in progress. In concurrent mode, raise ``Refused`` only if that task
-    is in the same work tree."""
+    """In exclusive mode, raise ``Busy`` if another caller has a task in progress. In concurrent mode, raise ``Refused``
+    if another caller has a task in progress in the same work tree."""
     for task in under_way:
         if not leases.is_live(task, state, now) or task.claimed_by == caller.owner:
             continue
@@ -372,8 +372,7 @@ def _answer(task: Task, *, resumed: bool) -> JsonObject:
 
 
 def _baseline(caller: Caller, task: Task, dirty: str) -> ClaimRecord | None:
-    """Save the work tree as the baseline of the next attempt at a task. Return the claim record. Return None outside a
-    git repository."""
+    """Save the work tree as the baseline of a task's next attempt. Return the claim record, or None outside git."""
     from agent_harness.protocols.tasklist.attempts import rollback
 
     return rollback.take_baseline(caller, task.id, task.attempts + 1, dirty=dirty)

@@ -45,8 +45,7 @@ KEPT_DAYS = 7
 
 
 def is_alive(session: SessionLease | None, now: datetime) -> bool:
-    """Return True if the session's owner may still run. This is the case if its lease is valid and its process is not
-    known to be dead."""
+    """Return True if the session's owner may still run: the lease is valid, and the process is not known to be dead."""
     if session is None or (ends := session.ends) is None:
         return False
     return not lease.expired(lease.Lease("", "", ends, ends, SECONDS), now) and not process_is_dead(session.process)
@@ -74,9 +73,8 @@ def is_ahead(state: State, now: datetime) -> bool:
 
 
 def bring_back(caller: SessionOwner) -> bool:
-    """If a clock that is ahead has renewed the session lease, shorten the lease to one hour. Return True if it was
-    shortened. Without this correction, the task list would stay locked for as long as that clock was ahead. Source:
-    ``tasklist.md`` 10.2."""
+    """If a clock that is ahead renewed the session lease, shorten the lease to one hour and return True. Without this
+    correction, the task list would stay locked for as long as that clock was ahead. Source: ``tasklist.md`` 10.2."""
     if not is_ahead(caller.store.read(), caller.store.now()):
         return False
 
@@ -98,8 +96,7 @@ def bring_back(caller: SessionOwner) -> bool:
 
 
 def holder(state: State, now: datetime) -> SessionLease | None:
-    """Return the lease of the running session, or ``None`` if no session is running. In concurrent mode, return
-    ``None``."""
+    """Return the lease of the running session. Return ``None`` if no session is running, and in concurrent mode."""
     session = state.session
     return session if not state.config.concurrent and is_alive(session, now) else None
 

@@ -57,7 +57,7 @@ _PUSH_LINES = {"pushed": "CHECKPOINT", "pulled": "CHECKPOINT"}
 
 
 class TaskListProjectPort:
-    """Task list in the project's folder, as the ``ProjectPort`` of a parallel run's coordinator."""
+    """Interface (``ProjectPort``) through which the coordinator of a parallel run uses the task list."""
 
     executor = EXECUTOR
     checks_rejected = True  # by the validations of other tasks
@@ -73,7 +73,8 @@ class TaskListProjectPort:
         attempt: JsonObject,
         push_target: PushTarget | None = None,
     ) -> None:
-        """Open the task list. Each claim stores ``claimed``, the facts about the run. ``attempt`` contains settings."""
+        """Open the task list. Each claim stores ``claimed``, facts about the run. ``attempt`` has settings of
+        attempts."""
         self.push_target = push_target
         workspace = place_of(caller)
         assert workspace is not None
@@ -130,8 +131,7 @@ class TaskListProjectPort:
 
     def put_back(self) -> dict[str, str]:
         """Restore the task list, the log, the costs and the marker file for hooks. Do nothing if agents cannot write to
-        the project. Return an object that maps each restored name to the new path of the replaced file, or to an empty
-        text."""
+        the project. Return each restored name with the new path of the replaced file, or with an empty text."""
         if not self._is_open:
             return {}
         self._hold_list()
@@ -382,8 +382,7 @@ class TaskListProjectPort:
     ) -> list[JsonObject]:
         """Return the checks to run before ``commit`` is merged into ``base``. These are the checks of ``members`` and
         ``unseen``, and of completed tasks that may break. The command in the setting ``check`` is also included. If
-        ``members`` is None, include all completed tasks. The tasks in ``before``, with their commits, count as
-        completed."""
+        ``members`` is None, include all completed tasks. Tasks in ``before`` count as completed."""
         state = self._list()
         before = before or {}
         own = [state.by_id[item] for item in members or () if item in state.by_id]
@@ -442,7 +441,8 @@ class TaskListProjectPort:
         """Raise no error. A rebase cannot make the task list invalid, because commits do not contain the list."""
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Replace the recorded commits of completed tasks by the new commits, after a merge with the remote branch."""
+        """After a rebase onto the remote's commits, replace the recorded commits of completed tasks by the new
+        commits."""
 
         def act(change: TaskListChange) -> None:
             for task in change.state.tasks:
@@ -534,7 +534,7 @@ def _told(fix: JsonObject) -> JsonObject:
 
 
 def _other(task: Task, item: str) -> JsonObject:
-    """Return the data of another open task for the list in a workspace. With these data, the check of the task is
-    protected. The task depends on ``item``, so no agent can claim it in the workspace."""
+    """Return the data of another open task for the list in a workspace. These data include its check, whose files are
+    then protected. The task depends on ``item``, so no agent can claim it in the workspace."""
     own = {"id": task.id, "title": task.title, "validation": task.raw.get("validation")}
     return {**own, "status": "pending", "depends_on": [item]}
