@@ -271,7 +271,7 @@ def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
 
 def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *, theirs: str | None = None) -> str:
     """Return the settings text without the harness's entries. For each event in ``keep``, keep this number of entries.
-    Remove empty parents unless they are in ``theirs``, which is the text before the first change."""
+    Remove objects and lists that become empty, unless they are in ``theirs``, the text before the first change."""
     left = dict(keep or {})
     found_there = _object(theirs, path).get("hooks") if theirs is not None else None
     removable = []
@@ -328,7 +328,7 @@ def _object(text: str, path: str) -> JsonObject:
 
 
 def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
-    """Return the member ``hooks`` of the settings. Raise ``Refused`` if an event in it is not a list."""
+    """Return the member ``hooks`` of the settings. Raise ``Refused`` if the value of an event is not a list."""
     hooks = found.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
         raise Refused(f"{path} was not edited: its `hooks` member has an unexpected form", hint="harness hooks print")
@@ -339,7 +339,8 @@ def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
 
 
 def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return the path of the settings file to edit. Raise ``Refused`` if a project's file leads outside the project."""
+    """Return the path of the settings file to edit. Raise ``Refused`` if the path of a project's file is a link to a
+    place outside the project."""
     path = client.place(scope, project, environ)
     top = os.path.realpath(project)
     if scope == "project" and os.path.commonpath([top, os.path.realpath(path)]) != top:
@@ -381,7 +382,7 @@ def _sweep(path: str) -> None:
 
 
 def _forget_unused(project: str, environ: Mapping[str, str]) -> None:
-    """Remove the file with the package's path if no client of this user has the harness's hooks."""
+    """Remove the file ``hooks-path`` if no client of this user has the harness's hooks."""
     if not any(installed(name, "user", project, environ) for name in CLIENTS):
         files.unlink(_path_file(environ))
         _remove_empty(os.path.dirname(_path_file(environ)))

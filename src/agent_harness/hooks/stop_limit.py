@@ -36,7 +36,8 @@ MAX_BYTES = 1 << 20
 
 
 class Call:
-    """Facts about one hook call. ``new_turn`` is True if the user or the client's caller sent a message."""
+    """Facts about one hook call. ``new_turn`` is True if a message began a new turn. The message may come from the
+    user, or from the program that started the client."""
 
     __slots__ = ("at", "message", "new_turn", "signature", "started_at")
 

@@ -511,8 +511,8 @@ class TaskList:
         return _with_next({"restored": restored, "tasks": found}, self._after_recovery(found))
 
     def rollback(self, task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-        """Restore the work tree to its state when the task was claimed. With ``dry_run``, only return the necessary
-        changes. With ``allow_pushed``, also roll back commits that are already on a remote."""
+        """Restore the work tree to its state when the task was claimed. With ``dry_run``, change nothing and only
+        return the changes. With ``allow_pushed``, also roll back commits that are already on a remote."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.roll_back(self.caller, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
@@ -547,7 +547,7 @@ class TaskList:
 
     def rescue_restore(self, ref: str, *, to: str | None = None) -> JsonObject:
         """Restore work that a rollback removed and kept under ``ref``, and return the JSON answer. With ``to``, write
-        all files into this new folder. Without ``to``, apply only the changes to the work tree."""
+        all files into this new folder. Without ``to``, write the changes into the work tree."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.restore(self.caller, ref, to=to), "harness status")

@@ -126,7 +126,7 @@ def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool
 
 
 def keep_rescues(task: Task, refs: Iterable[str]) -> None:
-    """Add git refs that keep rolled-back work to the task. Do not add a ref that the task already has."""
+    """Add refs that keep rolled-back work to the list of such refs in the task. Do not add a ref twice."""
     task.raw["rescues"] = [*task.rescues, *(ref for ref in refs if ref not in task.rescues)]
 
 

@@ -216,8 +216,8 @@ def last_stats(layout: TaskListLayout) -> str | None:
 
 
 def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 6000) -> list[str]:
-    """Return the log's recent lines about tasks for an agent, without time and session. If the result would exceed the
-    limits, leave out the oldest lines."""
+    """Return the log's recent lines about tasks, without time and session, for the agent's prompt. If the result would
+    exceed the limits, leave out the oldest lines."""
     kept: list[str] = []
     room = characters
     for line in reversed(tail(layout, lines)):

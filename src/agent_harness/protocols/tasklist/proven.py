@@ -405,7 +405,7 @@ def first_time(layout: TaskListLayout, name: str) -> bool:
 
 
 def note_pass(layout: TaskListLayout, task: Task, record: JsonObject) -> None:
-    """Record that a validation passed during the task's present claim, with the files that passed."""
+    """Record that a validation passed during the task's present claim. ``record`` describes the verified files."""
     note_claim(layout, task, passed=record)
 
 
@@ -419,7 +419,7 @@ def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
 
 
 def noted(layout: TaskListLayout, task: Task, name: str) -> JsonObject:
-    """Return the member that ``note_claim`` added to the present claim's record. Without it, return an empty object."""
+    """Return the member that ``note_claim`` added to the present claim's record, or an empty object."""
     return json_object(_claim_record(layout, task).get(name)) or {}
 
 

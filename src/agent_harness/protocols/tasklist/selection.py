@@ -121,9 +121,9 @@ def _needs(state: State) -> dict[str, list[str]]:
 
 
 def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task]:
-    """Return the tasks that can be claimed: first pending tasks, then failed tasks that have attempts left. The failed
-    task with the oldest failure comes first. ``failure_time`` returns the time of a failure if the record of the task
-    does not contain it."""
+    """Return the tasks that can be claimed: first pending tasks, then failed tasks that have attempts left. Among the
+    failed tasks, the task with the oldest failure comes first. If a task does not contain the time of its failure,
+    ``failure_time`` returns it."""
     fresh, again = _candidates(state)
     fresh.sort(key=_urgency)
 

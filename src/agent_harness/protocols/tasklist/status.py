@@ -105,7 +105,7 @@ class ListFacts:
         return {} if end.get("reason") == needs.HELD and not is_held else end
 
     def standing(self, task: Task) -> str:
-        """Return the state of a task in the words that all views use."""
+        """Return the word with which all views show the status of a task."""
         if task.question:
             return status_summary.NEEDS_YOU
         if task.id in self._marked:
@@ -388,8 +388,8 @@ def _warnings(found: JsonObject, *, everything: bool, hooks: Callable[[], bool])
 def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
     """Return the cost of all attempts so far. Return ``None`` if the harness has started no agent for this list.
 
-    ``per_completed_usd`` is the total cost, including failed attempts, for each completed task. It counts only tasks
-    that these attempts completed and that are still completed."""
+    ``per_completed_usd`` is the total cost, including failed attempts, divided by the number of completed tasks. Only
+    tasks that these attempts completed and that are still completed are counted."""
     rows = list(journal.read(layout.costs))
     if not rows:
         return None

@@ -63,8 +63,8 @@ def accept(caller: "Caller", task_id: str, patterns: Sequence[str]) -> JsonObjec
 
 
 def _done_already(caller: "Caller", task: "Task") -> JsonObject:
-    """Complete a task that, according to the user, needs no change. Return the answer of ``complete``. The task's check
-    must pass once more."""
+    """Complete a task that, as the user decided, needs no change. The task's check must pass once more. Return the
+    answer of ``complete``."""
     wanted = {"status": "pending", "max_attempts": str(max(task.max_attempts, task.attempts_made + 1))}
     planning.set_fields(caller.store, task.id, wanted)
     caller.token = claim.claim(caller, task.id)["token"]

@@ -111,7 +111,7 @@ def fingerprint(caller: "Caller", task: "Task") -> str | None:
 
 @contextmanager
 def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
-    """Yield the attempt's work as git objects. Until the block ends, git does not delete these objects."""
+    """Yield the attempt's work as git objects. Until the ``with`` block ends, git does not delete these objects."""
     git = attempt.place.git
     with _candidate(attempt, task) as full:
         head = git.look()

@@ -68,8 +68,8 @@ def _span(task: "Task", commits: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _touching(git: "Git", spans: Mapping[str, tuple[str, str]], changed: Collection[bytes]) -> set[str]:
-    """Return the ids of the tasks whose work changed one of these files. ``spans`` maps a task id to its two commits.
-    Tasks whose commits no longer exist are left out."""
+    """Return the ids of the tasks whose work changed one of the files in ``changed``. ``spans`` maps a task id to the
+    two commits of the task. Tasks whose commits no longer exist are left out."""
     known = {task: span for task, span in spans.items() if _WHOLE_ID.fullmatch(span[0]) and span[0] != span[1]}
     if not known:
         return set()

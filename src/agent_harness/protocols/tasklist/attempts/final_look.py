@@ -1,8 +1,8 @@
 """Final check at the end of a run: the harness repeats the checks of all tasks that the run completed.
 
-During a run, the harness repeats only the checks that a change may break. The final check finds other breakage. A
-broken task no longer counts as proven. The harness finds the task that broke it, by a bisection over the run's commits.
-It then asks the user what to do."""
+During a run, the harness repeats only the checks that a change is likely to break. The final check finds all tasks that
+are broken. A broken task no longer counts as proven. By a bisection over the run's commits, the harness finds the task
+whose work broke it. The harness then asks the user what to do."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -107,8 +107,8 @@ def _open_again(caller: "Caller", task: "Task", breaker: "Task | None", head: st
 
 
 def _taking_back(change: "TaskListChange", by: tuple[str, str] | None) -> str | None:
-    """Return the command with which the user undoes the breaking work. Return None if the breaking task is unknown.
-    ``by`` contains the id and the commit of the breaking task."""
+    """Return the command with which the user undoes the work that broke a task. Return None if it is not known which
+    task broke it. ``by`` contains the id and the commit of the task that broke it."""
     other = change.state.by_id.get(by[0]) if by else None
     if other is None or by is None:
         return None

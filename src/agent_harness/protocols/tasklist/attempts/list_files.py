@@ -1,7 +1,7 @@
 """Copies of the task list's own files, made before an agent's turn in ``harness run`` and used to restore these files.
 
-An agent may remove these files with ``git clean -fdx``, a stash of ignored files or a symbolic link. After the
-restoration, verification and the next attempt can use the task list. Source: ``tasklist.md`` 8, 11.4."""
+An agent may remove these files, for example with ``git clean -fdx`` or ``git stash --all``, or replace them by links.
+After the restoration, verification and the next attempt can use the task list. Source: ``tasklist.md`` 8, 11.4."""
 
 import os
 from typing import TYPE_CHECKING

@@ -78,7 +78,7 @@ def named(caller: "Caller", what: str) -> str:
 
 
 def asked(caller: "Caller", what: str) -> str:
-    """Return the id of the task to undo, for the question to the user. Raise ``Refused`` if it is not completed."""
+    """Return the id of the task to undo, for the question to the user. Raise ``Refused`` for an open task."""
     task_id = named(caller, what)
     if reversal.decided(proven.reversal_path(caller.layout)) is None:  # else a killed one is completed first
         _refuse_open(caller.store.read().by_id[task_id])

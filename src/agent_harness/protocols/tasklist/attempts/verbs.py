@@ -438,8 +438,8 @@ def _ended(caller: "Caller", task_id: str, status: str) -> "Task | None":
 
 
 def validated(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Run the validation, and return its result. If an error prevents the check, log the error, and halt the task list
-    if necessary."""
+    """Run the validation, and return its result. If the check cannot run, log the error and halt the task list. If only
+    the check's program is missing, halt the list only the second time."""
     try:
         ran = validation.run(caller, task, work, demand=demand)
     except validation.MissingCommand as error:

@@ -352,8 +352,8 @@ def _marks_a_work_tree(entry: str) -> bool:
 
 
 def _program_above() -> Owner | None:
-    """Return the nearest ancestor process that continues after the command, or None. This process is the agent or, in a
-    terminal, the user's shell."""
+    """Return the nearest ancestor process that still runs after the command has ended, or None. This process is the
+    agent or, in a terminal, the user's shell."""
     from agent_harness.kernel import owner
 
     pid = os.getppid()

@@ -407,7 +407,7 @@ class TaskListProjectPort:
         return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._sandbox}
 
     def finalize(self, landings: Sequence[LandedItem]) -> None:
-        """Mark the merged tasks as completed, each with its commit and verdict, if their job still owns the claim."""
+        """Mark each merged task as completed, with its commit and verdict, if its job still owns the claim."""
         path = proven.ledger(self._layout)
         verdicts: dict[str, ClaimVerdict] = {}
         for each in landings:
@@ -487,7 +487,8 @@ class TaskListProjectPort:
         self._change(act)
 
     def close(self, paused: str) -> None:
-        """End the session. If commits could not be pushed, pause the task list. ``paused`` is the reason or empty."""
+        """End the session. Pause the list if commits could not be pushed. ``paused`` is then the reason, or else
+        empty."""
         sessions.end(self._caller)
         if paused:
             sessions.pause(self._caller, paused, by="harness run")
