@@ -350,7 +350,7 @@ class TaskList:
             now.keep_said(self.layout.run_log, text)
 
     def _left_by_run(self) -> tuple[int, str | None] | None:
-        """Return the worker count and the branch of a dead run that still claims tasks. Otherwise, return None."""
+        """Return the worker count and the branch of a dead run that still has claims on tasks, or None."""
         from agent_harness.protocols.tasklist.claims import leases
 
         try:

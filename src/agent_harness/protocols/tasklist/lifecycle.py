@@ -126,7 +126,7 @@ def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool
 
 
 def keep_rescues(task: Task, refs: Iterable[str]) -> None:
-    """Add refs that keep rolled-back work to the list of such refs in the task. Do not add a ref twice."""
+    """Append ``refs``, which keep rolled-back work, to the task's list of such refs. Do not append a ref twice."""
     task.raw["rescues"] = [*task.rescues, *(ref for ref in refs if ref not in task.rescues)]
 
 

@@ -154,7 +154,7 @@ class Attempt:
 
 
 def attempt_of(caller: "Caller", task: "Task") -> Attempt | None:
-    """Return the task's attempt in progress, or ``None`` outside a git repository and without a baseline."""
+    """Return the task's attempt in progress. Return ``None`` outside a git repository or without a baseline."""
     place = place_of(caller)
     if place is None or not task.base_ref or not task.base_ref.startswith(f"{BASE_REFS}/"):
         return None
@@ -206,8 +206,8 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 
 def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
     """Return the git entry for the present file at ``path``. The entry is ``ABSENT`` if there is no file, or if the
-    path is below a symbolic link. Return ``None`` if the path cannot be read. Also return ``None`` for a folder, unless
-    the earlier entry ``like`` is a submodule."""
+    path is below a symbolic link. Return ``None`` if the path cannot be read. For a folder, return ``None`` too, unless
+    ``like``, the earlier entry, is a submodule."""
     top = os.fsencode(git.top())
     full = os.path.join(top, path)
     kind = kind_at(top, path)

@@ -221,7 +221,7 @@ def note_rollback_point(caller: "Caller", change: "TaskListChange", task_id: str
 
 
 def _put_terms_back(caller: "Caller", change: "TaskListChange", task: "Task") -> None:
-    """Restore the task list's verification settings to their values at the claim. Log each restored setting."""
+    """Restore the task list's verification settings to their values at the claim. Log the restored settings."""
     if changed := proven.put_terms_back(caller.layout, change.state, task):
         change.note("WARN", changed, task=task.id)
 

@@ -107,8 +107,8 @@ def _open_again(caller: "Caller", task: "Task", breaker: "Task | None", head: st
 
 
 def _taking_back(change: "TaskListChange", by: tuple[str, str] | None) -> str | None:
-    """Return the command with which the user undoes the work that broke a task. Return None if it is not known which
-    task broke it. ``by`` contains the id and the commit of the task that broke it."""
+    """Return the command with which the user undoes the work of a task that broke another task. Return None if that
+    task is unknown. ``by`` contains the id and the commit of the task that did the damage."""
     other = change.state.by_id.get(by[0]) if by else None
     if other is None or by is None:
         return None

@@ -41,8 +41,9 @@ class ListFiles:
         return said
 
     def put_list_back(self) -> dict[str, str]:
-        """Restore the list file if it is lost, or if no harness command wrote it. Return an object that maps the name
-        of the list file to the new path of the replaced file. Return an empty object if nothing was restored."""
+        """Restore the list file if it is lost, or if a program other than the harness wrote it. Return an object that
+        maps the name of the list file to the new path of the replaced file. Return an empty object if nothing was
+        restored."""
         layout = self._caller.layout
         if not self._is_list_lost() and not _is_edited(layout):
             return {}
@@ -52,7 +53,7 @@ class ListFiles:
         return {"harness-tasks.json": self._list_put_back()}
 
     def put_logs_back(self) -> list[str]:
-        """Restore every log whose beginning has changed, and return their paths. Restore the marker file for hooks."""
+        """Restore every log whose beginning has changed, and return these logs. Also restore the hooks' marker file."""
         if self._is_active and not self._caller.store.active():
             self._caller.store.activate()
         gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]

@@ -73,8 +73,7 @@ class TaskListProjectPort:
         attempt: JsonObject,
         push_target: PushTarget | None = None,
     ) -> None:
-        """Open the task list. Each claim stores ``claimed``, facts about the run. ``attempt`` has settings of
-        attempts."""
+        """Open the task list. ``claimed`` is stored in each claim. ``attempt`` contains the settings of attempts."""
         self.push_target = push_target
         workspace = place_of(caller)
         assert workspace is not None
@@ -125,7 +124,8 @@ class TaskListProjectPort:
         return self._store.change(act)
 
     def _hold_list(self) -> None:
-        """Restore the list file if no harness command wrote it. Do nothing if agents cannot write to the project."""
+        """Restore the list file if a program other than the harness wrote it. Do nothing if agents cannot write to the
+        project."""
         if self._is_open:
             self._put_back |= self._files.put_list_back()
 
@@ -487,8 +487,7 @@ class TaskListProjectPort:
         self._change(act)
 
     def close(self, paused: str) -> None:
-        """End the session. Pause the list if commits could not be pushed. ``paused`` is then the reason, or else
-        empty."""
+        """End the session. If commits could not be pushed, pause the task list for the reason in ``paused``."""
         sessions.end(self._caller)
         if paused:
             sessions.pause(self._caller, paused, by="harness run")
