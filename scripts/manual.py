@@ -11,7 +11,7 @@ from agent_harness.cli.machine.words import CommandWords
 
 PROGRAMS = {
     "harness": "run coding agents unattended, and trust the result",
-    "lth": "long tasks, one bounded slice at a time",
+    "lth": "long tasks in bounded sessions",
 }
 _FILES = {
     "harness": (

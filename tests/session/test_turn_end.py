@@ -138,7 +138,7 @@ def test_conflicts_of_a_stash_are_named(repo: Repo) -> None:
     assert turn_end.left_unfinished(git) is None
     repo.git("stash", "pop", check=False)
     assert turn_end.unfinished(git) == turn_end.Block(
-        reason="a: git has an unresolved conflict there", command="git checkout HEAD -- a"
+        reason="a: git has an unresolved conflict in it", command="git checkout HEAD -- a"
     )
     assert turn_end.left_unfinished(git) == "The agent left a conflict unresolved: a."
 

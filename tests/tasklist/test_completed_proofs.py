@@ -128,7 +128,7 @@ def test_what_breaks_a_landed_task_does_not_land_also_alone_on_an_unmoved_head(t
     work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
     ran = work.harness("run", "--workers", "2", "--agent", work.agent(REMOVES))
     assert (ran.code, work.statuses(), passes(work, "a")) == (3, ["completed", "pending"], True), ran
-    assert "Landed b" not in ran.out
+    assert "Merged b" not in ran.out
 
 
 @pytest.mark.scenario

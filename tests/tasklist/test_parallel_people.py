@@ -187,7 +187,7 @@ def test_status_shows_workers_queue_and_budget_and_keeps_what_is_held(tmp_path: 
     assert (found["alive"], found["landed"], found["queue"][0]["state"]) == (False, 2, "held")
     release = "harness queue release a"
     assert {answer(work, each)["next"] for each in ("status", "queue")} == {release}
-    assert f"needs you  a is held: it will not be merged ({release})" in work.harness("status").out
+    assert f"needs you  a is held and will not be merged ({release})" in work.harness("status").out
     assert answer(work, "queue", "release", "a")["next"] == "harness run --workers 2"
     assert "needs you  nothing" in work.harness("status").out
     assert answer(work, "workspace")["next"] == "harness workspace prune"
@@ -319,7 +319,7 @@ def test_more_workers_begin_at_once_and_one_that_is_recalled_keeps_its_work(tmp_
         gates.open("a", "b", "c")
         said, _ = process.communicate(timeout=120)
         assert process.returncode == 0, said
-    assert "kept       1 given back: harness rescue list" in said
+    assert "kept       1 not verified: harness rescue list" in said
     assert work.statuses() == ["completed"] * 3
     assert {slot for _, slot in gates.begun[2:]} == {"w1"}
 

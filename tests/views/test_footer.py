@@ -134,7 +134,7 @@ def test_a_signal_is_answered_and_leaves_the_terminal_as_it_was(
     else:
         run.program.kill(number)
     view = run.shows(lambda text: "Stopping: the agent may finish" in text)
-    assert re.search(r"^Stopping: the agent may finish the call at hand.*\n.*$", view, re.MULTILINE)
+    assert re.search(r"^Stopping: the agent may finish its current call.*\n.*$", view, re.MULTILINE)
     run.shows(lambda text: "-- 0/2 proven --" in text)
     assert "Ctrl-C again stops it now." in " ".join(" ".join(run.screen.display).split())
     run.program.kill(number)

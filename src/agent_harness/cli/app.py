@@ -20,14 +20,14 @@ from agent_harness.errors import Interrupted, UsageError
 EXAMPLES = """\
 Examples:
 
-  harness demo                                   a sample run, without a model
-  harness init .                                 a task list in this folder
+  harness demo                                   watch a demo without a model
+  harness init .                                 create a task list here
   harness add "Add a limit" --validate "pytest -q"
-  harness run --agent 'command:my-agent'         the harness does the tasks
-  harness hooks install --client claude-code     or your own session does them
-  harness init --spec SPEC.md                    a project, from a specification
-  harness run --until-done                       until every feature is proven
-  harness help night                             how to run unattended
+  harness run --agent 'command:my-agent'         run an agent on each task
+  harness hooks install --client claude-code     or let your session do them
+  harness init --spec SPEC.md                    plan a project from a file
+  harness run --until-done                       run until all are proven
+  harness help night                             show how to run unattended
 """
 
 
@@ -63,7 +63,7 @@ class LazyGroup(click.Group):
         first, *others = in_panels()
         with formatter.section(first[0]):
             formatter.write_dl(first[1])
-        with formatter.section("More (harness help commands has a line for each)"):
+        with formatter.section("More commands (to describe each command: harness help commands)"):
             widest = max(len(panel) for panel, _ in others)
             for panel, rows in others:
                 names = textwrap.wrap(", ".join(name for name, _ in rows), 78 - widest - 4, break_on_hyphens=False)
@@ -93,13 +93,13 @@ def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
-    help="When to use colors. [default: by NO_COLOR, FORCE_COLOR]",
+    help="When to print colors. [default: NO_COLOR and FORCE_COLOR decide]",
 )
 def cli(plain: bool, color: str | None) -> None:
     """Run coding agents unattended, and keep only the work that passes its checks.
 
-    The harness gives work to the agents, runs the checks itself, and keeps only proven work. Work that is not proven is
-    returned to the agent or rolled back; it is never lost. The commands apply to the task list or feature project that
+    The harness gives work to agents, runs the checks itself, and keeps only proven work. Other work goes back to the
+    agent or is rolled back. Git keeps rolled-back work. The commands apply to the task list or feature project that
     contains the current folder.
     """
     if plain:

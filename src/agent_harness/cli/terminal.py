@@ -41,14 +41,14 @@ agent_option = click.option(
     "agents",
     metavar="SPEC",
     multiple=True,
-    help="Agent: a kind, scripted:FILE, or command:WORDS. [default: HARNESS_AGENT] Repeat for fallbacks.",
+    help="Agent kind, scripted:FILE, or command:WORDS. Repeat to add fallback agents. [default: HARNESS_AGENT]",
 )
 wait_option = click.option(
     "--wait/--no-wait",
     default=None,
-    help="Wait for rate limits to end and for a free agent slot, or end the run instead.",
+    help="Wait until rate limits end and an agent slot is free (--wait), or end the run instead (--no-wait).",
 )
-now_option = click.option("--now", is_flag=True, help="Start now, although the account is known to be rate limited.")
+now_option = click.option("--now", is_flag=True, help="Start now, even if the account is known to be rate limited.")
 
 _PIPE_SECONDS = 1.0
 REPEATED_SECONDS = 600.0  # seconds between reports of a wait in a log

@@ -86,7 +86,7 @@ class ParallelRuns:
         """Return the folder of a workspace. If the name is unknown, raise ``UsageError`` with the existing names."""
         known = self._existing()
         if name not in known:
-            told = f"There is no workspace {name}" + (f"; there are: {', '.join(known)}" if known else "")
+            told = f"There is no workspace {name}" + (f"; the workspaces are: {', '.join(known)}" if known else "")
             raise UsageError(told, hint="harness workspace list" if known else BEGIN)
         return {"place": name, "path": known[name].folder, "next": "harness workspace list"}
 

@@ -186,7 +186,7 @@ def lines(found: JsonObject) -> list[str]:
         named = ", ".join(found["assumed_models"])
         rows.append(f"Assumed     {named}: the client reports no cost, so built-in prices are used. For exact prices:")
         rows.append(f"            {command_for_extra('api')}")
-    rows += [f"Not seen    {each['file']}: {each['why']}" for each in found["gaps"]]
+    rows += [f"Not read    {each['file']}: {each['why']}" for each in found["gaps"]]
     table = [(found["by"], "spent", "sessions", "wasted")]
     table += [(str(row["name"]), _spent(row), str(row["sessions"]), _lost(row)) for row in found["rows"]]
     widths = [max(len(row[place]) for row in table) for place in range(4)]

@@ -19,6 +19,7 @@ from agent_harness.parallel.merge_queue import trailers
 from agent_harness.session import status_summary
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.project_view import Item, PastSession, ProjectView
+from agent_harness.session.status_summary import shown_reason
 from agent_harness.views import why
 
 __all__ = ["WorkDiff", "chosen", "paths_of", "show"]
@@ -41,7 +42,9 @@ class WorkDiff:
     @property
     def line(self) -> str:
         kept = f", kept in {self.tip}" if self.state not in (ACCEPTED, WIP) else ""
-        return f"{self.name}: {self.state}{kept} ({self.base[:7]}..{self.tip[:7] if not kept else self.tip})"
+        return (
+            f"{self.name}: {shown_reason(self.state)}{kept} ({self.base[:7]}..{self.tip[:7] if not kept else self.tip})"
+        )
 
 
 def chosen(view: ProjectView, named: str | None) -> WorkDiff:

@@ -21,7 +21,7 @@ from agent_harness.kernel.terminal import quoted
 from agent_harness.session import project_view
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.session.project_view import Item, Money, PastSession, ProjectView, span
-from agent_harness.session.status_summary import NOT_REPORTED, why_kept
+from agent_harness.session.status_summary import NOT_REPORTED, shown_reason, why_kept
 
 __all__ = ["commits_moved", "explain", "histories", "item_of", "lines", "outputs", "wasted", "with_sessions"]
 
@@ -315,7 +315,7 @@ def _why(line: ClaimVerdict) -> str:
         if code == "regression" and line.regressions_total:
             first = f", first {line.regressions[0]}" if line.regressions else ""
             count = f"{line.regressions_total} tests" if line.regressions_total > 1 else "1 test"
-            said = f"{count} that passed broke{first}"
+            said = f"{count} that passed before now fail{'' if line.regressions_total > 1 else 's'}{first}"
         if code == "criteria_unmet":
             unmet = [each.name or "?" for each in line.steps if each.result == "failed"]
             said = f"not met: {', '.join(unmet)}" if unmet else said
@@ -636,7 +636,7 @@ def _story_lines(found: JsonObject) -> list[str]:
         kept = []
         if each["verdict"] != "accepted":
             if each["kept_as"] and each["rolled_back"] != after:  # once for each session, with its last claim
-                kept.append(f"{each['kept_as']}, kept: harness diff {_diff_word(found, each)}")
+                kept.append(f"{shown_reason(each['kept_as'])}, kept: harness diff {_diff_word(found, each)}")
             name = quoted(str(found["item"]))
             kept += [f"output: harness why {name} --output {each['n']}"] if each["outputs"] else []
         rows += [f"     {'   '.join(kept)}"] if kept else []

@@ -59,13 +59,13 @@ Examples:
   harness doctor
   harness doctor --fix      makes the safe repairs, and lists them""",
 )
-@click.option("--fix", is_flag=True, help="Make the safe repairs: they change only harness files, and delete nothing.")
+@click.option("--fix", is_flag=True, help="Make the safe repairs, which change only harness files and delete nothing.")
 @json_option
 def doctor(fix: bool, as_json: bool) -> int:
     """Check Python, git, the agents, rate limits, and the project or long task in this folder.
 
-    Lines with XX are errors; lines with !! are advice and stop no run. Without --fix nothing is changed. Exit code: 0
-    if there is no XX, else 4; with --fix, this applies to the state after the repairs.
+    A line with XX is an error. A line with !! is advice, and stops no run. Without --fix, the command changes nothing.
+    Exit code: 0 if no line has XX, 4 if a line has XX. With --fix, the exit code describes the state after the repairs.
     """
     found = list(everything())
     repaired = list(_repaired(found)) if fix else []
@@ -172,7 +172,7 @@ def _command() -> CheckResult:
         return CheckResult("command", "ok", f"harness is {done.stdout.strip()} in a login shell")
     folder = os.path.dirname(os.path.abspath(sys.argv[0]))
     fix = f"echo 'export PATH=\"{folder}:$PATH\"' >> ~/.profile"
-    message = "a login shell does not find harness; a Codex that you start yourself runs its commands in one"
+    message = "a login shell, in which a Codex that you start yourself runs commands, does not find harness"
     return CheckResult("command", "warning", message, fix)
 
 
@@ -185,7 +185,7 @@ def disk(folder: str) -> CheckResult:
     free = found.f_bavail * found.f_frsize
     files_left = found.f_favail if found.f_files else 1  # some file systems do not count files
     size = f"{free / (1 << 30):,.0f} GiB" if free >= 10 << 30 else f"{free / (1 << 20):,.1f} MiB"
-    text = f"{size} are free" if files_left else "no further file can be made"
+    text = f"{size} are free" if files_left else "no more files can be created"
     fix = f"df -h {shlex.quote(folder)}   and free some space on that disk"
     if free < FULL_BYTES or not files_left:
         return CheckResult("disk", "wrong", f"the disk is full: {text}", fix)
@@ -289,7 +289,7 @@ def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
             "agents", told, f"ready: {named}; but {choice['problem']}" if named else choice["problem"], fix
         )
     else:
-        yield CheckResult("agents", "ok", f"ready: {named}; a run takes {choice['kind']} (by {choice['source']})")
+        yield CheckResult("agents", "ok", f"ready: {named}; a run uses {choice['kind']} (chosen by {choice['source']})")
     for each in ready:
         if each.signed_in is False:
             yield CheckResult("sign-in", "warning", f"{each.spec}: {each.signing_in}", each.sign_in)
@@ -358,7 +358,7 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
     git = Git(Path(path))
     if not git.is_repository:
         state = "wrong" if needed else "warning"
-        yield CheckResult("repository", state, "no git repository: nothing can be rolled back", "git init")
+        yield CheckResult("repository", state, "without a git repository, nothing can be rolled back", "git init")
         return
     yield from identity(path)
     found = turn_end.block(git)

@@ -95,34 +95,36 @@ LABELS = {
 
 MEANT = {
     "retry": "the next run tries again",
-    "rollback": "undo the unfinished work, which is kept in a rescue ref",
-    "split": "skip {features}; you add smaller features in its place",
-    "skip": "skip {features}; harness skip --undo includes it again",
-    "manual": "no session starts until harness hand-back; you work on the project",
-    "abort": "end all work of the harness here; commits, logs and costs stay",
-    "pause": "no session starts until harness resume",
-    "increase": "raise the budget, to --budget USD or to twice its value, and commit the setting",
-    "investigate": "show the failing tests; the question stays",
-    "edit": "nothing is changed; you correct features.json and commit it",
-    "reset": "mark {features} as not passing; sessions build it again",
-    "proceed": "work on {features} as it is, and do not ask again",
-    "accept-built": "the kept work is verified again, and accepted if the proof above holds",
-    "accept-change": "the kept work is verified again with these files allowed to change, and accepted if it passes",
-    "reject": "the kept work is rejected and moved to a rescue ref; the next run tries {features} again",
+    "rollback": "the harness removes the unfinished work, and keeps it in a rescue ref",
+    "split": "no session works on {features}; you add smaller features instead",
+    "skip": "no session works on {features} until you run harness skip --undo",
+    "manual": "you work on the project; no session starts until you run harness hand-back",
+    "abort": "the harness ends all work on this project, and keeps commits, logs and costs",
+    "pause": "no session starts until you run harness resume",
+    "increase": "the harness sets the budget to --budget USD, or doubles it, and commits the setting",
+    "investigate": "the harness shows how to run the failing tests, and keeps the question open",
+    "edit": "you correct features.json and commit the file; the harness changes nothing",
+    "reset": "the harness marks {features} as not passing, and sessions build it again",
+    "proceed": "sessions work on {features} unchanged, and the harness does not ask again",
+    "accept-built": "the harness verifies the kept work again, and accepts it if the proof above holds",
+    "accept-change": "the harness verifies the kept work with changes of these files allowed, and accepts passing work",
+    "reject": "the harness moves the kept work to a rescue ref, and the next run tries {features} again",
 }
 """Meaning of each answer option, in one line. ``{features}`` is replaced by the features that the question is about."""
 
 EXPLAINED: dict[str, dict[str, str]] = {
-    "environment": {"manual": "you fix the environment; the next run checks it again"},
+    "environment": {"manual": "you fix the environment, and the next run checks the environment again"},
     "regression": {
-        "rollback": "nothing else to do: the session was already rolled back, and its work is in a rescue ref",
-        "manual": "no session starts until harness hand-back; the work that broke the tests is in a rescue ref",
+        "rollback": "nothing changes: the session was already rolled back, and its work is in a rescue ref",
+        "manual": "no session starts until you run harness hand-back; the work that broke the tests is in a rescue ref",
     },
-    "too_many_starts": {"retry": "allow the same number of agent starts again"},
+    "too_many_starts": {"retry": "the harness allows the same number of agent starts again"},
     "head_red": {"retry": "the next run checks the branch again"},
     "landing_broken": {"retry": "the next run verifies the merge candidates again"},
-    "claim_rejected": {"manual": "no session starts until harness hand-back; harness manual-verify accepts the work"},
-    "large_feature": {"split": "skip {features}; the commands that add its parts are proposed"},
+    "claim_rejected": {
+        "manual": "no session starts until you run harness hand-back; harness manual-verify accepts the work"
+    },
+    "large_feature": {"split": "no session works on {features}; the harness proposes commands that add its parts"},
     "dependency_regression": {
         "retry": "Run new session to fix regression",
         "investigate": "Human reviews what broke",

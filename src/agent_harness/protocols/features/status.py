@@ -304,7 +304,7 @@ def _left_lines(left: "JsonObject | None", *, everything: bool) -> list[str]:
         return []
     items = [*(f"#{i} (proven)" for i in left["proven"]), *(f"#{i}" for i in left["begun"])]
     told = status_summary.names(items, MOST_NAMED, everything=everything)
-    return [f"Left by a run with several agents: {told}. To continue: {left['next']}"]
+    return [f"A run with several agents left work: {told}. To continue: {left['next']}"]
 
 
 def _question_lines(asked: "list[JsonObject]") -> "list[str]":

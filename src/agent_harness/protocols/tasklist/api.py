@@ -266,7 +266,7 @@ class TaskList:
             from agent_harness.parallel.run import RunRequest
             from agent_harness.protocols.tasklist.parallel.run import run_parallel
 
-            say("An earlier run with several agents left work to merge or push; this is done first.")
+            say("An earlier run with several agents left work to merge or push. This run does that first.")
             workers, branch = left
             request = RunRequest(workers=workers, agents=agents, policy=policy, branch=branch, only_land=True)
             landed = run_parallel(self.caller, request, accounts=(), say=say)

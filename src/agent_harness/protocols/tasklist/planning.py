@@ -128,7 +128,7 @@ def _refuse_lost(layout: TaskListLayout) -> None:
     if not os.path.lexists(layout.backup):
         if (copy := copy_of(layout)) and copy.tasks:
             path = shlex.quote(str(root.kept_copy(layout.root)))
-            told = f"The file of a list with {len(copy.tasks)} tasks is missing; a copy of the list is kept"
+            told = f"The file of a list with {len(copy.tasks)} tasks is missing, but a copy of the list is kept"
             raise StateDamaged(told, hint=f"harness task recover  # or, to start a new list: rm {path}")
         return
     if backup_is_whole(layout):
@@ -172,7 +172,7 @@ def traces(layout: TaskListLayout) -> JsonObject:
         state, now = store.read(), store.now()
         for task in (each for each in state.tasks if each.status == "in_progress"):
             if leases.is_live(task, state, now):
-                raise Busy(f"{task.id} is being worked on", hint="harness pause  # then the same command")
+                raise Busy(f"An agent is working on {task.id}", hint="harness pause  # then the same command")
             raise Refused(f"{task.id} was interrupted; its work is still in the folder", hint="harness task recover")
     git = Git(layout.root)
     prefix = os.fsdecode(git.prefix()) if git.is_repository else ""

@@ -209,7 +209,7 @@ def answerable(project: ServedProject, asked: AskedQuestion, view: ProjectView) 
 
 def _as_shown(project: ServedProject, view: ProjectView, form: Mapping[str, str]) -> None:
     if form.get("revision") != revision_of(project, view):
-        raise Superseded("This has changed in the meantime. Reload the page", hint="harness status")
+        raise Superseded("The project has changed meanwhile. Reload the page", hint="harness status")
 
 
 # ---- the actions: the same calls as the commands of their names

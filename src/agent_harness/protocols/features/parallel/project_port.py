@@ -323,7 +323,7 @@ class FeatureProjectPort:
         found = self.merged(head, base, commit, item, proven=False)
         partial = records.json_object(kept.get("partial")) or {}
         left = [*records.texts(partial.get("left"))]
-        left += [f"resolve the conflict with what has landed: {path}" for path in found.conflicts]
+        left += [f"resolve the conflict with merged work: {path}" for path in found.conflicts]
         return found.tree, {"partial": {**partial, "left": left}, "failure": kept.get("failure")}
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
@@ -397,8 +397,10 @@ class FeatureProjectPort:
         why, met = str(fix.get("why")), records.texts(fix.get("met"))
         printed = redact(str(fix.get("output") or "")).strip().splitlines()
         what = records.texts(fix.get("files")) or printed[:1] or records.texts(fix.get("failing"))
-        told = f"Feature #{feature_id} was proven, and does not land ({why.replace('_', ' ')}): {', '.join(what)[:500]}"
-        told += f"; it met {', '.join(f'#{each}' for each in met)}" if met else ""
+        told = (
+            f"Feature #{feature_id} was proven, but was not merged ({why.replace('_', ' ')}): {', '.join(what)[:500]}"
+        )
+        told += f"; merged meanwhile: {', '.join(f'#{each}' for each in met)}" if met else ""
         self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
 
     def _note_not_landed(self, job: str, fix: JsonObject, proved: JsonObject) -> None:
@@ -724,9 +726,9 @@ def sent_back(store: FeatureStore) -> dict[str, int]:
 
 
 LANDING_TOLD = {
-    "landing_failed": "it was proven, and could not be merged with the work that has landed meanwhile.",
+    "landing_failed": "it was proven, but could not be merged with work that was merged meanwhile.",
     "attempt_lost": "three times in a row its session returned no result.",
-    "head_red": "The branch does not pass all proofs; check it with: harness verify --all",
+    "head_red": "Tests of proven features fail on the branch. To check the branch: harness verify --all",
     "landing_broken": "The merge candidates cannot be verified: the suite gives no result here.",
 }
 
@@ -750,14 +752,14 @@ def _is_taken(row: JsonObject, session: int) -> bool:
 
 def _told(fix: JsonObject) -> JsonObject:
     said = {
-        "conflict": "This feature was proven, and does not go together with what has landed meanwhile.",
-        "conflict_markers": "This feature was proven with markers of a conflict left in its files.",
-        SENT_BACK: "This feature was proven, and did not land; why is not known any more.",
-        "red": "This feature was proven, and together with what has landed meanwhile tests fail.",
+        "conflict": "This feature was proven, but it conflicts with work that was merged meanwhile.",
+        "conflict_markers": "This feature was proven, but its files contain conflict markers.",
+        SENT_BACK: "This feature was proven, but was not merged. The reason is no longer known.",
+        "red": "This feature was proven, but tests fail together with work that was merged meanwhile.",
     }
-    what = [f"resolve the conflict in {path}: its markers are in the file" for path in fix.get("files") or []]
+    what = [f"resolve the conflict in {path}: the file contains conflict markers" for path in fix.get("files") or []]
     output = str(fix.get("output") or "").strip()
     told = said.get(str(fix.get("why")), "")
     left = [*what, "run the whole suite; then claim the feature again"]
-    partial = {"reason": "it did not land", "done": ["its code and its tests"], "left": left}
+    partial = {"reason": "it was not merged", "done": ["its code and its tests"], "left": left}
     return {"partial": partial, "failure": f"{told}\n{output}".strip()}

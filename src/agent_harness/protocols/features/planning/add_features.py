@@ -149,7 +149,7 @@ def _commit(project: Project, checkpoint: SessionCheckpoint) -> str:
     if rollback_point.head is not None and not project.git.ancestor(rollback_point.head, commit):
         raise VerificationFailed("The agent rewrote the history.")
     if project.git.look().branch not in (rollback_point.branch, DETACHED):
-        raise VerificationFailed("The agent left the branch.")
+        raise VerificationFailed("The agent checked out another branch.")
     return commit
 
 

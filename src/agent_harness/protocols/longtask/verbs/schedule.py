@@ -43,7 +43,7 @@ def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int
     named = options.worker or task.policy.preferred or ""
     worker = adapters.normalised(named) if named else ""
     if not worker or not adapters.is_runnable(worker):
-        raise UsageError("No unattended worker is set", hint="--worker codex-cli")
+        raise UsageError("No worker is set for unattended runs", hint="--worker codex-cli")
     seconds = ["--timeout-seconds", str(options.timeout_seconds)] if options.timeout_seconds else []
     more = [*recipe.fallback_words(task, worker), *seconds]
     argv = [*recipe.program(), "run", os.path.abspath(layout.root), "--no-wait", "--worker", worker, *more]

@@ -155,7 +155,7 @@ def _refuse_at_work(state: "State", now: "datetime") -> None:
 
 def _refuse_open(task: "Task") -> None:
     if task.status != "completed":
-        raise Refused(f"{task.id} is {task.status}: nothing to undo", hint=f"harness why {task.id}")
+        raise Refused(f"{task.id} is {task.status}, so there is nothing to undo", hint=f"harness why {task.id}")
 
 
 def _completed(caller: "Caller", git: Git, state: "State", task: "Task") -> ClaimVerdict:
@@ -214,7 +214,7 @@ def _judged(caller: "Caller", plan: TaskUndo, say: Callable[[str], None]) -> lis
             continue
         if run_at(git, plan.head, check).accepted:
             raise _broken(plan, names, found.output)
-        say("The check also fails without this change, so it proves nothing.")
+        say("The check also fails without the undo, so this failure does not count.")
         unclear += names
     return unclear
 
@@ -248,7 +248,7 @@ def _finalize(caller: "Caller", plan: TaskUndo) -> None:
         _refuse_at_work(change.state, change.now)
         task = caller.find(change.state, plan.task.id)
         if task.status != plan.task.status:
-            raise Busy(f"{task.id} has become {task.status} meanwhile", hint="harness status")
+            raise Busy(f"{task.id} became {task.status} during the undo", hint="harness status")
         reversal.decide(path, found)
         _carry_out(caller, change, plan.place.git, found)
 
