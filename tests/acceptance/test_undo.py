@@ -248,4 +248,4 @@ def test_an_undo_that_was_killed_and_cannot_be_ended_leaves_the_task_to_its_proo
     assert "undoing b was interrupted; the validation passes" in log
     assert "manually" not in log
     why = work.harness("why", "b").out
-    assert "an undo of it was interrupted" in why
+    assert "an undo of the item was interrupted" in why

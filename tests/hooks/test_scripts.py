@@ -133,7 +133,7 @@ def test_damage_is_said_once_in_a_session(root: Path) -> None:
     damage(root, "torn")
     first = answer(call("stop", root, {"stop_hook_active": False}))
     assert first["decision"] == "block"
-    assert "no whole backup" in first["reason"]
+    assert "no usable backup" in first["reason"]
     again = answer(call("stop", root, {"stop_hook_active": False}))
     assert list(again) == ["systemMessage"]
     assert answer(call("stop", root, {"session_id": "other"}))["decision"] == "block"

@@ -507,7 +507,7 @@ def test_why_tells_of_claims_that_were_proven_in_a_workspace_and_never_landed(tm
     assert "claims     5, 4 rejected: b" in ran.out
     why = work.harness("why", "b")
     assert "4 claims, 4 rejected" in why.out
-    assert why.out.count("REJECTED not_landed: it was proven in its workspace but not merged, red: a") == 4
+    assert why.out.count("REJECTED not_landed: the work was proven in its workspace but not merged, red: a") == 4
     assert work.harness("resume").code == 0
     number = work.harness("why", "b").out.split("--output ")[1].split()[0]
     printed = work.harness("why", "b", "--output", number).out

@@ -88,7 +88,7 @@ def test_three_lines_say_what_is_done_and_are_gone_at_the_end(listed: TaskListPr
         "Session 2 starting...",
         "task-001: Make it (attempt 1 of 3)",
         "task-001: running test -f done.txt",
-        "task-001: completed (checked: it did not run on the base commit)",
+        "task-001: completed (checked: the check did not run on the base commit)",
     ]
     assert not any("Ctrl-C" in line or line.startswith("--") for line in told)
     assert any("\\x1b[2J 表示する (attempt 1" in line for line in told), told

@@ -291,7 +291,7 @@ def _beads_items(found: list[JsonObject], parts: dict[str, list[str]], sorter: S
         for link in links:
             if (linked := str(link.get("type") or "blocks")) not in (*_BEADS_FIRST, "parent-child"):
                 what = f"{name} {linked} {link.get('depends_on_id')}"
-                sorter.left_out.append(LeftOut(what=what, why="it does not order the work"))
+                sorter.left_out.append(LeftOut(what=what, why="the link does not order the work"))
         rank = raw.get("priority")
         yield BacklogItem(
             id=name,

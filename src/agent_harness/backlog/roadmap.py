@@ -40,7 +40,7 @@ def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[Backlo
             others.append(each)
     for number, each in whole:
         if phases.get(number):
-            sorter.left_out.append(LeftOut(what=each.title, why="its plans are the work"))
+            sorter.left_out.append(LeftOut(what=each.title, why="its plans contain the work"))
         else:
             phases[number] = [each]
     first = _waits(text)

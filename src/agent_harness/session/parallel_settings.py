@@ -30,10 +30,10 @@ class ParallelSettings:
     batch_max: int = _setting(8, "Maximum number of candidates that are merged together.", least=1)
     test_runs: int = _setting(0, "Number of parallel check runs before merging; 0: half the number of cores.")
     window: int = _setting(
-        0, "Batches verified in parallel, each on top of the previous one; 0: two, if test_runs is at least two."
+        0, "Number of batches verified in parallel, each on top of the previous batch; 0: two, if test_runs allows two."
     )
     mends: int = _setting(
-        2, "Attempts to fix a change rejected at merging, before the item starts again from the branch."
+        2, "Attempts to fix a change that the merge queue rejected, before the item starts again from the branch."
     )
     lend: bool = _setting(True, "Copy installed dependencies that git ignores into workspaces.")
     links: tuple[str, ...] = _setting((), "Ignored folders to copy into workspaces. Default: verification.links.")
@@ -52,11 +52,11 @@ class ParallelSettings:
     fresh: bool = _setting(False, "Use a new workspace for every attempt.")
     ports: int = _setting(20, "Number of ports reserved for each agent slot.")
     min_free_mb: int = _setting(
-        2048, "Free memory in MB needed to start an additional agent; 2 GB of free disk are needed as well."
+        2048, "Free memory in MB that is needed to start another agent. The start also needs 2 GB of free disk."
     )
     push: str | None = _setting(None, "REMOTE or REMOTE/BRANCH to push to after each merge; task lists only.")
     refs: str = _setting(
-        REFS, "Ref folder for remote jobs on the git remote; use refs/heads/NAME if it accepts only branches."
+        REFS, "Ref folder for remote jobs on the git remote. Use refs/heads/NAME if the remote accepts only branches."
     )
     check: str | None = _setting(None, "Command that must pass on each merged commit; task lists only.")
 

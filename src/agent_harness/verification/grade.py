@@ -56,9 +56,9 @@ def grade_of(
     ``not_asked``. ``trusted``: ``trust: fast`` is set. ``replayed`` says how many calls were replayed outside tests."""
     if red_before == GREEN:
         same = Grade(UNCHANGED, "nothing was changed, and the check passed before")
-        return same if unchanged else Grade(CHECKED, "it already passed before the work")
+        return same if unchanged else Grade(CHECKED, "the check already passed before the work")
     if red_before != RED:
-        return Grade(CHECKED, "it did not run on the base commit")
+        return Grade(CHECKED, "the check did not run on the base commit")
     if noticed:
         basis = f"failed before the work, and failed as expected with {noticed_of or 'changed values'}"
         return Grade(PROVEN, f"{basis}; {replayed}" if replayed else basis)

@@ -188,7 +188,7 @@ def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
     """Return the grade of the whole task and its reason. Both are ``None`` if a person decided every criterion."""
     for each in checks:
         if each.get("grade") != "proven" and each["metric"] != "manual":
-            return "checked", f"{each['id']}: {each.get('basis') or 'it did not run on the base commit'}"
+            return "checked", f"{each['id']}: {each.get('basis') or 'the check did not run on the base commit'}"
     told = next((str(each["basis"]) for each in checks if each.get("basis")), None)
     return ("proven" if told else None), told
 
