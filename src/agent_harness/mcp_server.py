@@ -208,7 +208,7 @@ class ClientTools:
     def _found(self) -> root.Root:
         found = root.find(self._folder) if self._folder else root.find()
         if found is None or found.kind == "longtask":
-            raise Refused("No task list and no feature project here or above", hint="harness init .")
+            raise Refused("No task list and no feature project in this folder or above", hint="harness init .")
         return found
 
     def _kind(self) -> str:

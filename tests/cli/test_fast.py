@@ -64,7 +64,7 @@ def test_what_a_person_types_outside_of_a_project_is_answered_with_one_line(tmp_
         done = harness(tmp_path, *words)
         assert (done.returncode, done.stdout) == (4, ""), done
         first, following = done.stderr.splitlines()
-        assert first.startswith("harness: No project here or above: "), done
+        assert first.startswith("harness: No project in this folder or above: "), done
         assert following.startswith("next: harness init"), done
     assert json.loads(harness(tmp_path, "rescue", "list", "--json").stdout)["error"]["code"] == "not_a_project"
     for name in ("task.json", "checkpoint.json"):

@@ -150,7 +150,7 @@ def test_row_11_a_signal_during_the_verification_leaves_the_claim_what_it_is(tmp
     assert running.returncode == 128 + signal.SIGTERM, said
     answered, ended = said.strip().splitlines()
     assert answered.startswith("lth: stopping within seconds")
-    assert ended.startswith("interrupted while a claim of done was being verified")
+    assert ended.startswith("interrupted while the harness verified the claim")
     assert project.checkpoint["status"] == "done" and not project.lock.exists()
     nobody_says_done(project)
 

@@ -86,8 +86,8 @@ def test_the_units_of_systemd_run_the_same_command(project: LongTaskProject) -> 
         (("--print", "cron", "--every", "60m"), "cron cannot run a command every 60m"),
         (("--print", "cron", "--every", "2d"), "cron cannot run a command every 2d"),
         (("--print", "cron", "--every", "soon"), "--every must be a time span, got 'soon'"),
-        (("--every", "10m"), "--print needs cron or systemd"),
-        (("--print", "launchd"), "--print needs cron or systemd"),
+        (("--every", "10m"), "--print needs a value: cron or systemd"),
+        (("--print", "launchd"), "--print needs a value: cron or systemd"),
         (("--print", "cron", "--worker", "manual"), "No worker is set for unattended runs"),
     ],
 )

@@ -439,8 +439,8 @@ def test_a_person_says_a_line_to_one_of_several_agents(tmp_path: Path) -> None:
             until(lambda: (notes / "a").exists() and (notes / "b").exists() and len(at_work()) == 2)
             slots = at_work()
             for given, code, said in (
-                ((), 4, "several agents are running; select the agent that gets the message: w"),
-                (("--to", "w9"), 2, f"no running agent or item w9; there: {slots['a']} (a), {slots['b']} (b)"),
+                ((), 4, "several agents are running, so select the agent that gets the message: w"),
+                (("--to", "w9"), 2, f"no item is named w9; there: {slots['a']} (a), {slots['b']} (b)"),
             ):
                 refused = work.harness("say", *given, "Use SQLite.")
                 assert (refused.code, said in refused.err, "harness say --to w" in refused.err) == (code, True, True)

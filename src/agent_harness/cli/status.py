@@ -2,7 +2,7 @@
 
 from agent_harness.errors import HarnessError
 
-NOTHING_HERE = "No project here or above: no harness-tasks.json, and no features.json with .harness.yaml"
+NOTHING_HERE = "No project in this folder or above: no harness-tasks.json, and no features.json with .harness.yaml"
 HOW_TO_BEGIN = "harness init .  # a task list; a feature project: harness init --spec FILE"
 
 

@@ -525,7 +525,7 @@ class Coordinator:
     def _granted(self, request: JsonObject, *, at_end: bool) -> JsonObject:
         """Carry out a user's request and return its event, which is on disk before the request is carried out."""
         if at_end and request["verb"] not in requests.OF_QUEUE:
-            raise NothingEligible("the parallel run is over", hint="harness status")
+            raise NothingEligible("the parallel run has ended", hint="harness status")
         kind, members = requests.granted(self._plan, request["verb"], request["args"])
         if kind == "dropped":
             members["rescue"] = candidates.set_aside(self._git, members["order"], members["commit"])

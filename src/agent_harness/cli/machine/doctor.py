@@ -121,7 +121,7 @@ def everything() -> Iterator[CheckResult]:
     yield from codex_path(*settings_here())
     if project is None:
         yield CheckResult(
-            "project", "warning", "no project here or above", "harness init .  # or harness init --spec FILE"
+            "project", "warning", "no project in this folder or above", "harness init .  # or harness init --spec FILE"
         )
         return
     yield CheckResult("project", "ok", f"{project.kind} at {project.path}")

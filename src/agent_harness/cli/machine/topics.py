@@ -29,7 +29,7 @@ Run unattended:
 
 In the morning:  harness status   harness why ITEM   harness report --open   harness costs""",
     "questions": """\
-If only you can decide, the harness stores a question. The run continues with other items, or ends.
+If only you can decide, a question is stored. The run continues with other items, or ends.
 
   harness status                        pending questions, and the command that answers them
   harness resume                        each option with its effect
@@ -37,14 +37,14 @@ If only you can decide, the harness stores a question. The run continues with ot
   harness skip --feature N              exclude the feature
   harness override --feature N --passes true|false    your decision instead of a check""",
     "undo": """\
-The harness keeps rolled-back work, and you can restore it:
+Rolled-back work is kept, and you can restore it:
 
   harness diff S7                       changes of a session that was rolled back
   harness rescue list                   rolled-back work; see also rescue show, rescue restore
   harness undo 3                        revert accepted work with a new commit
   git log refs/harness/rolled-back/7    commits of session 7 that were rolled back""",
     "agents": """\
-By default, the harness uses Claude Code or Codex on PATH. To use another agent:
+By default, Claude Code or Codex on PATH is used. To use another agent:
 
   harness agents                        agents on this machine
   harness run --agent codex

@@ -50,7 +50,7 @@ __all__ = [
     "version",
 ]
 
-NO_PROJECT = "No project here or above: no features.json with .harness.yaml"
+NO_PROJECT = "No project in this folder or above: no features.json with .harness.yaml"
 ABORT_WARNING = "Are you sure? This will:\n- Stop all operations\n- Keep git commits as-is\n- Clear harness state\n"
 
 

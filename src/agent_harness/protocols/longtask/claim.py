@@ -241,7 +241,9 @@ def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonOb
 
 def _require(lock: RunLease, interruption: Stop) -> None:
     if interruption.number is not None:
-        error = Interrupted("interrupted while a claim of done was being verified; the claim stays what it is")
+        error = Interrupted(
+            "interrupted while the harness verified the claim that the task is done; the claim is unchanged"
+        )
         error.exit_code = 128 + interruption.number
         raise error
     if not lock.check():

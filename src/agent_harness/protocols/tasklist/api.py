@@ -81,7 +81,9 @@ class TaskList:
 
         found = root.find(start, kind="tasklist", pin=start is None)
         if found is None:
-            raise root.not_here("tasklist", "No task list here or above: no harness-tasks.json", "harness init .")
+            raise root.not_here(
+                "tasklist", "No task list in this folder or above: no harness-tasks.json", "harness init ."
+            )
         opened = Caller.open(
             TaskListLayout(found.path),
             worker_id=worker,

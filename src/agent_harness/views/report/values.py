@@ -303,7 +303,12 @@ def shareable(text: str, view: ProjectView) -> str:
         if what and what != "/":
             text = text.replace(what, mask)
     if home != "/" and home in text:
-        raise Refused("The report contains the path of your home folder", hint="harness report")
+        raise Refused(
+            "The report was not written, because it contains the path of your home folder", hint="harness report"
+        )
     if redact(text) != text:
-        raise Refused("The report contains text that looks like a secret", hint="harness report  # then check the page")
+        raise Refused(
+            "The report was not written, because it contains text that looks like a secret",
+            hint="harness report  # then check the page",
+        )
     return text

@@ -120,7 +120,7 @@ def _listening(first: int) -> tuple[list[socket.socket], int]:
     for port in [first] * 20 if first == 0 else range(first, min(first + _TRIES, 1 << 16)):
         with suppress(_PortTaken):
             return _at(port)
-    raise Refused(f"No port from {first} on is free", hint="harness serve --port 0")
+    raise Refused(f"No port from {first} upwards is free", hint="harness serve --port 0")
 
 
 class _PortTaken(Exception):

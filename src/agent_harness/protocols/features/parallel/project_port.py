@@ -134,7 +134,7 @@ class FeatureProjectPort:
             found = features_at(self._project, tip)
             if odd := records.malformed(found, require_test_file=self._project.config.features.require_test_file):
                 hint = f"fix and commit {self._project.features_name}"
-                raise StateDamaged(f"at {tip[:10]}: {odd[0]}", hint=hint)
+                raise StateDamaged(f"in commit {tip[:10]}: {odd[0]}", hint=hint)
             self._documents = {tip: found}
         return self._documents[tip]
 

@@ -152,7 +152,7 @@ def _planned(project: Project, feature_id: int) -> UndoPlan:
 def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
     """Return the verdict that accepted a proven feature. Raise ``Refused`` if no such verdict is recorded."""
     if not feature.passes:
-        raise Refused(f"{feature.name} is not proven: nothing to undo", hint=f"harness why {feature.id}")
+        raise Refused(f"{feature.name} is not proven, so there is nothing to undo", hint=f"harness why {feature.id}")
     verdict = reversal.accepted(project.git, project.store.ledger(make=False), str(feature.id))
     if verdict is None:
         by_word = f"harness override --feature {feature.id} --passes false"

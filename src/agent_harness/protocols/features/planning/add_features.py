@@ -195,7 +195,10 @@ def add(
     if not text:
         raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
     if (automated_checks or manual_checks) and verification_type in (None, "automated"):
-        raise UsageError("Checks require manual verification", hint="--verification hybrid  # or --verification manual")
+        raise UsageError(
+            "--manual-check needs --verification hybrid or manual",
+            hint="--verification hybrid  # or --verification manual",
+        )
     overrides.refuse_unsafe(project)
     document = project.store.features()
     feature: JsonObject = {

@@ -200,7 +200,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
     head = str(project.git.head())
     if not project.git.ancestor(head, ruling.commit):
         again = f"harness resume --choose {asked.options[0]} --feature {asked.feature_id}"
-        raise Refused("The branch has moved during the verification; nothing was accepted", hint=again)
+        raise Refused("The branch has moved during the verification, so nothing was accepted", hint=again)
     project.tips[ruling.commit] = head
     made = accept.accepted(project, under_way, ruling, usage.Totals())
     by_person = under_way.feature.verification_type != "automated"

@@ -35,7 +35,7 @@ def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int
     if options.verbs:
         raise UsageError(f"--{options.verbs[0]} needs --engine URL", hint=f"lth schedule {layout.root} --help")
     if options.form not in FORMS:
-        raise UsageError("--print needs cron or systemd", hint=f"lth schedule {layout.root} --print cron")
+        raise UsageError("--print needs a value: cron or systemd", hint=f"lth schedule {layout.root} --print cron")
     task, _ = LongTaskStore(layout).load()
     found = _EVERY.fullmatch(options.every or "10m")
     if found is None:

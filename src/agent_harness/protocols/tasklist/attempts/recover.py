@@ -83,7 +83,7 @@ def _refuse_living(caller: "Caller", state: "State", task: "Task", now: "datetim
         )
         raise NotOwner(told, hint=leases.command_of_run([task]))
     if not _may_take(caller, state, task, now):
-        raise NotOwner(f"{task.id} belongs to {task.claimed_by}, who is working on it", hint="harness status")
+        raise NotOwner(f"{task.id} belongs to {task.claimed_by}, who is working on the task", hint="harness status")
 
 
 def _take_over(caller: "Caller", task_id: str) -> "Caller":

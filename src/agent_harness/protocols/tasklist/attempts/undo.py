@@ -72,7 +72,10 @@ def named(caller: "Caller", what: str) -> str:
     if items := reversal.of_session(path, word):
         if len(items) == 1:
             return items[0]
-        raise UsageError(f"Session {word[1:]} completed {', '.join(items)}", hint=f"harness undo {items[0]}")
+        raise UsageError(
+            f"Session {word[1:]} completed several tasks, so name one of them: {', '.join(items)}",
+            hint=f"harness undo {items[0]}",
+        )
     reversal.refuse_undo(path, word)
     raise UsageError(f"{what!r} is neither a task nor a session", hint="harness undo task-001  # or harness undo S8")
 
