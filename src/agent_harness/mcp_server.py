@@ -255,7 +255,7 @@ VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Supported MCP protocol versions. A client that asks for any other version gets the last one."""
 
 INSTRUCTIONS = """\
-A task list that is worked down until each task is proven. claim a task, work on it, checkpoint each larger step, and
+Tools for a task list in which the harness proves each task. claim a task, work on it, checkpoint each larger step, and
 complete it: the harness runs the validation itself, and only its result counts. Every answer names the next command.\
 """
 

@@ -49,7 +49,7 @@ def test_skipped_and_awaiting_features_are_passed_over_and_block_their_dependent
     assert not choice.all_proven
     assert choice.waiting == (
         "Feature #1 (f1) was skipped: x",
-        "Feature #2 (f2) awaits a person's verification",
+        "Feature #2 (f2) needs a person's verification",
         "Feature #3 (f3) waits for #1",
     )
 

@@ -252,7 +252,7 @@ def test_a_slice_of_a_long_task_has_them_and_ends_with_what_it_came_to(
     words = ("run", ".", "--worker", "local-command", "--command", script)
     run = Terminal(book.root, *words, program="agent_harness.cli.lth")
     try:
-        run.shows(lambda text: "-- agent 0:0" in text and "Ctrl-C ends the slice" in text)
+        run.shows(lambda text: "-- agent 0:0" in text and "Ctrl-C ends this session" in text)
         first, *_ = below(run)
         assert re.fullmatch(r"-- \S.* -- agent 0:0\d -- 0/1 proven -+", first), first
         (book.root / "go").touch()

@@ -485,7 +485,7 @@ _OF_FEATURES: _Members = {
     "requires_red": ("that its tests need not fail before", (None, True)),
 }
 _OF_TASKS: _Members = {
-    "max_attempts": ("the number of attempts", (None, DEFAULT_MAX_ATTEMPTS)),
+    "max_attempts": ("the limit on attempts", (None, DEFAULT_MAX_ATTEMPTS)),
     "on_failure": ("the command after a failure", (None, {}, {"cleanup": None})),
     "touches": ("the files that it touches", (None, [])),
 }

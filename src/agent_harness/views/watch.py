@@ -330,7 +330,7 @@ def footer(seen: WatchView, columns: int, waits: str = "") -> list[str]:
     elif money.sessions and not several:  # in a parallel run some of these are of this run
         paid.append(f"{money} before")
     used = running.tokens_text if running and not several else ""
-    keys = "Ctrl-C ends the slice" if view.kind == "longtask" else "Ctrl-C stops"
+    keys = "Ctrl-C ends this session" if view.kind == "longtask" else "Ctrl-C stops"
     parts = [*filter(None, (*paid, used)), keys]
     second = _sides(f"   {said}", time_left(view) or "", columns)
     third = "   " + _as_fits(parts, columns - 3, "   ")

@@ -411,7 +411,7 @@ def _limits(frame: Frame, key: str) -> Iterator[Element]:
                 E("input", type="hidden", name="account", value=each.account),
                 E("input", type="hidden", name="limit", value=mark),
                 E("button", "stop waiting"),
-                " waiting runs try now",
+                " waiting runs try again now",
                 method="post",
                 action="/limits/clear",
                 autocomplete="off",
@@ -427,7 +427,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
     shown = E("input", type="hidden", name="revision", value=revision_of(project, seen.view))
     form = {
         "pause": lambda: (shown, E("button", "pause")),
-        "resume": lambda: (shown, E("button", "go on now" if project.kind == "longtask" else "resume")),
+        "resume": lambda: (shown, E("button", "continue now" if project.kind == "longtask" else "resume")),
         "handoff": lambda: (shown, E("button", "hand off"), " take over the project"),
         "takeback": lambda: (
             shown,

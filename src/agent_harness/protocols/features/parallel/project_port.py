@@ -598,11 +598,11 @@ class FeatureProjectPort:
                 ledger.write(self._store.ledger(), replace(self._with_outputs(last, each.result), commit=each.commit))
             kind = "feature_completed" if by_tests else "awaiting_manual"
             if feature and (kind, feature.id, each.commit) not in told:
-                said = f"{feature.name} ({feature.description}) " + ("verified" if by_tests else "awaits a person")
+                said = f"{feature.name} ({feature.description}) " + ("verified" if by_tests else "needs a person")
                 session = records.number(each.result.get("session"))
                 self._store.event(kind, session=session, feature_id=feature.id, commit=each.commit, message=said)
             if feature and not by_tests:
-                self._project.say(f"{feature.name} awaits a person: harness manual-verify --feature {feature.id}")
+                self._project.say(f"{feature.name} needs a person: harness manual-verify --feature {feature.id}")
         number = max((records.number(each.result.get("session")) for each in landings), default=state.last_session)
         files_read = sorted(
             {*baseline.files_read, *(p for each in landings for p in records.texts(each.result.get("files_read")))}

@@ -130,7 +130,7 @@ def _planned(project: Project, feature_id: int) -> UndoPlan:
     until, since = str(verdict.commit), reversal.before(git, verdict)
     own = matcher((project.features_name, project.progress_name))
     tree = reversal.tree_without(git, head, since=since, until=until, own=own)
-    told = f"A person took back {feature.name}, accepted at {until[:10]}; it is open again."
+    told = f"A person undid {feature.name}, accepted at {until[:10]}. The feature is open again."
     message = f"harness: take back {feature.name}\n\nThis reverts what {until[:12]} brought.\n"
     contents = _contents(project, feature, told, head=head)
     commit = git.commit_tree(repository.tree_with(git, tree, contents), [head], message)

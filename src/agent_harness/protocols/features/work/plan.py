@@ -226,11 +226,13 @@ def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -
     if found.get("phase") == PLANNED:
         if (ref := _overtaken(project, found)) is not None:
             close(project)
-            project.say(f"The branch has moved since; the plan is not on it, and kept: git cherry-pick {ref}")
+            project.say(
+                f"The branch has moved since, so the plan is not on the branch. To add the plan: git cherry-pick {ref}"
+            )
             return {"session": None, "step": "unadopted", "rescue_ref": ref}
         _adopt(project, found)
         close(project)
-        project.say("The plan was valid; its features are there.")
+        project.say("The plan was valid, and its features are in the project.")
         return {"session": None, "step": "adopt"}
     ref = take_back(project, SessionCheckpoint.from_record(found["checkpoint"]))
     kept = f" The agent's work is kept: git show {ref}" if ref else ""

@@ -458,7 +458,7 @@ class TaskListProjectPort:
                     continue
                 proven.forget(self._layout, item)
                 lifecycle.reopen(task)
-                task.raw["error_log"] = [*task.error_log, f"[TEST_FAIL] it was proven and merged; {why}"]
+                task.raw["error_log"] = [*task.error_log, f"[TEST_FAIL] the task was proven and merged; {why}"]
                 change.note("WARN", f"open again: {why}", task=item)
                 change.touch(task)
 
