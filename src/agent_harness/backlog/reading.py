@@ -461,7 +461,7 @@ def _markdown_items(text: str, sorter: Sorter) -> list[BacklogItem]:
 
 
 def _slug(text: str, above: str, seen: set[str]) -> str:
-    """Return an id from the item's words, below its parent's id. Duplicate ids are numbered."""
+    """Return an id made from the item's words, below the id of its parent. Duplicate ids are numbered."""
     words = "-".join(re.findall(r"\w+", text.lower()))[:60].strip("-") or "item"
     name = f"{above}/{words}" if above else words
     return next(each for each in chain((name,), (f"{name}~{n}" for n in count(2))) if each not in seen)
@@ -575,7 +575,7 @@ def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 
 def _all_of(commands: list[str]) -> str | None:
-    """Return one command that succeeds only if all commands succeed, or None without commands."""
+    """Return one command that succeeds only if all commands succeed. Return None for an empty list."""
     if len(commands) < 2:
         return commands[0] if commands else None
     return " && ".join(f"( {each}\n)" if "\n" in each or "#" in each else f"( {each} )" for each in commands)

@@ -57,7 +57,8 @@ def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[Backlo
 
 
 def _waits(text: str) -> dict[str, list[str]]:
-    """Return the phases on which each phase depends, by the text below its heading."""
+    """Return, for each phase, the phases on which it depends. The dependencies are in the text below a phase's
+    heading."""
     found: dict[str, list[str]] = {}
     number = ""
     for line in text.splitlines():

@@ -1,4 +1,5 @@
-"""Command lines of ``harness`` and ``lth``. Each command parses its arguments, calls one API method and prints."""
+"""Command lines of ``harness`` and ``lth``. Each command parses its arguments, calls one API method and prints the
+answer."""
 
 import sys
 

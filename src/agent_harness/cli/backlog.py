@@ -149,7 +149,7 @@ class _Target:
 
     @classmethod
     def here(cls) -> _Target:
-        """Return the nearest project as the target. Without a project, the target is a new task list."""
+        """Return the nearest project as the import target. Without a project, return a new task list as the target."""
         from agent_harness.kernel import root
 
         found = root.find()
@@ -331,7 +331,7 @@ def export(
 
 
 def _refuse_state(out: Path, state: Path, form: str) -> None:
-    """Raise ``Refused`` for this project's state file, and for a new file that looks like a project's state."""
+    """Raise ``Refused`` if ``out`` is this project's state file, or would look like the state of another project."""
     from agent_harness.backlog.reading import OWN
     from agent_harness.kernel import root
 
@@ -345,7 +345,7 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
 
 
 def _own_list() -> tuple[Path, Backlog]:
-    """Return the path of the state file here, and its items. Only proven or checked items are marked as done."""
+    """Return the path of this project's state file, and the project's items. Only proven or checked items are done."""
     from dataclasses import replace
 
     from agent_harness.backlog.reading import read

@@ -1,4 +1,4 @@
-"""The commands of ``harness``: one row each. The table imports nothing, so the help and every start read it at once."""
+"""Table with one row for each ``harness`` command. The table imports nothing, so that help and start-up are fast."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int
 
 
 def for_people(error: Exception) -> HarnessError:
-    """Return the error for the user. An operating-system error becomes a refusal, any other an internal fault."""
+    """Return the error for the user. An ``OSError`` becomes a refusal, and any other exception an internal error."""
     if isinstance(error, HarnessError):
         return error
     if isinstance(error, OSError) and (refused := _refusal(error)):
@@ -63,7 +63,7 @@ def for_people(error: Exception) -> HarnessError:
 
 
 def _refusal(error: OSError) -> Refused | None:
-    """Return the operating-system error as a refusal, or None if the harness cannot explain the error."""
+    """Return a refusal that explains the ``OSError``, or None if the harness cannot explain the error."""
     from agent_harness.kernel import files
 
     if refused := files.disk_refusal(error):

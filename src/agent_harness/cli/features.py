@@ -128,7 +128,7 @@ def _project() -> "FeatureLayout":
 
 
 def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> int:
-    """Ask for the answer, and return an exit code. If the user only presses Enter, the question stays (C12)."""
+    """Ask the user to answer a question, and return the exit code. An empty answer leaves the question open (C12)."""
     forget_typed()
     chosen = click.prompt("Choose an answer (word, letter, number; Enter: later)", default="", show_default=False)
     if not chosen.strip():
@@ -185,7 +185,7 @@ SOURCES = ("events", "decisions", "actions", "usage")
 
 
 class LogGroup(click.Group):
-    """Also accepts ``--follow [ITEM]`` instead of a subcommand."""
+    """Command group that also accepts ``--follow [ITEM]`` instead of a subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--follow" in args:
@@ -306,7 +306,7 @@ def query(
 
 
 def _rows_of(here: "Root", wanted: "Filter", limit: int, *, utc: bool) -> "tuple[JsonObject, list[str]]":
-    """Return the matching log rows of a task list or a long task, and the output line of each row."""
+    """Return the matching log rows of a task list or a long task, and one output line for each row."""
     from agent_harness.session import log_rows
     from agent_harness.views.reading import log_rows_of
 

@@ -356,7 +356,8 @@ def _for_a_person(command: str, answer: object, folder: str) -> object:
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
-    """Run a slice, store its output in the task's folder, and return its answer. F-RUN-1, F-RUN-2, F-REC-6."""
+    """Run a slice, and return its answer and exit status. The task's folder gets the output (F-RUN-1, F-RUN-2,
+    F-REC-6)."""
     from agent_harness.kernel import terminal
 
     if options.get("dry-run"):
@@ -421,7 +422,7 @@ def _with_what_was_missed(answer: str, folder: str) -> str:
 
 
 def _show(answer: object) -> int:
-    """Print a string as lines, any other answer as JSON. Return 0."""
+    """Print a string as lines, and any other answer as JSON. Return 0."""
     if answer is None or sys.stdout is None:
         return 0
     if isinstance(answer, str):
@@ -436,7 +437,8 @@ def _show(answer: object) -> int:
 
 
 def _failed(error: HarnessError) -> int:
-    """Print the error, or one line per problem of an invalid task, and then the error's report."""
+    """Print the error, or each problem of an invalid task on its own line, and then the error's report. Return the
+    status."""
     from agent_harness.kernel.terminal import one_line
 
     problems: Any = getattr(error, "errors", None)

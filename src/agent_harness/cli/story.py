@@ -284,7 +284,7 @@ def _serve(
 
 
 def _projects_at(paths: tuple[str, ...]) -> tuple[tuple[Kind, str], ...]:
-    """Return the projects at or above these folders; without folders, the nearest project."""
+    """Return the projects in or above these folders. Without folders, return the nearest project."""
     from agent_harness.kernel import root
 
     found = [(each, root.find(each, pin=False)) for each in paths] or [(".", root.find())]

@@ -76,7 +76,8 @@ def _run(group: str, words: list[str]) -> int:
 
 
 def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
-    """Return the nearest feature project; None for a task list or with ``--root``. Else raise ``NotAProject``."""
+    """Return the nearest feature project, or None for a task list or with ``--root``. Raise ``NotAProject`` for a long
+    task."""
     from agent_harness.kernel import root
 
     if given.get("root"):
@@ -99,7 +100,7 @@ def _help(program: Program, verb: str, *, code: int) -> int:
 
 
 def open_list(*, now: str | None = None, **named: Any) -> TaskList:
-    """Open the task list that the options in ``LIST_NAMES`` select."""
+    """Return the task list that the options in ``LIST_NAMES`` select."""
     root = named.pop("root", None)
     if not now:
         return TaskList.open(root, **named)

@@ -117,7 +117,7 @@ class Screen:
         self._put(text, "", err=err)
 
     def _put(self, text: str, at: str, *, err: bool = False) -> None:
-        """Print lines in the stream's encoding, wrapped at words on a narrow terminal."""
+        """Print lines in the encoding of the stream. On a narrow terminal, wrap the lines at words."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             stream = sys.stderr if err else self._stream
             below = self._clear()
@@ -134,7 +134,8 @@ class Screen:
                 self._draw(below)
 
     def countdown(self, line: str) -> None:
-        """Show a line in the footer. Without a terminal, print it now and then. An empty line ends the countdown."""
+        """Show a line in the footer. Without a terminal, print the line at intervals. An empty line ends the
+        countdown."""
         self._waiting = line
         if not terminal.is_plain(self._stream):
             if self._footer is None:  # which else says it
@@ -230,7 +231,7 @@ class Screen:
                 click.echo(change, nl=False, file=stream, color=True)
 
     def _clear(self) -> Sequence[str]:
-        """Remove the footer, and return its lines."""
+        """Remove the footer from the terminal, and return the footer's lines."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             shown, self._shown = self._shown, ()
             if self._below and (gone := self._below.gone()):
@@ -282,7 +283,7 @@ def say_to(*, as_json: bool) -> Callable[[str], None]:
 
 
 def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
-    """Return a factory of a run's footer. Nothing is loaded before the factory is called."""
+    """Return a function that makes a run's footer. The function loads its modules only when it is called."""
 
     def make() -> Footer:
         from agent_harness.views import watch

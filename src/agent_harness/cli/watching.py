@@ -103,8 +103,8 @@ class OneProject:
         return self._said_by_agent(item)
 
     def _said_by_agent(self, item: str | None) -> Sequence[str]:
-        """Return the end of the transcript of the item's running session. Without a running session, use the last
-        one."""
+        """Return the end of the transcript of the item's running session, or of the item's last session if none
+        runs."""
         if item is None:
             return [NOTHING_CHOSEN]
         kept = self._view.transcript(self._seen, item)
@@ -303,7 +303,7 @@ def _page(title: str, lines: Sequence[str]) -> ScrolledText:
 
 
 def _keys_that_fit(footer: str, columns: int) -> str:
-    """Return the key hints that fit into the width. The last hint, how to quit, is always kept."""
+    """Return the key hints that fit into the width. The last hint, which tells how to quit, is always included."""
     parts = shown(footer).split("  ")
     while len("  ".join(parts)) > columns and len(parts) > 2:
         parts.pop(-2)

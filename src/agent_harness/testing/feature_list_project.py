@@ -110,7 +110,7 @@ class FeatureListProject:
 
     @classmethod
     def planned(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
-        """Write only settings and features, for tests of rules that need neither git nor state."""
+        """Create a project with only settings and features, for tests that need no git repository and no state."""
         (root / ".git").mkdir(parents=True)
         made = cls(root)
         made.put({".harness.yaml": settings})
@@ -216,7 +216,7 @@ class FeatureListProject:
 
     @property
     def project(self) -> Project:
-        """Project as opened by the protocol; its messages for a person are collected in ``said``."""
+        """Project as the protocol opens it. Its messages for a person are collected in ``said``."""
         return Project.open(self.root, load(self.root), self.said.append)
 
     @property

@@ -115,7 +115,7 @@ def _rows(
 
 
 def _rest(money: Money, counted: Money) -> list[JsonObject]:
-    """Return a row for costs that belong to no recorded session, such as planning; none without such costs."""
+    """Return a row for costs without a recorded session, such as planning costs. Without such costs, return no row."""
     usd, sessions = round(money.spent_usd - counted.spent_usd, 4), money.sessions - counted.sessions
     unknown = max(money.unknown - counted.unknown, 0)
     if usd < CENT and sessions < 1:

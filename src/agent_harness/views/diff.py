@@ -1,8 +1,8 @@
-"""Changes made by a session or for an item, shown with git diff, and what became of them. Source: ``faces.md`` 3.
+"""Changes made by a session or for an item, shown with git diff, and the outcome of these changes. Source: ``faces.md``
+3.
 
 A number refers to a session, or to an item if there is no such session. ``S7`` is always a session, ``#7`` an item. A
-rescue ref refers to the session whose work it keeps.
-"""
+rescue ref refers to the session whose work it keeps."""
 
 from __future__ import annotations
 
@@ -156,7 +156,8 @@ def show(found: WorkDiff, *, form: Sequence[str], tests: Sequence[str] = ()) -> 
 
 
 def _pager() -> str:
-    """Return the command of the user's pager. The repository's git configuration is not read: agents can change it."""
+    """Return the command of the user's pager. Ignore the repository's git configuration, because agents can change
+    it."""
     import subprocess
 
     if named := os.environ.get("GIT_PAGER"):

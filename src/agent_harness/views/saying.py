@@ -42,7 +42,7 @@ class LeftMessage:
 
     @property
     def sentence(self) -> str:
-        """Sentence for the user: who gets the message, and when."""
+        """Sentence that tells the user who gets the message, and when."""
         return f"{self.who} gets the message {self.when}."
 
 

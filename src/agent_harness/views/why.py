@@ -163,11 +163,10 @@ def explain(
     moved: Mapping[str, str] | None = None,
     history: History | None = None,
 ) -> JsonObject:
-    """Return everything known about an item's state, for JSON output and for ``lines``.
+    """Return all facts about an item's state, for JSON output and for ``lines``.
 
     ``changed`` are the paths that differ between commits, and ``moved`` the result of ``commits_moved``; if omitted,
-    they are read from git. ``history`` has the item's claims and sessions, if already known.
-    """
+    they are read from git. ``history`` has the item's claims and sessions, if already known."""
     from agent_harness.kernel.redact import redact
 
     claims, sessions = history or histories(view, item.id)[item.id]
@@ -347,7 +346,7 @@ def checks(
     moved: Mapping[str, str],
     changed: Changes | None = None,
 ) -> Iterator[JsonObject]:
-    """Yield commands that check the item, to be run in one shell. The expected results are ``pass`` and ``fail``."""
+    """Yield commands that check the item in one shell, each with the expected result, ``pass`` or ``fail``."""
     root = view.path
     commands = [each for each in line.steps if each.command and each.step in ("proof", "criterion")] if line else []
     if view.kind == "longtask" or not line or not line.commit:
@@ -424,7 +423,8 @@ def _linked(top: str) -> list[str]:
 
 
 def _imports(top: str, inside: str) -> str:
-    """Return an assignment of ``PYTHONPATH`` for a checkout, or "". It precedes an editable install of ``top``."""
+    """Return an assignment of ``PYTHONPATH`` for a checkout, or "". The path takes precedence over an editable install
+    of ``top``."""
     roots = [os.path.normpath(os.path.relpath(each, inside)) for each in _editable(top, os.environ.get("PATH", ""))]
     if not roots:
         return ""
@@ -474,7 +474,7 @@ def is_test_side(path: str) -> bool:
 
 
 def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> JsonObject:
-    """Return an item's cost, time and sessions, in all and for rejected work. Unknown costs are counted apart."""
+    """Return an item's cost, time and sessions, in total and for rejected work, and the number of unknown costs."""
     money, lost = Money.of(sessions), Money.of(wasted(sessions, claims))
     known = [each.seconds for each in sessions if each.seconds is not None]
     return {

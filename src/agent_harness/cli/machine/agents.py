@@ -68,7 +68,7 @@ def _versions(agent: "FoundAgent") -> str | None:
 
 
 def settings_here() -> tuple[Any, Path | None]:
-    """Return the agent setting and the folder of the current feature project, or (None, None) without a project."""
+    """Return the agent setting and the folder of the nearest feature project, or (None, None) without a project."""
     from agent_harness.errors import HarnessError
     from agent_harness.kernel import root
 
@@ -178,7 +178,7 @@ def _limits_of_host(as_json: bool) -> int:
 
 
 def _input(account: str, terms: "AccountTerms") -> dict[str, int]:
-    """Return the used and allowed input tokens per minute. The object is empty without such a limit."""
+    """Return the used and the allowed input tokens per minute of an account; empty if the account has no such limit."""
     from agent_harness.kernel import clock, host
     from agent_harness.kernel.host import throttles
 
@@ -229,7 +229,8 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
 
 
 def _account(named: str) -> str:
-    """Return the account with this name, or the account of the client with this name. The default is the name."""
+    """Return the account with this name, or the account of the client with this name. If neither exists, return the
+    name."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if named in LimitClock().throttled() or any(each.account == named for each in LimitClock().all()):

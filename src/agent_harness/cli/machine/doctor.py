@@ -92,7 +92,7 @@ def doctor(fix: bool, as_json: bool) -> int:
 
 
 def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
-    """Run every safe repair. For each, yield what was repaired, or why the repair failed."""
+    """Run every safe repair. For each repair, yield a record of what was repaired, or why the repair failed."""
     for each in found:
         if each.repair is None or each.state == "ok":
             continue
@@ -105,7 +105,7 @@ def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
 
 
 def everything() -> Iterator[CheckResult]:
-    """Yield the results of the machine's requirements, then those of the project."""
+    """Yield the results of the checks of the machine, then the results of the checks of the project."""
     yield CheckResult("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _git()
     yield _command()
@@ -264,7 +264,8 @@ def _hooks(folder: str) -> Iterator[CheckResult]:
 
 
 def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
-    """Warn about hooks of another or older installation. Codex gets no repair: it must trust changed hooks again."""
+    """Return a warning about hooks of another or older installation. Hooks of Codex get no repair, because Codex must
+    trust changed hooks again."""
     from agent_harness.hooks import install
 
     words = "" if scope == "user" else " --project"
@@ -386,7 +387,8 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
 
 
 def _plain_git(path: str, top: str) -> str | None:
-    """Return the error of git with the repository's own settings, or None. No program in these settings is run."""
+    """Return git's error with the repository's own settings, or None if git works. No program in these settings is
+    run."""
     for words in _PLAIN:
         done = _ran(words, cwd=path)
         if done.returncode:

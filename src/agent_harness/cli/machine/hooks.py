@@ -115,7 +115,8 @@ def hook(event: str) -> int:
 
 
 def _unknown(message: str) -> int:
-    """Report an unknown event, and return the exit code. A client gets 0, because it acts on any other status."""
+    """Report an unknown event, and return the exit code. The exit code for a client is 0, because a client acts on
+    others."""
     if sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(message, hint="harness hook stop < payload.json")
     show(message, err=True)

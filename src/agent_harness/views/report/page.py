@@ -75,7 +75,7 @@ def markdown(found: JsonObject, *, costs: bool = True) -> str:
 
 
 def _first(rows: Sequence[str], most: int, form: str) -> list[str]:
-    """Return the first ``most`` rows. If there are more, a last row gives the number of the others."""
+    """Return the first ``most`` rows. If there are more rows, add a row with the number of the other rows."""
     return [*rows[:most], *([form.format(f"and {len(rows) - most} more")] if len(rows) > most else [])]
 
 

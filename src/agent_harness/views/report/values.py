@@ -209,7 +209,7 @@ def _column(claim: ClaimVerdict) -> str:
 
 
 def _contradicted(claims: Iterable[ClaimVerdict]) -> set[tuple[int | None, bool]]:
-    """Return number and verdict of each claim whose verdict a person later reversed."""
+    """Return the number and the verdict of each claim whose verdict a person later reversed."""
     return {(each.of, not each.accepted) for each in claims if each.by_person}
 
 

@@ -64,7 +64,7 @@ class PlaceInLists:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> PlaceInLists:
-        """Return the place that a query string selects. An invalid page number counts as 1."""
+        """Return the page numbers and the search word in a query string. An invalid page number counts as 1."""
         told = {name: query.get(name, "") for name in PER_PAGE}
         pages = {
             name: int(text) for name, text in told.items() if text.isascii() and text.isdecimal() and len(text) < 7
@@ -450,7 +450,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
 
 
 def _to_whom(seen: WatchView) -> Element | None:
-    """Return a selection of the agent that gets a message; None if fewer than two agents are running."""
+    """Return a form field that selects the agent that gets a message; None if fewer than two agents are running."""
     slots = saying.slots_in(seen.parallel, seen.view.kind)
     if len(slots) < 2:
         return None

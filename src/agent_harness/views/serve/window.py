@@ -200,7 +200,7 @@ def revision_of(project: ServedProject, view: ProjectView) -> str:
 
 
 def answerable(project: ServedProject, asked: AskedQuestion, view: ProjectView) -> bool:
-    """Return True if the answer command would answer this question: it is the first about its item."""
+    """Return True if the answer command would answer this question, because it is the first question about its item."""
     if project.kind == "longtask":
         return bool(project.choices and project.choices.words)
     about = (each for each in view.state.questions if asked.item is None or each.item == asked.item)
