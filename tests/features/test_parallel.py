@@ -341,7 +341,7 @@ def test_a_feature_that_a_person_confirms_lands_and_waits(tmp_path: Path) -> Non
     assert (ran.code, made.passing()) == (0, [1]), ran.text
     assert made.features["features"][1]["awaiting_manual"]["session"]
     assert "harness manual-verify --feature 2" in ran.out
-    assert "To be verified by you: Feature #2" in made.harness("status").out
+    assert "You must verify: Feature #2" in made.harness("status").out
 
 
 @pytest.mark.scenario

@@ -89,7 +89,7 @@ def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message="harness %(version)s")
-@click.option("--plain", is_flag=True, help="Print plain lines with times. Same as HARNESS_PLAIN=1.")
+@click.option("--plain", is_flag=True, help="Print plain lines with times, as with HARNESS_PLAIN=1.")
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),

@@ -157,7 +157,7 @@ _VERBS: dict[str, Subcommand] = {
         Option("--source", "NAME", "source of the evidence: codex-cli, external-api, manual, …"),
         Option("--command", "TEXT", "command that produced the evidence"),
         Option("--exit-code", "N", "exit code of the command"),
-        Option("--status", "TEXT", "result: passed, failed, …"),
+        Option("--status", "TEXT", "result that the evidence shows: passed, failed, …"),
         Option("--text", "TEXT", "text of the evidence"),
         Option("--output", "TEXT", "output of the command"),
         Option("--note", "TEXT", "remark about the evidence"),

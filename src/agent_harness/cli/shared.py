@@ -153,7 +153,9 @@ Examples:
 @click.option(
     "--max-cost", type=Positive(), metavar="USD", help="Task list: budget of this run in US dollars. [default: 10]"
 )
-@click.option("--branch", metavar="NAME", help="Branch to merge the work of parallel agents into. [default: current]")
+@click.option(
+    "--branch", metavar="NAME", help="Target branch of the parallel agents' work. [default: the current branch]"
+)
 @click.option(
     "--workers", type=click.IntRange(1, 256), metavar="N", help="Run N agents in parallel, each in its own workspace."
 )

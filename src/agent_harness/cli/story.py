@@ -377,10 +377,10 @@ STORY = Program(
         ),
         "serve": Subcommand(
             "Show projects live in a browser on this machine. On the page, you can answer questions, pause and resume "
-            "a project, send a message to the agent, take over the project, and hand it back. Each of these actions "
-            "does the same as the command. The server listens only on the loopback interface, and the command prints "
-            "a link that opens the page. From another machine, run: ssh -L 8770:127.0.0.1:8770 HOST. The command "
-            "needs the extra `serve`.",
+            "a project, send a message to the agent, take over the project, and hand it back. Each action does the "
+            "same as the command of that name. The server listens only on the loopback interface, and the command "
+            "prints a link that opens the page. From another machine, run: ssh -L 8770:127.0.0.1:8770 HOST. The "
+            "command needs the extra `serve`.",
             Argument("path", "[PATH]...", str, required=False, many=True),
             Option("--all", None, "Show all your projects. Projects that need you come first."),
             Option("--port", "N", "Listen on port N; 0: any free port. [default: 8770, or the next free port]", _port),

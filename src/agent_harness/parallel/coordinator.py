@@ -530,7 +530,7 @@ class Coordinator:
         if kind == "dropped":
             members["rescue"] = candidates.set_aside(self._git, members["order"], members["commit"])
         event = self._ledger.note(kind, **members, request=request["id"])
-        self._say(f"A person: {requests.told(event)}")
+        self._say(f"Request of a person: {requests.told(event)}")
         if kind == "dropped":
             given_back = {"status": PARTIAL, "reason": "dropped", "message": "dropped from the queue by a person"}
             self._port.ended(members["order"], members["item"], given_back, [members["rescue"]])

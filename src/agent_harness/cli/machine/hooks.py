@@ -68,7 +68,7 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
     from agent_harness.hooks import install as installing
 
     answer = installing.uninstall(client, _scope(user), _project(), os.environ)
-    lines = [f"{'removed from' if answer['changed'] else 'no harness hooks in'} {answer['file']}"]
+    lines = [f"{'removed from' if answer['changed'] else 'no harness hooks found in'} {answer['file']}"]
     if answer["trust_forgotten"]:
         lines.append(f"removed from Codex's config.toml: its trust in {len(answer['trust_forgotten'])} harness hooks")
     if answer["trust_left"]:

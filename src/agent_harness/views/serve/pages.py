@@ -428,7 +428,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
     form = {
         "pause": lambda: (shown, E("button", "pause")),
         "resume": lambda: (shown, E("button", "continue now" if project.kind == "longtask" else "resume")),
-        "handoff": lambda: (shown, E("button", "hand off"), " take over the project"),
+        "handoff": lambda: (shown, E("button", "take over"), " work on the project yourself"),
         "takeback": lambda: (
             shown,
             E(
@@ -436,7 +436,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
                 E("input", type="checkbox", name="mark", value="yes"),
                 " mark features whose tests pass",
             ),
-            E("button", "take back"),
+            E("button", "hand back"),
         ),
         "say": lambda: (
             _to_whom(seen),

@@ -98,7 +98,7 @@ class FeatureProjectPort:
             self._store.event(accept.TAMPERED, "critical", message=told)
             if told not in self._told_of:
                 self._told_of.add(told)
-                self._project.say(f"{told}; restored. If you did not change it, an agent did")
+                self._project.say(f"{told}. The files were restored. If you did not change them, an agent did")
         return dict.fromkeys(changed, "")
 
     def note_touched(self, item: str, message: str) -> None:

@@ -68,7 +68,7 @@ class PlanWork:
     def brief(self, ruling: PlanRuling | None) -> str:
         if ruling is None:
             return self._prompt
-        self._project.say(f"{self._what} is not valid ({ruling.problems[0]}); one repair turn.")
+        self._project.say(f"{self._what} is not valid ({ruling.problems[0]}). The agent gets one turn to repair it.")
         listed = "\n".join(f"- {line}" for line in ruling.problems[:50])
         return prompts.render("repair", {"problems": listed, "features_file": self._project.features_name})
 

@@ -100,7 +100,10 @@ def undo(caller: "Caller", what: str, *, dry_run: bool, say: Callable[[str], Non
     first = ", ".join(plan.paths[:6]) + (", ..." if plan.paths[6:] else "")
     say(f"{len(plan.paths)} file{'s' if plan.paths[1:] else ''} will change: {first}")
     if plan.checks:
-        say(f"The checks of {len(plan.checks)} completed task{'s' if plan.checks[1:] else ''} run on the result.")
+        say(
+            f"The checks of {len(plan.checks)} completed task{'s' if plan.checks[1:] else ''} run on the result of "
+            "the undo."
+        )
     if dry_run:
         return {**plan.as_record(), "undone": False, "unclear": [], "next": f"harness undo {what}"}
     unclear = _judged(caller, plan, say)
