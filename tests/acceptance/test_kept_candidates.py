@@ -383,7 +383,7 @@ def test_work_that_conflicts_with_what_came_since_is_said_to(calc: CalcProject) 
         assert calc.harness("skip", "--feature", str(feature)).code == 0
     ran = calc.run([turn(WITH_FIXTURE, feature=2), turn(honest(3), feature=3)], "--until-done")
     assert ran.code == 3, ran.text
-    assert "Feature #2 waits for an answer: " in calc.harness("status").out
+    assert "Feature #2 waits for your answer: " in calc.harness("status").out
     head = calc.head
     refused = calc.harness("resume", "--choose", "accept-change")
     assert refused.code == 4, refused.text
