@@ -141,7 +141,7 @@ def carried_out_once(calc: CalcProject, before: str, found: dict[str, Any]) -> N
     assert sum(each.commit == commit for each in ledger.newest_first(path)) == 1
     assert sum(row["commit"] == commit for row in calc.events("feature_undone")) == 1
     added = calc.git("diff", f"{before}..HEAD", "--", "claude-progress.txt")
-    assert added.count("took back Feature #2") == 1
+    assert added.count("undid Feature #2") == 1
     assert calc.changes() == []
     assert not Path(str(calc.project.store.reversal())).exists()
 

@@ -671,7 +671,7 @@ def test_a_run_whose_journal_is_gone_goes_on_by_itself(tmp_path: Path, moment: s
 def test_what_was_sent_back_is_mended_after_the_journal_was_made_anew(tmp_path: Path) -> None:
     """SC-14: by the project's own log and the refs; its agent is told that nobody knows why."""
     made = project(tmp_path, "ham", "egg")
-    told = {"prompt_contains": "is not known any more"}
+    told = {"prompt_contains": "is no longer known"}
     mend = [{"when": {"feature": n, **told}, "do": listed(n, x, "ham", "egg")} for n, x in ((1, "ham"), (2, "egg"))]
     spec = made.agent([*mend, turn(1, listed(1, "ham", "ham")), turn(2, listed(2, "egg", "egg"))])
     died(made, "after:ordered@3", spec)

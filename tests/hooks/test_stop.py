@@ -87,7 +87,7 @@ def test_row_5_and_6_forget_the_count_and_keep_the_marker_while_work_is_left() -
 def test_row_9_the_guard_lets_go_and_says_so() -> None:
     reached = decide(event(), state(OPEN), count=Count(8, 7, reached=True))
     assert (reached.kind, reached.why) == ("allow", "no progress")
-    assert "you may stop after 7 stops" in reached.text
+    assert "the agent may stop after 7 stops" in reached.text
     assert "tasks_total=1" in reached.text
     lost = decide(event(), state(OPEN), count=Count(1, 7, reached=False, recorded=False))
     assert lost.kind == "allow"

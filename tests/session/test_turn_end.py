@@ -156,7 +156,7 @@ def test_other_work_trees_and_repositories_are_named(repo: Repo) -> None:
     assert {(each.path, each.branch) for each in now} == {(".claude/one/", "side"), (outside, ""), ("web/", None)}
     told = turn_end.only_here(before, now)
     assert "there is work in .claude/one/, another work tree (branch side)" in told
-    assert "only this folder counts" in told
+    assert "only work in this folder counts" in told
     assert turn_end.new_elsewhere(now, now) == ()
     assert turn_end.only_here(now, now) == ""
     repo.write(".claude/one/new", "x\n")

@@ -334,7 +334,7 @@ def test_what_is_held_waits_for_a_person_and_lands_once_it_is_released(tmp_path:
         gates.open("a", "b")
         said, _ = process.communicate(timeout=120)
         assert (process.returncode, "harness queue release a" in said) == (3, True), said
-    assert "to merge: harness queue release a" in said
+    assert "To merge: harness queue release a" in said
     assert "needs you  nothing" not in said
     assert [work.task(name).status for name in "ab"] == ["in_progress", "completed"]
     (each,) = answer(work, "queue")["queue"]

@@ -81,7 +81,7 @@ def test_a_long_task_is_watched_too_and_where_no_project_is(tmp_path: Path) -> N
     empty = tmp_path / "empty"
     empty.mkdir()
     none = subprocess.run([*HARNESS, "watch"], cwd=empty, capture_output=True, text=True, check=False)
-    assert (none.returncode, "No project here" in none.stderr) == (4, True), none
+    assert (none.returncode, "No project in this folder" in none.stderr) == (4, True), none
 
 
 @pytest.mark.usefixtures("listed")  # its terminal

@@ -118,7 +118,7 @@ def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
 def _let_go(state: State, count: Count, following: Task | None) -> str:
     again = f" Next would be {messages.task_name(following)}." if following else ""
     return (
-        f"HARNESS: you may stop after {count.limit} stops without progress, although work is left.{again} "
+        f"HARNESS: the agent may stop after {count.limit} stops without progress, although work is left.{again} "
         f"{_stats(state)} See `harness status`."
     )
 
