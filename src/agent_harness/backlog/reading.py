@@ -156,7 +156,7 @@ def _objects(found: object, sorter: Sorter, what: str) -> Iterator[JsonObject]:
 
 
 def _said(raw: JsonObject, *parts: tuple[str, str]) -> str:
-    """Return the named members of an item as one text. Each non-empty member follows its heading."""
+    """Return the named members of an item as one text, in which each non-empty member follows its heading."""
     found = []
     for name, heading in parts:
         text = raw.get(name)

@@ -403,7 +403,7 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
 
 def _with_what_was_missed(answer: str, folder: str) -> str:
-    """Return the answer with the failed notifications and telemetry exports of this task added."""
+    """Return the answer, with lines about failed notifications and telemetry exports of this task added."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 

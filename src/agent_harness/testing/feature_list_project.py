@@ -70,9 +70,9 @@ class FeatureListProject:
         files: Mapping[str, str] | None = None,
         members: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Self:
-        """Create a project with one feature per name, to be implemented as a Python module; see ``module_work``.
-        ``settings`` and ``files`` are added to the defaults. ``members`` maps names to extra members of their
-        features."""
+        """Create a project with one feature for each name. Agents implement a feature as a Python module
+        (``module_work``). ``settings`` and ``files`` are added to the defaults. ``members`` maps names to extra members
+        of their features."""
         rows = [
             {
                 "id": number,

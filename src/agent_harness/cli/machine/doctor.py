@@ -161,7 +161,7 @@ def _git() -> CheckResult:
 
 
 def _command() -> CheckResult:
-    """Check that ``harness`` is on the PATH of a login shell, in which agent clients run commands."""
+    """Return the result of a check that ``harness`` is on the PATH of a login shell, in which clients run commands."""
     bash = shutil.which("bash")
     if bash is None:
         return CheckResult(
@@ -177,7 +177,7 @@ def _command() -> CheckResult:
 
 
 def disk(folder: str) -> CheckResult:
-    """Check that the disk has room for a state file. A full disk makes every command fail."""
+    """Return the result of a check that the disk has room for a state file. A full disk makes every command fail."""
     try:
         found = os.statvfs(folder)
     except OSError as error:
@@ -224,7 +224,7 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
 
 
 def _lock(folder: str) -> CheckResult:
-    """Take the project lock, and check that a second attempt to take it fails while the lock is held."""
+    """Take the project lock, and return if a second attempt to take the lock fails meanwhile, as a check result."""
     from agent_harness.kernel.lock import Lock
 
     with Lock(folder, timeout_seconds=5.0):
@@ -275,7 +275,7 @@ def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
 
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
-    """Check the agents, the extra of the selected agent, current rate limits, and the user's state folder."""
+    """Yield the checks of the agents, the selected agent's extra, current rate limits, and the user's state folder."""
     from agent_harness.agents import discovery, registry
     from agent_harness.kernel import trusted_state
     from agent_harness.kernel.rate_limits import LimitClock
@@ -315,7 +315,7 @@ def _install(problem: str) -> str | None:
 
 
 def sandbox() -> CheckResult:
-    """Check which sandbox for agents and checks works on this machine, and report what it does not protect."""
+    """Return which sandbox for agents and checks works on this machine, and what the sandbox does not protect."""
     from agent_harness.kernel.process import sandbox as kernel
 
     try:
@@ -331,7 +331,7 @@ def sandbox() -> CheckResult:
 
 
 def limits() -> CheckResult:
-    """Report the resource limits of agents and checks, and how these limits are enforced."""
+    """Return the resource limits of agents and checks, and how these limits are enforced, as a check result."""
     from agent_harness.kernel.process import limits as kernel
     from agent_harness.kernel.process import sandbox
 
@@ -350,7 +350,7 @@ def folder(path: str) -> Iterator[CheckResult]:
 
 
 def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
-    """Check git in the project: repository, identity, unfinished operations and stale lock files."""
+    """Yield the checks of git in the project: repository, identity, unfinished operations and stale lock files."""
     from agent_harness.kernel.git import Git, repair
     from agent_harness.session import turn_end
 
@@ -407,7 +407,7 @@ _PLAIN = (
 
 
 def identity(path: str) -> Iterator[CheckResult]:
-    """Check that git knows the user's email address, which git needs for commits."""
+    """Yield a result if git does not know the user's email address, which git needs for commits."""
     done = _ran(["git", "config", "user.email"], cwd=path)
     if not done.stdout.strip() and not os.environ.get("GIT_AUTHOR_EMAIL"):
         fix = "git config --global user.email YOU@EXAMPLE.ORG && git config --global user.name YOU"
@@ -422,7 +422,7 @@ def _age(path: str) -> float:
 
 
 def feature_project(path: str) -> Iterator[CheckResult]:
-    """Check the settings, the state, the features, and anything that would prevent a session."""
+    """Yield the checks of the settings, the state, the features, and anything that would prevent a session."""
     from agent_harness.protocols.features import api
 
     for each in api.problems(Path(path)):
@@ -440,7 +440,7 @@ def long_task(path: str) -> Iterator[CheckResult]:
 
 
 def codex_trust(path: str) -> Iterator[CheckResult]:
-    """Check that Codex trusts the harness's hooks, if Codex is installed and the hooks are registered."""
+    """Yield the check that Codex trusts the harness's hooks, if Codex is installed and the hooks are registered."""
     from agent_harness.hooks import codex_trust as trusting
     from agent_harness.hooks import install
 

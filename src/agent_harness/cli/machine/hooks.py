@@ -139,7 +139,7 @@ def _project() -> str:
 
 
 def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | None]:
-    """Return True or False for Codex's trust in the hooks (None: not asked), and a note for the user or None."""
+    """Let Codex trust the hooks if the user agrees. Return the trust (None: no agreement), and a note or None."""
     from agent_harness.hooks import codex_trust
 
     skipped = f"Codex silently skips these hooks until you trust them: {codex_trust.HINT}"
