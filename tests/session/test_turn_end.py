@@ -95,7 +95,7 @@ def test_a_file_that_git_ignores_is_not_written_over(repo: Repo) -> None:
     assert come_home(repo, base) is None
     found = turn_end.apart(Git(repo.path), base)
     assert found
-    assert found.reason.endswith("that: b")
+    assert found.reason.endswith("history: b")
     assert (repo.path / "b").read_text() == "of the turn\n"
 
 
