@@ -41,15 +41,17 @@ def exit_codes() -> str:
     return page(
         "src/agent_harness/errors.py",
         "# Exit codes",
-        "Every `harness` command ends with one of these codes, and no other.",
+        "Every `harness` command ends with one of these exit codes.",
         table(("code", "meaning"), codes),
-        "`lth` has its own: 0, 1 for every error, and 130 after Ctrl-C. `lth run` returns the status of its worker.",
-        "`harness doctor` ends with 4 if something is wrong, else with 0, even if it has advice. With `--fix` the code "
-        "describes the state after the safe repairs.",
+        "The program `lth` ends with 0 on success, with 1 after an error, and with 130 after Ctrl-C. `lth run` ends "
+        "with the exit code of its worker.",
+        "`harness doctor` ends with 4 if it finds a problem. If `harness doctor` prints only advice, it ends with 0. "
+        "With `harness doctor --fix`, the exit code describes the state after the safe repairs.",
         "## Errors",
-        "With `--json` a failing command prints one object on stdout, "
-        '`{"ok": false, "error": {"code", "message", "hint"}}`. The word in `code` is one of the first column; '
-        "`message` is one line for a person. `hint`, if there is one, is the next command to type.",
+        "With `--json`, a command that fails prints one JSON object to stdout: "
+        '`{"ok": false, "error": {"code", "message", "hint"}}`. The member `code` contains a word from the first '
+        "column of the table below. The member `message` contains one line of text for the user. The member `hint`, if "
+        "present, contains the next command to type.",
         table(("code", "exit", "class", "meaning"), rows),
     )
 
@@ -95,10 +97,11 @@ def configuration() -> str:
     return page(
         "src/agent_harness/protocols/features/config/schema.py",
         "# Configuration",
-        "Every key of `.harness.yaml`. Only `project.name` is required. Unknown keys are kept, with a warning. The "
-        "variable `HARNESS_SECTION__KEY` (two underscores between the levels) has priority over the file, and a flag "
-        "has priority over both. "
-        "Editors can check the file against [harness.schema.json](harness.schema.json).",
+        "This page lists every setting in `.harness.yaml`. Only `project.name` is required. The harness keeps unknown "
+        "settings and warns about them. The environment variable `HARNESS_SECTION__KEY` overrides a setting in the "
+        "file. Its name has two underscores between the levels of the setting. A command-line option overrides both "
+        "the file and the variable. Editors can check `.harness.yaml` against "
+        "[harness.schema.json](harness.schema.json).",
         *blocks,
     )
 
@@ -130,88 +133,122 @@ def recovery_tables() -> str:
     """docs/recovery.md: what an interrupted session comes to, and how each unfinished one is handed off."""
     phases = [(row.phase, row.left_behind, row.step.replace("_", " "), row.promise) for row in recovery.RECOVERY]
     endings = [
-        (name, f"`{(each.subject or 'as configured').strip()}`", each.told or "nothing", f"`{each.event}`")
+        (
+            name,
+            f"`{each.subject.strip()}`" if each.subject else "set in `.harness.yaml`",
+            each.told or "nothing",
+            f"`{each.event}`",
+        )
         for name, each in wip.WORDINGS.items()
     ]
     return page(
         "src/agent_harness/protocols/features/recovery.py and sessions/wip.py",
         "# Recovery",
-        "The running session is recorded outside the project, in "
-        "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`, before anything else happens. If the harness "
-        "dies, the next `harness run` finds the record and carries out the step for the recorded phase.",
+        "Before a session starts, the harness writes a record of the session to the file "
+        "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`, outside the project. The record contains the "
+        "current phase of the session. If the harness is killed, the next `harness run` reads the record, and "
+        "carries out the step that this table shows for the recorded phase.",
         table(("phase", "state after the crash", "step", "result"), phases),
-        "`.git/harness/open_session.json` is a copy of this record. The copy may be the only record, because the "
-        "project was moved or copied, or because somebody wrote the file. In this case, the session counts as "
-        "interrupted in any phase. Its work becomes a WIP commit, and no verdict is carried out. If the copy does not "
-        "match the project, the file is renamed, and the run continues.",
-        "If the branch was moved before a verdict is carried out, the session's commit no longer fits the branch. The "
-        "commit is then kept under `refs/harness/unadopted/N`, and the session counts as unfinished.",
+        "The file `.git/harness/open_session.json` is a copy of the session's record. If the project was moved or "
+        "copied, or if somebody wrote the file, the copy can be the only record of the session. If the copy is the "
+        "only record, the harness treats the session as interrupted, whatever its phase. The harness saves the work "
+        "of an interrupted session in a WIP commit, and does not carry out any verdict. If the copy of a session's "
+        "record does not match the project, the harness renames the file, and the run continues.",
+        "If somebody moves the branch before the harness carries out a verdict, the session's commit no longer fits "
+        "the branch. The harness then keeps the session's commit under `refs/harness/unadopted/N`, and counts the "
+        "session as unfinished.",
         "## The end of a turn",
-        "An agent may change the state of git in its turn. These changes belong to the agent's session or attempt. "
-        "The following rules are the same for feature projects, task lists and the workspaces of `--workers` "
+        "An agent may change the state of git during its turn. Every such change belongs to the agent's session or "
+        "attempt. The rules in this table apply to feature projects, task lists and the workspaces of `--workers` "
         "(`session/turn_end.py`). A rescue is a git ref that keeps rolled-back work.",
         table(
             ("state after the turn", "what the harness does"),
             (
                 (
                     "Another branch or no branch is checked out, or the branch was deleted or renamed.",
-                    "The work is moved to the original branch, which is checked out again.",
+                    "The harness moves the work to the original branch, and checks out this branch again.",
                 ),
                 (
                     "The base commit is no longer in the history.",
-                    "The turn's work is applied on top of the base commit. A conflict is rejected.",
+                    (
+                        "The harness applies the turn's work on top of the base commit. If this causes a conflict, the "
+                        "harness rejects the work."
+                    ),
                 ),
                 (
                     "A merge, rebase, cherry-pick, revert or bisect is unfinished, or a conflict is not resolved.",
-                    "A feature session is rolled back. A task's agent may fix it, else the work goes into a rescue.",
+                    (
+                        "In a feature project, the harness rolls back the session. In a task list, the agent may fix "
+                        "the state. If the agent does not fix the state, the harness moves the work into a rescue."
+                    ),
                 ),
                 (
                     "The project folder contains another work tree or repository.",
-                    "The other work tree stays. It is not committed, and the verdict says so.",
+                    "The harness does not delete or commit the other work tree, and mentions it in the verdict.",
                 ),
                 (
                     "A submodule has changes.",
-                    "The changes stay. A rollback reports them. An acceptance reports uncommitted changes only.",
+                    (
+                        "The changes in the submodule stay. If the harness rolls back the work, it reports these "
+                        "changes. If the harness accepts the work, it reports only uncommitted changes."
+                    ),
                 ),
                 (
                     "The repository's git settings or a hook have changed.",
-                    "They are restored, and the change is reported. `.git/harness/left` has the changed files.",
+                    (
+                        "The harness restores the git settings and hooks, and reports the change. `.git/harness/left` "
+                        "contains the changed files."
+                    ),
                 ),
                 (
                     "Git settings outside the repository have changed.",
-                    "The settings stay. Each is reported with its old value and the command that restores it.",
+                    (
+                        "The changed settings stay. For each changed setting, the harness reports the old value, and "
+                        "the command that restores this value."
+                    ),
                 ),
                 (
                     "Git has a new lock file that no process holds.",
-                    "The lock file is moved away and reported.",
+                    "The harness moves the lock file away and reports the lock file.",
                 ),
                 (
                     "Git cannot read HEAD, the branch, packed-refs or the index.",
-                    "The damaged file is restored and reported. A copy is kept in `.git/harness/left`.",
+                    (
+                        "The harness restores and reports the damaged file. `.git/harness/left` contains a copy of the "
+                        "damaged file."
+                    ),
                 ),
                 (
                     "A task list was deleted, damaged, or replaced by a folder or a symbolic link.",
-                    "The list, its log and its costs are restored.",
+                    "The harness restores the task list, its log and its costs.",
                 ),
             ),
         ),
-        "A copy of each task list is kept outside its folder, in `$XDG_STATE_HOME/agent-harness/projects/NAME/`. If "
-        "all files of a list were deleted, `harness task recover` and `harness run` restore that copy, and "
-        "`harness init` refuses to create an empty list.",
+        "The harness keeps a copy of each task list outside the list's folder, in "
+        "`$XDG_STATE_HOME/agent-harness/projects/NAME/`. If all files of a task list are deleted, "
+        "`harness task recover` and `harness run` restore the list from its copy. If all files of a task list "
+        "are deleted, `harness init` refuses to create an empty list.",
         "## Hand-off",
-        "An unfinished session ends as a WIP commit that is never pushed. The next session continues it.",
+        "If a session ends without finished work, the harness saves the work in a WIP commit, and never pushes this "
+        "commit. The next session continues the work. This table shows how each reason for the end of a session is "
+        "recorded.",
         table(("reason", "start of the commit subject", "entry in the progress file", "event"), endings),
         "## Task lists",
-        "If a killed session left a task in progress, the state of the work tree determines the step. `validate`: the "
-        "harness runs the task's validation command. If the command passes, the task is completed, and uncommitted "
-        "changes are committed. Otherwise, the work is rolled back into a rescue, and the attempt counts as failed. "
-        "`resume`: the agent decides, with `harness task recover ID --decide resume|fail`.",
+        "If a killed session left a task in progress, the state of the work tree determines how the harness recovers "
+        "the task:",
+        "- `validate`: the harness runs the task's validation command. If the command passes, the harness completes "
+        "the task and commits uncommitted changes. If the command fails, the harness rolls the work back into a "
+        "rescue, and the attempt counts as failed.\n"
+        "- `resume`: the agent decides what to do, with `harness task recover ID --decide resume|fail`.\n"
+        "- `fail`: the attempt counts as failed.",
         table(("uncommitted changes", "commits", "checkpoints", "step", "because"), task_rows()),
         "## Long tasks",
-        "The table shows the step of the next `lth run` after an interrupted run. The checkpoint file is never "
-        "incomplete, because it is replaced in one step. If a worker damaged the file, a copy is kept in `evidence/`, "
-        "and the checkpoint from before the run is restored. `lth status` shows the row that applies.",
-        table(("lease", "the checkpoint says", "a worker that never ended", "step", "because"), slice_rows()),
+        "The checkpoint file is never incomplete, because the harness replaces the whole file in one step. If a worker "
+        "damaged the checkpoint file, the harness keeps a copy of the damaged file in `evidence/`. The harness "
+        "replaces a damaged checkpoint file with the file from before the run.",
+        "This table shows what the next `lth run` does after an interrupted run. With `start again` and with `go on`, "
+        "`lth run` starts the next slice (one run of a worker). `lth status` shows the row of the table that applies.",
+        table(("lease", "the checkpoint file says", "the last worker never ended", "step", "because"), slice_rows()),
     )
 
 

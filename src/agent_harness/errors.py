@@ -57,7 +57,7 @@ __all__ = [
 
 
 class HarnessError(Exception):
-    """Any error: one clear line for the user in ``message``, the next command in ``hint``, and facts in ``data``."""
+    """Base class of all errors: a ``message`` for the user, the next command (``hint``) and further ``data``."""
 
     exit_code: int = 1
     code: str = "failed"
@@ -87,7 +87,7 @@ class VerificationFailed(HarnessError):
 
 
 class UsageError(HarnessError):
-    """The command line is wrong; nothing was done."""
+    """The command line is wrong. The command changed nothing."""
 
     exit_code = 2
     code = "usage"
@@ -101,7 +101,7 @@ class PersonNeeded(HarnessError):
 
 
 class StartsUsedUp(PersonNeeded):
-    """An item has used up its limit of agent starts. A crash or a recovery does not refund a start."""
+    """Agents were started for an item as often as the limit allows. Starts of agents before a crash count too."""
 
     code = "starts_used_up"
 
@@ -120,21 +120,21 @@ class ConfigurationError(PersonNeeded):
 
 
 class Refused(HarnessError):
-    """The command was refused before anything started; the disk is unchanged."""
+    """The harness refused the command before the command changed anything on disk."""
 
     exit_code = 4
     code = "refused"
 
 
 class PreflightFailed(Refused):
-    """A check before the session failed; no agent was started and nothing was spent."""
+    """A check before the session failed. The harness started no agent, so the session cost nothing."""
 
     code = "preflight_failed"
     category = "ENV_SETUP"
 
 
 class UnsafeTree(Refused):
-    """A snapshot or restore of the git work tree would be unsafe; the work tree was not changed."""
+    """A snapshot or restore of the git work tree would be unsafe. The harness did not change the work tree."""
 
     code = "unsafe_tree"
 
@@ -160,32 +160,32 @@ class Busy(HarnessError):
 
 
 class LockBusy(Busy):
-    """The lock was not free within the timeout. ``data`` names the holder of the lock if known."""
+    """The command could not get a lock within the timeout. ``data`` names the holder of the lock, if known."""
 
     code = "lock_busy"
 
 
 class Superseded(Busy):
-    """The decision was based on an older state; nothing was changed."""
+    """The state has changed since the decision was made. The command changed nothing."""
 
     code = "superseded"
 
 
 class SessionHeld(Busy):
-    """Another session is running on the task list. The ``code`` of this error is that of its parent class."""
+    """Another session is running on the task list. This error has the same ``code`` as its parent class."""
 
 
 class LimitInForce(Busy):
-    """The provider of every allowed agent currently refuses requests. ``data`` has the ``account`` and the time
-    ``until`` which it refuses.
+    """The provider of every allowed agent currently refuses requests. ``data`` contains the ``account``, and in
+    ``until`` the time at which the refusal ends.
     """
 
     code = "rate_limited"
 
 
 class NoRoom(LimitInForce):
-    """The machine or the account already runs its maximum number of agents, though no provider refuses. The time
-    ``until`` is unknown.
+    """The machine or the account already runs its maximum number of agents. No provider refuses requests. It is
+    unknown when the next agent can start, so ``until`` in ``data`` is null.
     """
 
     code = "no_room"
@@ -199,21 +199,21 @@ class StateDamaged(HarnessError):
 
 
 class NothingEligible(HarnessError):
-    """No work can be started now; the message gives the reason."""
+    """No task or feature can be started now. The message gives the reason."""
 
     exit_code = 7
     code = "nothing_eligible"
 
 
 class NotOwner(HarnessError):
-    """The caller does not own the claimed task; nothing was changed."""
+    """The caller does not own the claimed task. The command changed nothing."""
 
     exit_code = 8
     code = "not_owner"
 
 
 class LeaseLost(NotOwner):
-    """The lease expired and another worker took this task. The caller must stop changing its files."""
+    """The lease expired and another worker took this task. The caller must stop changing the task's files."""
 
     code = "lease_lost"
     category = "SESSION_TIMEOUT"
@@ -227,7 +227,7 @@ class LimitReached(HarnessError):
 
 
 class TimedOut(HarnessError):
-    """A command exceeded its wall-clock limit; its whole process group was killed."""
+    """A command exceeded its time limit. The harness killed the command and its child processes."""
 
     exit_code = 124
     code = "timed_out"
@@ -235,7 +235,7 @@ class TimedOut(HarnessError):
 
 
 class Interrupted(HarnessError):
-    """The user pressed Ctrl-C, or the process received a signal to end. The running work was saved."""
+    """The user pressed Ctrl-C, or the process received a signal to end. The harness saved the running work."""
 
     exit_code = 130
     code = "interrupted"

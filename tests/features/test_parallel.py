@@ -221,7 +221,7 @@ def test_what_does_not_go_together_is_mended_and_lands(tmp_path: Path) -> None:
     assert sorted(landed(made)) == ["1", "2"]
     (row,) = made.events("sent_back")
     assert row["why"] == "conflict"
-    told = f"Feature #{row['feature_id']} was proven, but was not merged (conflict): shared.py"
+    told = f"Feature #{row['feature_id']} was proven, but not merged (conflict): shared.py"
     assert told in made.harness("log", "query").out
     assert "<<<<<<< " in (tmp_path / "seen.py").read_text()
     assert made.changes() == []

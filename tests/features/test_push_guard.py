@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.publish import push_retry
 
 
 def made(config: dict[str, list[str]]) -> dict[str, str]:
     """The rules as git reads them: key and value."""
-    told = pushes.no_push_variables(config)
+    told = push_retry.no_push_variables(config)
     count = int(told.get("GIT_CONFIG_COUNT", "0"))
     return {told[f"GIT_CONFIG_VALUE_{n}"]: told[f"GIT_CONFIG_KEY_{n}"].rpartition(".")[2] for n in range(count)}
 
@@ -49,7 +49,7 @@ def test_git_fetches_and_does_not_push(tmp_path: Path, own: bool) -> None:
         config["remote.origin.pushurl"] = [f"file://{there}"]
         git("-C", "here", "remote", "set-url", "--push", "origin", f"file://{there}")
     git("-C", "here", "commit", "-q", "--allow-empty", "-m", "One")
-    rules = pushes.no_push_variables(config)
+    rules = push_retry.no_push_variables(config)
     refused = git("-C", "here", "push", "origin", "HEAD:refs/heads/x", **rules)
     assert refused.returncode != 0
     assert "only-the-harness-pushes" in refused.stderr

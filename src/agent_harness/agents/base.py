@@ -1,8 +1,7 @@
 """Interface of agent adapters. An adapter starts one turn of an agent and returns its events.
 
-An adapter is a small module that uses shared parts (``docs/architecture.md``). It declares its capabilities; the
-supervisor works even if capabilities are missing.
-"""
+An adapter is a small module that uses shared parts (``docs/architecture.md``). It declares the agent's capabilities.
+The supervisor also works with agents that lack capabilities."""
 
 import json
 from abc import ABC, abstractmethod
@@ -19,25 +18,26 @@ from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings, of_agent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """MCP server for the agent, which talks to the server over standard input and output."""
+    """MCP server that the agent can use over standard input and output."""
 
     command: tuple[str, ...]  # may hold secrets, as may the variables: neither belongs on a command line of a client
     env: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, object]:
-        """Return the server as a JSON object in the format that agent clients use."""
+        """Return the server as a JSON object, in the format of agent clients."""
         env = dict(self.env)
         return {"command": self.command[0], "args": list(self.command[1:]), **({"env": env} if env else {})}
 
 
 def servers_json(servers: Mapping[str, McpServer]) -> str:
-    """Return the text ``{"mcpServers": {NAME: {"command", "args", "env"}}}``, the file format of agent clients."""
+    """Return JSON text in the file format of agent clients: ``{"mcpServers": {NAME: {"command", "args", "env"}}}``."""
     return json.dumps({"mcpServers": {name: server.as_json() for name, server in servers.items()}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRules:
-    """Rules for an agent's tools, from ``tools:``: a guard rail, not a sandbox (features.md UAH-206..216, C32)."""
+    """Rules for an agent's tools, from ``tools:``.
+    They are guard rails, not a sandbox. (features.md UAH-206..216, C32)"""
 
     filesystem_enabled: bool = True
     allowed_paths: tuple[str, ...] = (".",)  # relative to the project
@@ -77,7 +77,7 @@ class Brief:
 
 
 def sandbox_of(brief: Brief) -> Sandbox:
-    """Return the sandbox for a turn. Raise ``Refused`` if the settings require a sandbox and no sandbox works here."""
+    """Return the sandbox for a turn. Raise ``Refused`` if the settings require a sandbox and none works here."""
     repository = locate(brief.cwd)
     own = [brief.cwd, *(repository.folders if repository else ()), *brief.places]
     project = folders_of_project()
@@ -90,34 +90,34 @@ class Turn(ABC):
 
     @abstractmethod
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event; ``None`` after the timeout or after ``Finished``, the last event."""
+        """Return the next event. Return ``None`` after the timeout, or after ``Finished``, which is the last event."""
 
     @property
     @abstractmethod
     def ended(self) -> bool:
-        """True after ``next_event`` has returned the turn's ``Finished`` event."""
+        """True after ``next_event`` has returned this turn's ``Finished`` event."""
 
     @abstractmethod
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the agent and all processes that it started. Return when all have exited. Can be called again."""
+        """End the agent and all its processes. Return when all have exited. The method may be called again."""
 
     def steer(self, text: str) -> bool:
-        """Send a message to the running agent. Return False if the message cannot be delivered."""
+        """Send a message to the running agent. Return False if the agent cannot get the message."""
         return False
 
     def interrupt(self) -> bool:
-        """Ask the agent to end its turn. Return False if the agent cannot be asked."""
+        """Ask the agent to end its turn. Return False if this is not possible."""
         return False
 
     @property
     def over_limit(self) -> str:
-        """Resource limit that ended the agent, worded as the end of a sentence; empty if no limit was exceeded."""
+        """Resource limit that ended the agent, as the end of a sentence, or "" if no limit was exceeded."""
         return ""
 
     @property
     def process(self) -> Mapping[str, object] | None:
-        """Identity of the agent's process (pid, start time, boot id, run id), for use after a crash. ``None`` if the
-        agent runs in the harness's process."""
+        """Identity of the agent's process (pid, start time, boot id, run id), for use after a crash.
+        ``None`` if the agent runs inside the harness's process."""
         return None
 
 
@@ -127,17 +127,18 @@ class Agent(ABC):
 
     @abstractmethod
     def start(self, brief: Brief) -> Turn:
-        """Start one turn of the agent and return this turn. Raise ``ToolMissing`` if the program is missing."""
+        """Start one turn of the agent and return the turn. Raise ``ToolMissing`` if the agent's program is missing."""
 
     @property
     def account(self) -> str:
-        """Account name for the rate limits, without secrets. A refusal applies to all agents with the same account."""
+        """Account name for rate limits, without secrets. A refusal applies to all agents with this account."""
         return self.name
 
     def problem(self) -> str | None:
-        """Return a one-line reason why this agent cannot be started now; ``None`` if it can. Nothing is started."""
+        """Return why this agent cannot start now, in one line, or ``None`` if it can. Nothing is started."""
         return None
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return an error if this agent would only damage the files in ``place``, else ``None``. Nothing is started."""
+        """Return an error if this agent would only damage the files in ``place``, otherwise ``None``.
+        Nothing is started."""
         return None

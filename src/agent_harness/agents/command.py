@@ -1,9 +1,8 @@
-"""Agents that run any program: the prompt is sent on stdin, events come from stdout (``docs/command-agent.md``).
+"""Agents that run any program: the prompt goes to stdin, events come from stdout (``docs/command-agent.md``).
 
 ``CommandAgent`` uses the event interface. ``CommandLineAgent`` runs a client in print mode, or shell text, and only the
-exit status is the result. If a client fails, its last output is searched for a refusal of the provider. Source of the
-refusals: features.md UAH-374..375, C28.
-"""
+exit status is the result. If a client fails, the end of its output is searched for a refusal by the provider. Source
+for refusals: features.md UAH-374..375, C28."""
 
 import os
 import re
@@ -39,8 +38,8 @@ def line_of(data: bytes) -> str:
 
 
 def servers_file(brief: Brief) -> Path | None:
-    """Write the MCP servers to a private file outside the project, and return its path; ``None`` without servers. The
-    caller removes the file."""
+    """Write the MCP servers to a private file outside the project.
+    Return its path, or ``None`` if there are no servers. The caller removes the file."""
     if not brief.tools.mcp_servers:
         return None
     handle, name = tempfile.mkstemp(prefix=_prefix(brief.run_id), suffix=".json")
@@ -62,7 +61,7 @@ def _prefix(run_id: str | None) -> str:
 
 
 def environment_of(brief: Brief) -> dict[str, str]:
-    """Return the documented ``HARNESS_*`` variables of a turn, and the variables in ``brief``."""
+    """Return the documented ``HARNESS_*`` variables of a turn and the variables in ``brief``."""
     told = {
         "HARNESS_PROJECT_DIR": str(brief.cwd),
         "HARNESS_SESSION": str(brief.session),
@@ -89,14 +88,14 @@ def removed_on_error(servers: Path | None) -> Iterator[None]:
 
 
 def program_problem(program: str) -> str | None:
-    """Return a message if the program is not installed, else ``None``. A relative path is not checked."""
+    """Return a message if the program is not installed, otherwise ``None``. A relative path is not checked."""
     if ("/" in program and not program.startswith("/")) or shutil.which(program):
         return None
     return f"the agent's program {program!r} is not installed"
 
 
 def found_program(program: str, brief: Brief, hint: str) -> str:
-    """Return the program's path; names with a slash are relative to the project. Raise ``ToolMissing``."""
+    """Return the program's path. A name with a slash is relative to the project. Raise ``ToolMissing`` if not found."""
     found = shutil.which(os.path.join(brief.cwd, program) if "/" in program else program)  # noqa: PTH118
     if found is None:
         raise ToolMissing(f"the agent's program {program!r} is not installed or not executable", hint=hint)
@@ -104,7 +103,7 @@ def found_program(program: str, brief: Brief, hint: str) -> str:
 
 
 class CommandAgent(Agent):
-    """Agent that starts the command ``words`` anew for each turn."""
+    """Agent that starts the command ``words`` once for each turn."""
 
     name = "command"
     capabilities = Capabilities(usage=True)
@@ -118,7 +117,7 @@ class CommandAgent(Agent):
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "CommandAgent":
-        """Return the agent for ``agent: {kind: command, command: [...]}``; the command may be a string."""
+        """Return the agent for ``agent: {kind: command, command: [...]}``. The command may also be a string."""
         command = options.checked("command", settings, ("command",)).get("command")
         if isinstance(command, str):
             return cls(words_of(command))
@@ -131,7 +130,7 @@ class CommandAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account name: the program's name and a digest of the command. Other commands have other accounts."""
+        """Account name: the program's name and a digest of the command. Each command has its own account."""
         words = "\0".join(self.words).encode("utf-8", "replace")
         return f"{self.name}:{os.path.basename(self.words[0])}-{digest.sha256(words)[:8]}"  # noqa: PTH119
 
@@ -139,7 +138,7 @@ class CommandAgent(Agent):
         return program_problem(self.words[0])
 
     def start(self, brief: Brief) -> Turn:
-        """Start a turn; the prompt is sent on stdin. Raise ``ToolMissing`` if the program is missing."""
+        """Start a turn and send the prompt on stdin. Raise ``ToolMissing`` if the program is missing."""
         found = found_program(
             self.words[0], brief, "Check the command of --agent, HARNESS_AGENT or `agent:` in .harness.yaml"
         )
@@ -161,7 +160,7 @@ class CommandAgent(Agent):
 
 class CommandTurn(Turn):
     def __init__(self, running: process.Running, servers: Path | None = None) -> None:
-        """Follow a running program. The file ``servers`` (see ``servers_file``) is removed at the end of the turn."""
+        """Follow a running program. At the end of the turn, remove the file ``servers`` (see ``servers_file``)."""
         self._running = running
         self._servers = servers
         self._ready: deque[Event] = deque()
@@ -175,7 +174,7 @@ class CommandTurn(Turn):
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event; ``None`` after the timeout. All waiting lines of text become one event."""
+        """Return the next event, or ``None`` after the timeout. Lines of text that wait together become one event."""
         until = time.monotonic() + timeout_seconds
         while not self._ready and not self._ended:
             left = min(until, self._lingers_until) - time.monotonic()
@@ -204,7 +203,7 @@ class CommandTurn(Turn):
 
     @property
     def process(self) -> Mapping[str, object]:
-        """Record of the agent's process, in the form that ``process.end_orphans`` needs."""
+        """Record of the agent's process, as ``process.end_orphans`` needs it."""
         return self._running.record
 
     def _event(self, line: bytes) -> Event:
@@ -230,7 +229,7 @@ class CommandTurn(Turn):
             self._ready.append(event)
 
     def _claim(self, end: Finished) -> None:
-        """Store the program's report that its turn has ended, and limit the time until the program must exit."""
+        """Store the program's report that its turn has ended, and limit the time until the program exits."""
         self._claimed = end
         self._lingers_until = time.monotonic() + LINGER_SECONDS
 
@@ -246,7 +245,7 @@ class CommandTurn(Turn):
         self._ready.append(Finished(ok=ok, message=message, exit_code=code))
 
     def _take_errors(self) -> None:
-        """Report the last part of standard error as text. Standard error is not part of the event stream."""
+        """Report the last part of standard error as text, because standard error contains no events."""
         lines = [line_of(line) for line in self._running.stderr_tail.rstrip(b"\n").split(b"\n")]
         if any(lines):
             self._ready.append(Text("\n".join(["[standard error]", *lines])))
@@ -279,8 +278,8 @@ _LONGEST = 2000  # characters of a line that are searched
 
 
 def refusal_from_text(text: str) -> RateLimited | None:
-    """Return the refusal in the last line that reports one; ``None`` without a refusal. A wait needs a unit, and a
-    reset time needs a time zone."""
+    """Return the refusal in the last line that reports one, or ``None``.
+    A wait counts only with a unit, and a reset time only with a time zone."""
     now = clock.now()
     below = ""
     for line in reversed([each[:_LONGEST] for each in text.split("\n")]):
@@ -317,13 +316,13 @@ class Printed:
 
 
 def refusal_in_last_lines(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """Return the refusal in the last lines of standard error or standard output; ``None`` without a refusal."""
+    """Return the refusal in the last lines of standard error or standard output, or ``None`` if there is none."""
     ends = ("\n".join(each.text()[-8192:].splitlines()[-8:]) for each in (printed.stderr, printed.stdout))
     return next((found for end in ends if (found := refusal_from_text(end))), None)
 
 
 def no_refusal(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """Return ``None``, because a program without a provider reports no refusal."""
+    """Return ``None``, for programs that use no provider and therefore report no refusal."""
     return None
 
 
@@ -336,8 +335,8 @@ def begin(
     refusal: Refusal = refusal_in_last_lines,
     servers: Path | None = None,
 ) -> "CommandLineTurn":
-    """Start a turn of a program with arguments, or of shell text. Raise ``ToolMissing`` or ``Refused``. The file
-    ``servers`` (see ``servers_file``) is removed at the end of the turn."""
+    """Start a turn of a program with arguments, or of shell text. At the end of the turn, remove the file ``servers``
+    (see ``servers_file``). Raise ``ToolMissing`` or ``Refused`` if the program cannot be started."""
     kept = printed or Printed()
     with removed_on_error(servers):
         running = process.start(
@@ -377,7 +376,7 @@ class CommandLineTurn(CommandTurn):
 
 
 class CommandLineAgent(Agent):
-    """Agent that runs one command line for every turn, in the environment of the program that called the harness."""
+    """Agent that runs the same command line for each turn, in the environment of the harness's caller."""
 
     def __init__(
         self,
@@ -396,7 +395,7 @@ class CommandLineAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account name; the agent's name if the account is unknown."""
+        """Account name, or the agent's name if the account is unknown."""
         return self._account or self.name
 
     def start(self, brief: Brief) -> Turn:

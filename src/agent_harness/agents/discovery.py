@@ -1,8 +1,7 @@
 """Agents on this machine, with programs, versions, logins and extras. The search uses no network and reads no secrets.
 
-If a program that is started for this search does not answer in time, it is killed with all its processes. Facts that
-need a network are reported as unknown, such as whether a provider still accepts a key or a login.
-"""
+If a program started by the search does not answer in time, the search kills it with all its processes. Facts that need
+a network are reported as unknown, such as whether a provider still accepts a key or a login."""
 
 import re
 import shutil
@@ -78,7 +77,7 @@ KEYS = tuple(dict.fromkeys(each.key for each in PROVIDERS.values()))
 
 @dataclass(frozen=True, kw_only=True)
 class FoundAgent:
-    """Known facts about one agent. ``spec`` is the agent's name as a value of ``--agent``."""
+    """Known facts about one agent. ``spec`` is its name as a value of ``--agent``."""
 
     spec: str
     program: str | None  # its path; ``None`` if none is needed, or if it is missing
@@ -92,7 +91,7 @@ class FoundAgent:
 
     @property
     def too_old(self) -> bool | None:
-        """True if ``version`` is older than ``oldest``; ``None`` if either version is unknown."""
+        """True if ``version`` is older than ``oldest``, or ``None`` if one of them is unknown."""
         numbers = _numbers(self.version or "")
         return numbers < _numbers(self.oldest) if self.oldest and numbers else None
 
@@ -103,7 +102,7 @@ class FoundAgent:
 
     @property
     def sign_in(self) -> str | None:
-        """Command with which the user signs in; ``None`` unless the user is signed out and the command is known."""
+        """Command to sign in. ``None`` unless the user is known to be signed out and the command is known."""
         known = LOGINS.get(Path(self.program).name) if self.program and self.signed_in is False else None
         return known.sign_in or None if known else None
 
@@ -120,14 +119,14 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def agents(environ: Mapping[str, str]) -> list[FoundAgent]:
-    """Return every known agent, installed or not. The version is read by starting each installed agent."""
+    """Return every known agent, installed or not. Installed agents are started once to read their version."""
     programs = [(kind, name) for name, kind in registry.CLIENTS.items()]
     programs += [(f"acp:{name}", words[0]) for name, words in KNOWN.items()]
     return [_found(spec, name, environ) for spec, name in [*programs, ("api", "")]]
 
 
 def extras() -> list[dict[str, Any]]:
-    """Return each extra of this package with ``name``, ``serves``, ``installed`` and the ``install`` command."""
+    """Return each extra of this package as ``name``, ``serves``, ``installed`` and the ``install`` command."""
     return [
         {
             "name": name,
@@ -140,13 +139,13 @@ def extras() -> list[dict[str, Any]]:
 
 
 def keys(environ: Mapping[str, str]) -> list[str]:
-    """Return the names of the API key variables that are set, never their values."""
+    """Return the names of the API key variables that are set. Their values are never returned."""
     return [name for name in KEYS if environ.get(name)]
 
 
 def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, root: Path | None) -> dict[str, Any]:
-    """Return the agent that a run without ``--agent`` uses, and the source of this choice. ``problem`` is the reason
-    why the agent cannot be started."""
+    """Return the agent that a run without ``--agent`` uses, and the source of this choice.
+    ``problem`` says why the agent cannot start, or is ``None``."""
     sources = [("HARNESS_AGENT", environ.get("HARNESS_AGENT")), ("agent: in .harness.yaml", configured)]
     source = next((name for name, told in sources if told), "the first client on PATH")
     try:
@@ -157,7 +156,7 @@ def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, roo
 
 
 def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
-    """Return the facts about one agent. ``name`` is the agent's program; empty if a key is enough."""
+    """Return the facts about one agent. ``name`` is its program, or "" if the agent needs only a key."""
     path = shutil.which(name, path=environ.get("PATH", "")) if name else None
     agent = registry.from_spec(spec)
     problem = agent.problem() if path or not name else f"{name} is not on PATH"
@@ -180,7 +179,7 @@ def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
 
 
 def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]) -> tuple[bool | None, str]:
-    """Return True if signed in (``None``: unknown), and the sign: a key, the program's report, or a file."""
+    """Return whether the user is signed in (``None``: unknown), and the sign: a key, the program's report or a file."""
     known = LOGINS.get(name)
     if known is None:
         return None, "not seen"
@@ -201,7 +200,7 @@ def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]
 
 
 def _asked(program: str, words: tuple[str, ...]) -> bool | None:
-    """Return the program's own report on whether the user is signed in; ``None`` if the report is unclear."""
+    """Return the program's own report on whether the user is signed in, or ``None`` if it is unclear."""
     environment = process.scrubbed_environment(keep_agent_credentials=True)
     _, text = _printed([program, *words], environment, VERSION_SECONDS)
     for answer, words_of_it in SAID.items():
@@ -220,8 +219,7 @@ line.
 
 
 def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:
-    """Return the first line of ``--version`` output with a number, warnings excluded; ``None`` after a failure or
-    timeout."""
+    """Return the first ``--version`` line with a number, without warnings, or ``None`` after a failure or timeout."""
     code, text = _printed([program, "--version"], process.scrubbed_environment(), timeout_seconds)
     said = [line.strip() for line in text.strip().split("\n")]
     first = next((line for line in said if _VERSION.search(line) and not line.lower().startswith("warning")), said[0])
@@ -229,7 +227,7 @@ def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str
 
 
 def _printed(words: list[str], environment: Mapping[str, str], seconds: float) -> tuple[int | None, str]:
-    """Return exit status and output of a program. The status is ``None`` if the program does not run or end."""
+    """Return exit status and output of a program. The status is ``None`` if the program cannot run or does not end."""
     output: list[bytes] = []
     take: Callable[[bytes], object] = output.append
     try:

@@ -1,7 +1,6 @@
 """Events that all agent clients have in common.
 
-Monitors, logs and protocols see only these events, never a client. Source: ``docs/architecture.md``.
-"""
+Monitors, logs and protocols see only these events and never a client. Source: ``docs/architecture.md``."""
 
 import json
 import re
@@ -17,7 +16,7 @@ _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text that the agent wrote: one line or one block, without its line end."""
+    """Text that the agent wrote: one line or one block, without the line ending."""
 
     text: str
 
@@ -31,7 +30,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """Answer of a tool. The adapter may have shortened ``output``."""
+    """Result of a tool call. The adapter may have shortened ``output``."""
 
     output: str = ""
     id: str | None = None
@@ -40,10 +39,10 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Token counts of one model call, never a running total. ``input_tokens`` counts uncached tokens. The sum of the
-    four counts is the used context window, unless ``context_tokens`` is set. ``model`` is the model that answered, if
-    reported. With ``told_usd``, the event is not a call: the client reports the cost of all calls since its last cost
-    report."""
+    """Token counts of one model call, never a running total.
+    ``input_tokens`` counts uncached tokens. The sum of the four counts is the used context window, unless
+    ``context_tokens`` is set. ``model`` is the model that answered, if reported. With ``told_usd``, the event is not
+    about one call. The client then reports the cost of all calls since its last cost report."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -64,7 +63,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimited:
-    """Temporary refusal by the provider, with the wait or the ISO time of the reset if known."""
+    """Temporary refusal by the provider. It contains the wait, or the ISO time of the reset, if known."""
 
     message: str = ""
     retry_after_seconds: float | None = None
@@ -73,7 +72,7 @@ class RateLimited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """End of the agent's turn. ``ok`` means that the turn ended normally, not that the work is correct."""
+    """End of the agent's turn. ``ok`` means that the turn ended normally. It does not mean that the work is correct."""
 
     ok: bool = True
     message: str = ""
@@ -89,26 +88,26 @@ Event = Text | ToolCall | ToolResult | Usage | RateLimited | Finished
 
 
 def event_from(record: Mapping[str, object]) -> Event | None:
-    """Return the event in a record; ``None`` for an unknown ``type``. Invalid values never raise: an invalid token
-    count becomes 0, an invalid text "". All texts are made ``plain``, and deep nesting is cut."""
+    """Return the event in a record, or ``None`` if its ``type`` is unknown. Invalid values raise no error: an invalid
+    token count becomes 0, and an invalid text becomes "". All texts are made ``plain``, and deep nesting is cut."""
     kind = record.get("type")
     make = _MAKERS.get(kind) if isinstance(kind, str) else None
     return make(record) if make else None
 
 
 def record_of(event: Event) -> dict[str, Any]:
-    """Return an event as a record, from which ``event_from`` makes an equal event."""
+    """Return an event as a record from which ``event_from`` makes an equal event."""
     return {"type": _KINDS[type(event)], **{name: value for name, value in asdict(event).items() if value is not None}}
 
 
 def event_from_line(line: str) -> Event:
-    """Return the event in a line. A line that is not a JSON object with a known ``type`` becomes a text event."""
+    """Return the event in a line. Any line that is not a JSON object with a known ``type`` becomes a text event."""
     record = object_of_line(line) if line.lstrip(" \t").startswith("{") else None
     return (event_from(record) if record is not None else None) or Text(line)
 
 
 def object_of_line(line: str | bytes) -> dict[str, Any] | None:
-    """Return the JSON object in a line; ``None`` if the line contains anything else."""
+    """Return the JSON object in a line, or ``None`` if the line contains anything else."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -117,7 +116,7 @@ def object_of_line(line: str | bytes) -> dict[str, Any] | None:
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:
-    """Return the value if it is a JSON object, else an empty mapping."""
+    """Return the value if it is a JSON object, otherwise an empty mapping."""
     return value if isinstance(value, dict) else {}
 
 
@@ -126,8 +125,8 @@ def _count(value: object) -> int:
 
 
 def plain(text: str) -> str:
-    """Return the text without terminal codes, control characters and lone surrogates. Carriage returns within a line
-    become line ends."""
+    """Return the text without terminal codes, control characters and lone surrogates.
+    Carriage returns inside a line become line endings."""
     if "\x1b" in text:
         text = _TERMINAL.sub("", text)
     if text.isprintable():

@@ -22,7 +22,7 @@ def print_words(cwd: str, model: str | None, more: Iterable[str] = (), *, progra
 
 
 def account() -> str:
-    """Return the account name: a digest of the key if a key is set, else the client's name."""
+    """Return the account name. It contains a digest of the API key or, without a key, only the client's name."""
     key = os.environ.get("KIMI_API_KEY")
     return options.account("kimi", key=key)
 

@@ -1,8 +1,7 @@
-"""Actions of the agent, read from its output. They are lines with a prefix such as ``[CMD:RUN]``, or else tool calls.
+"""Actions of the agent, read from its output: lines with a prefix such as ``[CMD:RUN]``, or else tool calls.
 
-A row has a ``type`` and its data, as stored in ``agent_actions.jsonl``; the writer adds ``ts``. Rows are the agent's
-reports, not verified facts. Source: features.md UAH-139, UAH-422..431.
-"""
+A row has a ``type`` and its data, as stored in ``agent_actions.jsonl``. The writer adds ``ts``. Rows are the agent's
+reports, not verified facts. Source: features.md UAH-139, UAH-422..431."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +37,7 @@ _PATH_KEYS = ("path", "file_path", "filename", "file")
 
 
 def row_of_line(line: str) -> Row | None:
-    """Return the row for a line with a prefix; ``None`` if the line has no prefix or its data is unusable."""
+    """Return the row for a line with a prefix, or ``None`` if the line has no prefix or no usable data."""
     if "[" not in line:
         return None
     match = _LINE.match(line)
@@ -51,7 +50,7 @@ def is_pytest_result(line: str) -> bool:
 
 
 def pytest_result(line: str) -> str | None:
-    """Return a pytest result without the ``=`` signs and quote marks around it; ``None`` for other lines."""
+    """Return a pytest result without its ``=`` signs and quote marks, or ``None`` for any other line."""
     if " in " not in line:
         return None
     line = line.strip(" \t>|`*\u2502")[:400]
@@ -59,7 +58,7 @@ def pytest_result(line: str) -> str | None:
 
 
 def run_result(line: str) -> str | None:
-    """Return the result line of pytest or another test runner, without decoration; ``None`` for other lines."""
+    """Return the result line of a test runner without decoration, or ``None`` for any other line."""
     if (found := pytest_result(line)) is not None:
         return found
     line = line.strip(" \t>|`*\u2502\r")[:400]
@@ -67,7 +66,7 @@ def run_result(line: str) -> str | None:
 
 
 def shell_command(call: ToolCall) -> str | None:
-    """Return the command line of a shell tool, "" if unknown; ``None`` for any other tool."""
+    """Return the command line of a shell tool, or "" if it is unknown. Return ``None`` for any other tool."""
     shell = call.name.lower() in _SHELLS
     if not shell and _path(call) is not None:  # an editor whose verbs are called commands
         return None
@@ -81,7 +80,7 @@ def shell_command(call: ToolCall) -> str | None:
 
 
 def row_of_call(call: ToolCall) -> Row | None:
-    """Return a row for a call that runs a command, reads or writes a file; ``None`` for others (UAH-428..429)."""
+    """Return a row for a call that runs a command or uses a file, or ``None`` for any other call. (UAH-428..429)"""
     command = shell_command(call)
     if command is not None:
         return {"type": "cmd_run", "cmd": command[:LIMIT]}
@@ -96,7 +95,7 @@ def _path(call: ToolCall) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """Prefixes seen so far. An action that the agent reports by prefix gets no second row for its tool call."""
+    """Prefixes that the agent has used. An action reported by a prefix gets no second row for its tool call."""
 
     prefixed: frozenset[str] = field(default_factory=frozenset)
     given: int = 0  # rows so far
@@ -107,8 +106,8 @@ class Actions:
         return bool(self.prefixed)
 
     def after(self, event: Event) -> tuple["Actions", tuple[Row, ...]]:
-        """Return the next state and the rows to store, each with its ``source``. After ``MOST_ROWS`` rows, one last row
-        of type ``rows_left_out`` is added."""
+        """Return the next state and the rows to store, each with its ``source``.
+        After ``MOST_ROWS`` rows, a last row of the type ``rows_left_out`` is added."""
         known, rows = self._rows(event)
         if not rows:
             return known, ()

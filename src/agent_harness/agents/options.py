@@ -1,8 +1,6 @@
-"""Reader for the settings of an agent kind, with one clear error per mistake. It also derives the account name for a
-login.
+"""Reader for the settings of an agent kind, with one clear error per mistake, and account names for logins.
 
-``ClientAgent`` is the base class of agents that run a client with its own settings.
-"""
+``ClientAgent`` is the base class of agents that run a client with its own settings."""
 
 import hashlib
 import shutil
@@ -28,7 +26,7 @@ def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Map
 
 
 def text(settings: Mapping[str, Any], name: str) -> str | None:
-    """Return a text setting; ``None`` if not set. Raise ``ConfigurationError`` if it is empty or not text."""
+    """Return a text setting, or ``None`` if it is not set. Raise ``ConfigurationError`` if it is empty or not text."""
     found = settings.get(name)
     if found is None:
         return None
@@ -38,7 +36,7 @@ def text(settings: Mapping[str, Any], name: str) -> str | None:
 
 
 def one_of(settings: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str) -> str:
-    """Return a setting; ``default`` if not set. Raise ``ConfigurationError`` if the value is not ``allowed``."""
+    """Return a setting, or ``default`` if it is not set. Raise ``ConfigurationError`` if it is not in ``allowed``."""
     found = text(settings, name) or default
     if found not in allowed:
         raise ConfigurationError(f"agent.{name} is {found!r}; it must be one of {', '.join(allowed)}")
@@ -46,7 +44,7 @@ def one_of(settings: Mapping[str, Any], name: str, allowed: tuple[str, ...], def
 
 
 def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return a list setting; empty if not set. Raise ``ConfigurationError`` if it is not a list of strings."""
+    """Return a list setting, empty if it is not set. Raise ``ConfigurationError`` if it is not a list of strings."""
     found = settings.get(name, [])
     if not isinstance(found, list) or not all(isinstance(word, str) and word for word in found):
         raise ConfigurationError(f"agent.{name} must be a list of strings")
@@ -54,22 +52,23 @@ def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def account(provider: str, *, key: str | None = None, place: str | None = None) -> str:
-    """Return an account name from the key's digest, else the login folder, else the provider. The key cannot be
-    recovered from its digest."""
+    """Return an account name from the key's digest, the login folder or the provider, whichever is known first.
+    Nobody can compute the key from its digest."""
     if key:
         return f"{provider}:key-{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()[:12]}"
     return f"{provider}:{place}" if place else provider
 
 
 def model(own: str | None, brief: Brief, *, wins: bool) -> str | None:
-    """Return the agent's own model if it ``wins``, else the model of the settings, else the agent's own model."""
+    """Return ``own`` or the model chosen in the settings, whichever is set.
+    If both are set, ``wins`` prefers ``own``."""
     if wins and own:
         return own
     return brief.model if brief.model_chosen and brief.model else own
 
 
 def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    """Return a setting; ``default`` if not set. Raise ``ConfigurationError`` if it is not true or false."""
+    """Return a setting, or ``default`` if it is not set. Raise ``ConfigurationError`` if it is not true or false."""
     found = settings.get(name, default)
     if not isinstance(found, bool):
         raise ConfigurationError(f"agent.{name} must be true or false")
@@ -78,7 +77,7 @@ def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings(ABC):
-    """Settings that every client has. Subclasses add the settings of one client kind, which ``own`` reads."""
+    """Settings that every client has. Subclasses add the settings of one kind of client, read by ``own``."""
 
     kind: ClassVar[str]
     program: str = ""
@@ -112,12 +111,12 @@ class ClientAgent(Agent, Generic[Chosen]):
 
     @classmethod
     def from_words(cls, text: str) -> Self:
-        """Return the agent for ``--agent KIND`` or ``--agent KIND:MODEL``. ``text`` is the model."""
+        """Return the agent for ``--agent KIND`` or ``--agent KIND:MODEL``. ``text`` is the model, or ""."""
         return cls(cls.settings_class(model=text.strip() or None, model_wins=True))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> Self:
-        """Return the agent for an ``agent:`` section. ``settings_class`` defines the setting names."""
+        """Return the agent for an ``agent:`` section. ``settings_class`` defines the names of the settings."""
         return cls(cls.settings_class.read(settings))
 
     def problem(self) -> str | None:

@@ -1,8 +1,6 @@
-"""Selection of the agent: a table of agent kinds, whose classes are imported on first use, and the order of the
-sources.
+"""Selection of the agent: a table of agent kinds, and the order of the sources. Classes are imported on first use.
 
-Order: the command line, ``HARNESS_AGENT``, the ``agent:`` setting, the first client found on PATH.
-"""
+Order: the command line, ``HARNESS_AGENT``, the ``agent:`` setting, the first client found on PATH."""
 
 import shlex
 import shutil
@@ -45,8 +43,9 @@ def resolve(
     environ: Mapping[str, str],
     root: Path | None = None,
 ) -> Agent:
-    """Return the agent to run: from ``spec`` (command line), else ``environ``, else ``configured`` (the ``agent:``
-    setting), else a client on PATH. A file in the settings is relative to ``root``, others to the current folder. Raise
+    """Return the agent to run.
+    The first source that is set decides: ``spec`` (command line), ``environ``, ``configured`` (the ``agent:`` setting),
+    a client on PATH. A file in the settings is relative to ``root``, any other file to the current folder. Raise
     ``UsageError`` or ``ConfigurationError``, each with the next step. Nothing is started."""
     if spec is not None:
         return from_spec(spec, source="--agent")
@@ -70,8 +69,9 @@ def resolve_all(
     environ: Mapping[str, str],
     root: Path | None = None,
 ) -> tuple[Agent, ...]:
-    """Return the agent to run, followed by its replacements for the time when its provider refuses requests. They come
-    from ``specs`` in order, else from ``agent.fallback``. Raise the errors of ``resolve``."""
+    """Return the agent to run and, after it, the agents that replace it while its provider refuses requests.
+    The agents come from ``specs`` in order. If ``specs`` is empty, the replacements come from ``agent.fallback``. Raise
+    the errors of ``resolve``."""
     if specs:
         return tuple(from_spec(spec, source="--agent") for spec in specs)
     first = resolve(None, configured=configured, environ=environ, root=root)
@@ -92,8 +92,8 @@ def _fallback(given: object, root: Path | None) -> Agent:
 
 
 def from_spec(spec: str, *, source: str = "--agent") -> Agent:
-    """Return the agent for ``KIND``, ``KIND:TEXT`` or ``{"kind": KIND, SETTING: VALUE, ...}``. The last form is a
-    feature project's ``agent:`` section as JSON."""
+    """Return the agent for ``KIND``, ``KIND:TEXT`` or ``{"kind": KIND, SETTING: VALUE, ...}``.
+    The last form is the ``agent:`` section of a feature project as JSON."""
     if spec.strip().startswith("{"):
         return from_mapping(_settings_in(spec, source))
     kind, colon, text = spec.strip().partition(":")
@@ -127,7 +127,7 @@ def from_mapping(configured: Mapping[str, Any], *, root: Path | None = None) -> 
 
 
 def words_of(text: str) -> list[str]:
-    """Return a command's words, split as a shell does. Raise ``UsageError`` if a quote is open or no word is left."""
+    """Return a command's words, split as by a shell. Raise ``UsageError`` if a quote is open or there is no word."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -150,7 +150,7 @@ def _module_of(kind: str) -> Any:
 
 
 def _with_a_key(missing: str, environ: Mapping[str, str]) -> UsageError | None:
-    """Return an error with the next step for a user who has only a provider's key; ``None`` if no key is set."""
+    """Return an error with the next step for a user who has only a provider's key, or ``None`` if no key is set."""
     providers = _module_of("api").PROVIDERS
     found = next(((name, each.key) for name, each in providers.items() if environ.get(each.key)), None)
     if found is None:
@@ -167,8 +167,8 @@ def _to_install() -> str:
 
 
 def _meant(kind: str) -> str | None:
-    """Return the agent kind that the user probably meant; ``None`` if no kind is similar. A program's name and a
-    misspelt kind are recognised."""
+    """Return the agent kind that the user probably meant, or ``None`` if no kind is similar.
+    Program names and misspelt kinds are recognized."""
     from difflib import get_close_matches
 
     by_program = {**{name: f"acp:{name}" for name in _module_of("acp").KNOWN}, **CLIENTS}

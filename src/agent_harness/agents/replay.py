@@ -69,7 +69,8 @@ class Recorded:
 
 
 def find(path: Path, session: int) -> Path:
-    """Return the cassette at ``path``, which may be its folder. Raise ``ConfigurationError`` if it is missing."""
+    """Return the cassette (recording file) at ``path`` or in the folder ``path``.
+    Raise ``ConfigurationError`` if it is missing."""
     found = path / NAME.format(session=session) if path.is_dir() else path
     if not found.is_file():
         kept = sorted(one.name for one in path.glob("*.cassette.jsonl"))[:5] if path.is_dir() else []
@@ -79,7 +80,8 @@ def find(path: Path, session: int) -> Path:
 
 
 def read(path: Path) -> list[Recorded]:
-    """Return the recorded turns of a cassette. Raise ``ConfigurationError`` for another file or format version."""
+    """Return the recorded turns in a cassette file.
+    Raise ``ConfigurationError`` for another kind or version of file."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             return _turns(filter(None, map(object_of_line, lines)), path)  # without lines torn by a crash
@@ -149,8 +151,8 @@ _FILE, _PROGRAM, _LINK = "100644", "100755", "120000"
 
 
 def steps(git: Git, before: str, after: str, head_before: str | None, head_after: str | None) -> list[dict[str, Any]]:
-    """Return the records of the changes between two commits or trees. If the agent only added commits, each commit has
-    a record. The last record has the uncommitted changes. Files over the size limits are listed without content."""
+    """Return records of the changes between two commits or trees. If the agent only added commits, each commit has a
+    record. The last record has the uncommitted changes. Files over the size limits are listed without content."""
     room = _Room(TURN_LIMIT_BYTES)
     found: list[dict[str, Any]] = []
     base = before
@@ -164,7 +166,7 @@ def steps(git: Git, before: str, after: str, head_before: str | None, head_after
 
 
 def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> list[str]:
-    """Apply the file changes, and commit them if there is a message. Return the paths without recorded content. Raise
+    """Apply the file changes. With a ``message``, also commit them. Return the paths without recorded content. Raise
     ``UnsafeTree`` for a path outside the project, in git's own folder or behind a symbolic link."""
     known = [one for one in files if isinstance(one.get("path"), str)]
     paths = [_checked(git, str(one["path"])) for one in known]
@@ -183,7 +185,7 @@ def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> 
 
 
 def foreign(git: Git, turn: Recorded) -> list[str]:
-    """Return the files of the turn's changes whose current content differs from the content before the recording."""
+    """Return the files that the turn changes and whose content now differs from the content before the recording."""
     before: dict[str, object] = {}
     for step in turn.changes:
         for one in step.files:
@@ -209,7 +211,7 @@ class _Room:
 
 
 def _own_commits(git: Git, before: str | None, after: str | None) -> list[tuple[str, str]]:
-    """Return id and message of the commits since ``before``, oldest first; none if the history was rewritten."""
+    """Return the id and message of each commit since ``before``, oldest first, or [] if history was rewritten."""
     if after is None or after == before or (before and not git.ancestor(before, after)):
         return []
     words = ("rev-list", "--first-parent", "--reverse", after, *([f"^{before}"] if before else []))
@@ -299,7 +301,8 @@ _NO_WAIT_SECONDS = 0.001
 
 
 class ReplayAgent(Agent):
-    """Agent that replays the cassette at ``path``. If ``path`` is a folder, it has one cassette per session."""
+    """Agent that replays a recorded session from the cassette file ``path``.
+    A folder contains one cassette per session."""
 
     name = "replay"
     capabilities = Capabilities(usage=True)
@@ -315,7 +318,7 @@ class ReplayAgent(Agent):
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ReplayAgent":
-        """Return the agent for ``agent: {kind: replay, file: FILE}``; ``pace: recorded`` keeps the recorded pauses."""
+        """Return the agent for ``agent: {kind: replay, file: FILE}``. ``pace: recorded`` keeps the recorded pauses."""
         options.checked("replay", settings, ("file", "pace"))
         file, pace = settings.get("file"), settings.get("pace", "fast")
         if not isinstance(file, str) or not file:
@@ -328,12 +331,13 @@ class ReplayAgent(Agent):
         return None if self.path.exists() else f"there is no recording at {self.path}"
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return an error if the folder's files differ from the files at the start of the recording, else ``None``."""
+        """Return an error if the files in ``place`` differ from those at the start of the recording, otherwise
+        ``None``."""
         return _other_base(place, read(self.path)) if self.path.is_file() else None
 
     def start(self, brief: Brief) -> Turn:
-        """Start the replay of one round. Raise ``ConfigurationError`` without a cassette, and ``UnsafeTree`` if the
-        files differ from those at the recorded start."""
+        """Start the replay of one round. Raise ``ConfigurationError`` without a cassette. Raise ``UnsafeTree`` if the
+        files differ from those at the start of the recording."""
         turns = read(find(self.path, brief.session))
         if brief.round == 0 and (refusal := _other_base(brief.cwd, turns)):
             raise refusal
@@ -358,7 +362,7 @@ def _other_base(place: Path, turns: Sequence[Recorded]) -> HarnessError | None:
 
 
 class ReplayTurn(Turn):
-    """One replayed turn, in this process. The files are changed right before the turn's last event."""
+    """One replayed turn, in this process. The files change immediately before the turn's last event."""
 
     def __init__(self, brief: Brief, recorded: Recorded, *, recorded_pace: bool) -> None:
         self._brief = brief
@@ -373,7 +377,7 @@ class ReplayTurn(Turn):
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event, at once or at its recorded time; ``None`` after the timeout or ``Finished``."""
+        """Return the next event, at once or at its recorded time. Return ``None`` after the timeout or ``Finished``."""
         if self._ended or not self._due(timeout_seconds):
             return None
         event = (
@@ -392,7 +396,7 @@ class ReplayTurn(Turn):
         return event
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the turn. Its remaining file changes are not made."""
+        """End the turn. Its remaining file changes are skipped."""
         if not self._ended:
             self._changes.clear()
             self._events = deque([(0.0, Finished(ok=False, message="stopped"))])
@@ -406,7 +410,7 @@ class ReplayTurn(Turn):
         return wait <= timeout_seconds
 
     def _change_files(self) -> tuple[str, bool] | None:
-        """Change the files. Return the first problem, and True if it makes the turn fail; ``None`` if all is well."""
+        """Change the files. Return the first problem, with True if it makes the turn fail, or ``None``."""
         git = Git(self._brief.cwd)
         while self._changes:
             step = self._changes.popleft()

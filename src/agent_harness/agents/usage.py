@@ -1,10 +1,9 @@
 """Tokens and cost of a session: reported tokens, the known part of the cost, and the calls without a known price.
 
-A price is never guessed. If an agent reports a cost, for each call or for all calls at the end of a turn, this cost is
-used. Otherwise a call is priced by the maintained list genai-prices, if the list is installed and contains the model.
-Else the list below is used, which is never lower than the clients' own numbers. All other calls are unpriced, and the
-total cost is then unknown. Source: features.md UAH-415..418, C58.
-"""
+A price is never guessed. If an agent reports a cost, for each call or at the end of a turn, this cost is used.
+Otherwise a call is priced by the maintained list genai-prices, if it is installed and contains the model. If not, the
+list below is used. Its prices are never lower than the clients' own numbers. All other calls have no price, and the
+total cost is then unknown. Source: features.md UAH-415..418, C58."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Price in US dollars per million tokens. Cached input is not priced separately (UAH-418)."""
+    """Price of a model in US dollars per million tokens. Cached input has no price of its own. (UAH-418)"""
 
     input_usd: float
     output_usd: float
@@ -84,8 +83,8 @@ more.
 
 
 def price(model: str | None, usage: Usage) -> float | None:
-    """Return the cost of a call in US dollars; ``None`` if unknown. The agent's own number is preferred, then the fixed
-    price, then the price list. A reported model takes precedence over the requested ``model``."""
+    """Return the cost of a call in US dollars, or ``None`` if it is unknown. The agent's own number is preferred, then
+    the fixed price, then the price list. A model reported by the agent takes precedence over ``model``."""
     if usage.cost_usd is not None:
         return usage.cost_usd
     name = usage.model or model or ""
@@ -97,12 +96,12 @@ def price(model: str | None, usage: Usage) -> float | None:
 
 
 def is_assumed(model: str) -> bool:
-    """Return True if the price of a model comes from ``ASSUMED`` whenever the client reports no cost."""
+    """Return True if the model's price comes from ``ASSUMED`` when the client reports no cost."""
     return model not in PRICES and _family(model) is not None and _listed(model, Usage()) is None
 
 
 def _family(model: str) -> Price | None:
-    """Return a model's price in ``ASSUMED``; ``None`` if unknown. Provider prefixes and dates in names are ignored."""
+    """Return a model's price in ``ASSUMED``, or ``None``. Provider prefixes and dates in model names are ignored."""
     for begin in sorted(ASSUMED, key=len, reverse=True):
         rest = model.partition(begin)[2] if begin in model else None
         if rest is not None and rest[:1] in ("", "-", "@", ":", "["):
@@ -111,7 +110,7 @@ def _family(model: str) -> Price | None:
 
 
 def _assumed(model: str, usage: Usage) -> float | None:
-    """Return the cost by ``ASSUMED``, at the most expensive terms; ``None`` if the model is unknown."""
+    """Return the cost according to ``ASSUMED``, on the most expensive terms, or ``None`` for an unknown model."""
     known = _family(model)
     if known is None:
         return None
@@ -123,8 +122,8 @@ def _assumed(model: str, usage: Usage) -> float | None:
 
 
 def _listed(model: str, usage: Usage) -> float | None:
-    """Return the cost by the genai-prices list; ``None`` if the list or the model is missing. ``PROVIDER/MODEL`` and
-    ``PROVIDER:MODEL`` also select the provider."""
+    """Return the cost according to the genai-prices list, or ``None`` if the list or the model is missing.
+    ``PROVIDER/MODEL`` and ``PROVIDER:MODEL`` also select the provider."""
     try:
         import genai_prices
     except ImportError:  # the extra is not installed
@@ -167,7 +166,7 @@ class Totals:
 
     @property
     def cost_usd(self) -> float | None:
-        """Cost in US dollars; ``None`` if a call has no known price, 0.0 if no call was reported."""
+        """Cost in US dollars, or ``None`` if a call has no known price. The cost is 0.0 if no call was reported."""
         return None if self.unpriced_calls else self.priced_usd
 
     def budget_usd(self) -> float:
@@ -176,7 +175,7 @@ class Totals:
 
 
 def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
-    """Return the totals after one more model call, or after a cost that the agent reports for its last calls."""
+    """Return the totals after one more model call, or after a cost report for earlier calls."""
     if usage.told_usd is not None:
         return _settled(totals, usage.told_usd)
     cost = price(model, usage)
@@ -197,7 +196,7 @@ def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
 
 
 def _settled(totals: Totals, told_usd: float) -> Totals:
-    """Return the totals with the cost since the last report replaced by the reported cost."""
+    """Return the totals with the reported cost in place of the cost counted since the last report."""
     cost = totals.settled_usd + told_usd
     return replace(
         totals,
@@ -210,17 +209,17 @@ def _settled(totals: Totals, told_usd: float) -> Totals:
 
 
 def merge(first: Totals, second: Totals) -> Totals:
-    """Return the sum of two totals. The context size is that of ``second``, the later one, if it has calls."""
+    """Return the sum of two totals. The context size comes from ``second``, the newer total, if it has calls."""
     context = second.context_tokens if second.calls else first.context_tokens
     summed = {name: getattr(first, name) + getattr(second, name) for name in Totals.__slots__}
     return replace(Totals(**summed), context_tokens=context)
 
 
 def estimate(*, left: int, proven: Sequence[float | None], spent_usd: float, tried: bool) -> JsonObject:
-    """Return the expected cost of ``left`` open items, from the costs of the ``proven`` items. ``per_item_usd`` and
-    ``total_usd`` are the lower and upper quartiles. All other cost in ``spent_usd`` (rejected work, plans, cleanups) is
-    distributed over the proven items. Without known costs, both are ``None`` and ``unknown`` contains the reason. A
-    cost of zero counts as not reported."""
+    """Return the expected cost of ``left`` open items, based on the costs of the ``proven`` items.
+    ``per_item_usd`` and ``total_usd`` are pairs: the lower and the upper quartile. All other cost in ``spent_usd``
+    (rejected work, plans, cleanups) is distributed over the proven items. Without known costs, both are ``None`` and
+    ``unknown`` has the reason. A cost of zero counts as not reported."""
     known = sorted(cost for cost in proven if cost)
     answer: JsonObject = {"items_left": left, "items_known": len(known), "items_unknown": len(proven) - len(known)}
     if not known:
@@ -265,7 +264,7 @@ class PrintedUsage:
 def printed_usage(
     input_tokens: object, output_tokens: object, cached_tokens: object, cost_usd: object
 ) -> PrintedUsage | None:
-    """Return the usage with valid numbers; ``None`` if the input count or the output count is invalid."""
+    """Return the usage with valid numbers, or ``None`` if the input count or output count is invalid."""
     given, out = token_count(input_tokens), token_count(output_tokens)
     if given is None or out is None:
         return None
@@ -279,7 +278,7 @@ def printed_usage(
 
 
 def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
-    """Yield the JSON objects on the lines that contain ``mark``, the last line first."""
+    """Yield the JSON objects on lines that contain ``mark``, beginning with the last line."""
     end = len(text)
     while (at := text.rfind(mark, 0, end)) >= 0:
         begin, stop = text.rfind("\n", 0, at) + 1, text.find("\n", at)
@@ -290,7 +289,7 @@ def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
 
 
 def object_on(line: str) -> JsonObject | None:
-    """Return the JSON object on a line, of a list the last object; ``None`` without an object."""
+    """Return the JSON object on a line, or ``None``. From a list, return the last object."""
     if not line.lstrip().startswith(("{", "[")):
         return None
     try:

@@ -361,10 +361,10 @@ def say(text: str, to: str | None, as_json: bool) -> int:
     If no session runs, the next session gets the message. A message for an ITEM on which no agent works goes to that
     item's next session. The harness records the message. A message counts against no limit.
     """
-    from agent_harness.views import saying
+    from agent_harness.views import user_messages
 
     kind, folder = kind_here(long_tasks=True)
-    left = saying.say(kind, folder, text, by=saying.user(), to=to)
+    left = user_messages.say(kind, folder, text, by=user_messages.user(), to=to)
     if as_json:
         message = left.message
         told = {"text": message.text, "by": message.by, "at": message.at, "to": left.to, "told": left.when}

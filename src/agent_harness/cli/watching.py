@@ -237,7 +237,7 @@ class OneProject:
             _run(words)
 
     def _say(self) -> None:
-        from agent_harness.views.saying import slots_in
+        from agent_harness.views.user_messages import slots_in
 
         slots = slots_in(self._seen.parallel, self._seen.view.kind)
         to: list[str] = []

@@ -1,9 +1,8 @@
 """Engines that run jobs on other machines, for ``harness run --workers N --engine URL``.
 
-The package is imported only for such a run. ``engine_for`` is the entry point; ``address`` parses URLs,
+The harness imports this package only for such a run. ``engine_for`` is the entry point. ``address`` parses URLs,
 ``git_transport`` exchanges jobs and results through git, and ``temporal`` connects to a Temporal server. Source:
-``scale.md`` 9.
-"""
+``scale.md`` 9."""
 
 from collections.abc import Callable
 
@@ -16,9 +15,11 @@ __all__ = ["engine_for"]
 
 
 def engine_for(url: str, git: Git, folder: str, say: Callable[[str], None], refs: str = REFS) -> Engine | None:
-    """Return the engine for a run, or None for ``local:``, whose workers are processes on this machine. ``folder``
-    contains the project's parallel runs. ``refs`` is the ref folder for its jobs on a remote. Raise ``UsageError`` for
-    an invalid address, and ``ToolMissing`` without the extra ``temporal``."""
+    """Return the engine for a run, or None for the URL ``local:``, whose workers are processes on this machine.
+
+    ``folder`` contains the records of the project's parallel runs. ``refs`` is the ref folder for the project's jobs on
+    the git remote. Raise ``UsageError`` for an invalid URL, and ``ToolMissing`` if the extra ``temporal`` is not
+    installed."""
     address = address_of(url)
     if address is None:
         return None

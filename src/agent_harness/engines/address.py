@@ -1,6 +1,6 @@
-"""Parser for the value of ``--engine``, which is ``temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME`` or
-``local:``.
-"""
+"""Parser for the value of ``--engine``.
+
+The value is ``temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME`` or ``local:``."""
 
 import os
 from dataclasses import dataclass
@@ -17,11 +17,13 @@ _HINT = "temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME"
 
 @dataclass(frozen=True, kw_only=True)
 class EngineAddress:
-    """Parsed value of ``--engine``. After ``heartbeat`` seconds without a heartbeat, a job is started on another
-    worker; the value must exceed the longest server outage that should not affect jobs (SC-53). ``pool`` may list
-    several pools, separated by commas; if one refuses a job, the next is asked. Code is exchanged through the git
-    remote ``remote``, or through ``exchange``, a folder with the same path on all machines. ``priority`` (1 first, 5
-    last) and ``weight`` order the jobs of several projects if there are too few workers."""
+    """Parsed value of ``--engine``.
+
+    ``heartbeat`` is a number of seconds. If a worker sends no heartbeat for this time, another worker starts the job.
+    The value must exceed the longest server outage that should not affect jobs (SC-53). ``pool`` may list several
+    pools, separated by commas. If one pool refuses a job, the engine asks the next pool. Code is exchanged through the
+    git remote ``remote``, or through ``exchange``, a folder with the same path on all machines. ``priority`` (1 first,
+    5 last) and ``weight`` order the jobs of several projects if there are too few workers."""
 
     host: str
     port: int
@@ -35,7 +37,7 @@ class EngineAddress:
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Pools in the order in which they are asked to run a job."""
+        """Pools in the order in which the engine asks them to run a job."""
         return tuple(self.pool.split(","))
 
     @property
@@ -94,7 +96,8 @@ def address_of(url: str) -> EngineAddress | None:
 
 
 def with_exchange(url: str, folder: str) -> str:
-    """Return the URL with the folder of ``--exchange``. Raise ``UsageError`` for ``local:`` or an invalid URL."""
+    """Return the engine URL with the exchange folder of the option ``--exchange``. Raise ``UsageError`` if the URL is
+    ``local:`` or invalid."""
     whole = os.path.abspath(os.path.expanduser(folder))
     found = f"{url}{'&' if '?' in url else '?'}{urlencode({'exchange': whole})}"
     if url in ("local", "local:"):
@@ -104,7 +107,8 @@ def with_exchange(url: str, folder: str) -> str:
 
 
 def with_priority(url: str, priority: int, weight: float) -> str:
-    """Return the URL with a project's priority and weight, if it has none. Raise ``UsageError`` if invalid."""
+    """Return the engine URL with the project's priority and weight. A priority or weight that the URL already has
+    stays. Raise ``UsageError`` if the URL is invalid."""
     if address_of(url) is None:
         return url
     said = dict(parse_qsl(urlsplit(url).query))

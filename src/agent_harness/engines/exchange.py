@@ -1,12 +1,9 @@
-"""Exchange folder: a folder that all machines share and that replaces a git remote. It has one bare repository per
-project.
+"""Exchange folder: a folder that all machines share and that replaces a git remote.
 
-    DIR/PROJECT.git        PROJECT: 24 hexadecimal digits, as in refs and workflow ids
-
-Git ensures that no partial data is read and that only missing objects are written. Other users may write to the folder.
-Therefore, nothing in it is executed, no symbolic link is followed, and a repository with unexpected settings is
-refused. Source: ``scale.md`` 9; ``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
-"""
+The exchange folder has one bare repository per project, ``DIR/PROJECT.git``. ``PROJECT`` is 24 hexadecimal digits, as
+in refs and workflow ids. Git writes only missing objects, and no reader sees partial data. Other users may write to the
+folder. Therefore, the harness executes nothing in it, follows no symbolic link, and refuses a repository with
+unexpected settings. Source: ``scale.md`` 9, ``docs/decisions/an-exchange-folder-is-a-bare-repository.md``."""
 
 import os
 import re
@@ -26,21 +23,20 @@ _SETTINGS = re.compile(
     r"core\.(?:repositoryformatversion|filemode|bare|sharedrepository|ignorecase|precomposeunicode)"
     r"|receive\.denynonfastforwards|extensions\.objectformat"
 )
-"""Repository settings that ``git init`` writes. Any other setting is refused, because git settings can start
-programs.
-"""
+"""Pattern of the repository settings that ``git init`` writes. The harness refuses any other setting, because git
+settings can start programs."""
 _GROUP = stat.S_IWGRP
 
 
 def is_exchange(remote: str, project: str) -> bool:
-    """Return True if the remote is the project's own repository in an exchange folder."""
+    """Return True if ``remote`` is the path of the project's own repository in an exchange folder."""
     name = os.path.basename(remote)
     return os.path.isabs(remote) and name == f"{project}.git" and _NAME.fullmatch(name) is not None
 
 
 def made(folder: str, project: str) -> str:
-    """Return the path of a project's repository in an exchange folder. A missing repository is created. Raise
-    ``PreflightFailed`` if the folder is missing, or if the repository cannot be created or is unsafe."""
+    """Return the path of a project's repository in the exchange folder ``folder``. Create the repository if it is
+    missing. Raise ``PreflightFailed`` if the folder is missing, or if the repository is unsafe or cannot be created."""
     path = os.path.join(folder, f"{project}.git")
     if not os.path.isdir(folder):
         raise PreflightFailed(
@@ -58,7 +54,8 @@ def made(folder: str, project: str) -> str:
 
 
 def _make(folder: str, path: str) -> None:
-    """Create the repository under a temporary name and rename it, so that readers never see it incomplete."""
+    """Create a bare repository at ``path``. Readers never see it incomplete, because it is renamed when it is
+    complete."""
     new = f"{path}.{secrets.token_hex(8)}"
     shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []
     try:
@@ -74,8 +71,9 @@ def _make(folder: str, path: str) -> None:
 
 
 def served_by(path: str, program: str) -> str:
-    """Return the git server command ``program`` with options that prevent code of the repository from running. A
-    repository of another user is accepted. Raise ``UnsafeTree`` if the harness did not create the repository."""
+    """Return the command line of the git server program ``program`` for the repository at ``path``. Its options prevent
+    git from running code of the repository, and allow a repository of another user. Raise ``UnsafeTree`` if the harness
+    did not create the repository."""
     _refuse_odd(path)
     given = ("core.hooksPath=/dev/null", "core.alternateRefsCommand=true", f"safe.directory={path}")
     return " ".join(["git", *(f"-c {shlex.quote(each)}" for each in given), program])
@@ -103,7 +101,7 @@ def _lines(path: str) -> list[str]:
 
 
 def _holds_a_link(path: str) -> bool:
-    """Return True if the repository contains symbolic links or alternates where git reads and writes. These places are
+    """Return True if git could leave the repository through a symbolic link or an alternates file. The search covers
     the top folder, ``refs`` and the first level of ``objects``."""
     with os.scandir(path) as found:
         top = [*found]

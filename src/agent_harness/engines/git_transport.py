@@ -6,9 +6,9 @@
       .../TRY.left-N                                    work left in the workspace of a killed worker
       .../TRY.spent                                     cost of the try when one of these refs was pushed
 
-Engine messages contain only ids and refs. The receiver of a bundle trusts no path in the bundle: file names are
-checked, and all paths of the sending machine are replaced. Source: ``scale.md`` decision 5, SC-51, SC-52, SC-57.
-"""
+Engine messages contain only ids and refs. A bundle is one such commit with its files. The receiver trusts no path in a
+bundle: it checks file names and replaces all paths of the sending machine. Source: ``scale.md`` decision 5, SC-51,
+SC-52, SC-57."""
 
 import os
 import re
@@ -37,24 +37,25 @@ MOST_BYTES = 256 << 20
 SECONDS = 600.0
 _ID = re.compile(r"[0-9A-Za-z]{1,64}(?:/[0-9A-Za-z._%-]{1,300}){2}")
 _FOLDERS = ("sessions", "logs")
-"""Members of a result that name a folder next to the result file."""
+"""Members of a job's result whose value is a folder. The folder is stored next to the result file."""
 _PATH = re.compile(r"(?!/)(?:(?!\.\.?(?:/|$))[^/\0]+(?:/|$))+")
 
 
 class JobRefused(Refused):
-    """Error that the workers refuse to execute this job."""
+    """Error: the workers refuse to execute this job."""
 
     code = "order_refused"
 
 
 class RemoteAway(HarnessError):
-    """Error that the remote could not be reached or rejected a push. A later attempt can succeed."""
+    """Error: the git remote could not be reached or rejected a push. A retry can succeed."""
 
     code = "remote_away"
 
 
 def refs_of(head: Mapping[str, object]) -> str:
-    """Return the ref folder on the remote that a message names. Raise ``JobRefused`` if the name is invalid."""
+    """Return the ref folder on the remote that the engine message ``head`` names. Raise ``JobRefused`` if the name is
+    invalid."""
     found = head.get("refs", REFS)
     if not isinstance(found, str) or not re.fullmatch(REFS_PATTERN, found):
         raise JobRefused(f"{found!r} is not a ref folder for jobs")
@@ -71,7 +72,7 @@ class Bundles:
     refs: str = REFS  # where all of it lies at the remote; here it is refs/harness
 
     def _there(self, ref: str) -> str:
-        """Return the name that a local ref or ref pattern has on the remote."""
+        """Return the name on the remote for the local ref or ref pattern ``ref``."""
         return self.refs + ref.removeprefix(REFS) if ref.startswith(f"{REFS}/") else ref
 
     def _here(self, ref: str) -> str:
@@ -80,7 +81,8 @@ class Bundles:
     # ---- at home
 
     def send(self, job: Job) -> JsonObject:
-        """Push a job unless the remote has it. Return its ``ref`` and commit (``sha``). May be called again."""
+        """Push a job unless the remote already has it, and return its ``ref`` and commit (``sha``). Repeated calls are
+        safe."""
         ref = f"{JOBS}/{self.project}/{job.id}"
         sha = self.git.commit_of(ref)
         if sha is None:
@@ -108,8 +110,10 @@ class Bundles:
         return self.git.commit_tree(_tree(self.git, contents), [*dict.fromkeys(parents)], f"Job {job.id}")
 
     def receive(self, job: Job, head: Mapping[str, object], folder: str) -> None:
-        """Fetch and store the accepted result. Raise ``UnsafeTree`` if the result is invalid. The result's candidate
-        and rescues become refs of the project. ``result.json`` is written last."""
+        """Fetch the accepted result of a job that the message ``head`` announces, and store the result in ``folder``.
+
+        The result's candidate and rescues become refs of the project. ``result.json`` is written last. Raise
+        ``UnsafeTree`` if the result is invalid."""
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{RESULTS}/{self.project}/{job.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
             raise UnsafeTree(f"the result of {job.id} refers to {ref!r}, which belongs to another job")
@@ -153,9 +157,12 @@ class Bundles:
     def collect(
         self, count: Callable[[str, str, float], None], at_work: frozenset[str] = frozenset(), only: str = ""
     ) -> list[str]:
-        """Fetch the refs of jobs that are not running, delete them on the remote, and return the new rescue refs. Work
-        that is not counted yet (late results, saved work) becomes a rescue. Before the deletion, ``count`` is called
-        with the job, the try and its cost in US dollars. ``count`` may be called more than once for one try."""
+        """Fetch the refs of jobs that are not in ``at_work``, delete these refs on the remote, and return the new
+        rescue refs.
+
+        ``only`` limits the call to one job id. Late results and saved work that were not counted yet become rescues.
+        Before the deletion, ``count`` is called with the job, the try and its cost in US dollars. ``count`` may be
+        called more than once for one try."""
         mine = f"{RESULTS}/{self.project}/"
         found: list[str] = []
         known = self.remote_refs(f"{mine}{only}*") | self.remote_refs(f"{JOBS}/{self.project}/{only}*")
@@ -180,8 +187,8 @@ class Bundles:
         return found
 
     def _new_in(self, ref: str, sha: str) -> tuple[list[str], float]:
-        """Return the commits with work in a bundle, and the try's known cost in US dollars. The work is the bundle's
-        own commit if this is a snapshot of files. Otherwise, the work is its parents."""
+        """Return the commits with work in the fetched ref ``ref``, and the known cost of the try in US dollars. If
+        ``ref`` is saved work, its commit is the work. For any other ref, the work is the parents of its commit."""
         if _order_of_saving(ref)[0]:
             return [sha], 0.0
         told = _object(_contents(self.git, sha).get(RESULT, b""))
@@ -189,7 +196,8 @@ class Bundles:
         return [each for each in self._behind(sha) if each != told.get("base")], spent
 
     def remote_refs(self, pattern: str) -> dict[str, str]:
-        """Return the matching refs of the remote, each with its commit. Raise ``RemoteAway`` if the remote fails."""
+        """Return the remote's refs that match ``pattern``, each with its commit. Raise ``RemoteAway`` if the remote
+        fails."""
         try:
             given = self._served_by("upload-pack")
             there = self._there(pattern)
@@ -199,7 +207,8 @@ class Bundles:
             raise RemoteAway(f"{self.remote}: {error.message}", hint=f"git ls-remote {self.remote}") from None
 
     def _served_by(self, program: str) -> str | None:
-        """Return the git server command for an exchange folder, or None for any other remote."""
+        """Return the command of the git server ``program`` if the remote is an exchange folder, or None for any other
+        remote."""
         if not exchange.is_exchange(self.remote, self.project):
             return None
         try:
@@ -209,7 +218,7 @@ class Bundles:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Raise ``RemoteAway`` for a ``TimedOut`` in the ``with`` block."""
+        """Convert a ``TimedOut`` error in the ``with`` block into ``RemoteAway``."""
         try:
             yield
         except TimedOut as error:
@@ -246,8 +255,8 @@ class Bundles:
     # ---- on the workers' side
 
     def take(self, head: Mapping[str, object], folder: str, workspace: str) -> Job:
-        """Fetch a job into ``folder``, and return the job with local paths, ready to be executed in ``workspace``.
-        Raise ``JobRefused`` if the job differs from the announced job."""
+        """Fetch the job that the message ``head`` announces into ``folder``. Return the job with local paths, ready to
+        run in ``workspace``. Raise ``JobRefused`` if the job differs from the announced job."""
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{JOBS}/{self.project}/"):
             raise JobRefused(f"{ref!r} is not a job ref")
@@ -290,7 +299,7 @@ class Bundles:
             raise JobRefused(f"{job.id} belongs to the project {job.project!r}")
 
     def saved(self, job_id: str) -> str | None:
-        """Return the commit that an earlier try saved last, or None if no work was saved."""
+        """Return the commit of the work that earlier tries of a job saved last, or None if no work was saved."""
         refs = self.remote_refs(f"{RESULTS}/{self.project}/{job_id}/*")
         kept = [ref for ref in refs if ".saved-" in ref or ".left-" in ref]
         if not kept:
@@ -300,13 +309,14 @@ class Bundles:
         return self.git.commit_of(last)
 
     def save(self, job_id: str, attempt: int, kind: str, number: int, commit: str, *, spent: float = 0.0) -> str:
-        """Push unfinished work and the cost of the try in US dollars, and return the ref of the work."""
+        """Push unfinished work and the cost of the try, and return the ref of the work. ``kind`` is ``saved`` or
+        ``left``. ``spent`` is in US dollars."""
         ref = f"{RESULTS}/{self.project}/{job_id}/{attempt}.{kind}-{number}"
         self._push(f"{commit}:{ref}", *self._account(job_id, attempt, spent))
         return ref
 
     def _account(self, job_id: str, attempt: int, spent: float) -> list[str]:
-        """Return the refspec that pushes the cost of a try, in a list. The list is empty without cost."""
+        """Return a list with the refspec that pushes the cost of a try. The list is empty if ``spent`` is 0."""
         if spent <= 0.0:
             return []
         tree = _tree(self.git, {RESULT: jsontext.spaced({"id": job_id, "cost_usd": spent}).encode()})
@@ -314,8 +324,8 @@ class Bundles:
         return [f"+{sha}:{RESULTS}/{self.project}/{job_id}/{attempt}.spent"]
 
     def leave(self, job_id: str, attempt: int, commits: Sequence[str], spent: float = 0.0) -> list[str]:
-        """Push work and cost of a try without a result, and return the new refs. Work that the remote already has is
-        skipped, so repeated calls are safe."""
+        """Push the commits and the cost in US dollars of a try that has no result, and return the new refs. Commits
+        that the remote already has are skipped, so repeated calls are safe."""
         mine = f"{RESULTS}/{self.project}/{job_id}/{attempt}"
         there = self.remote_refs(f"{mine}*")
         if mine in there:
@@ -330,9 +340,11 @@ class Bundles:
         ]
 
     def answer(self, job: Job, attempt: int, folder: str, began: datetime) -> JsonObject:
-        """Push the result in ``folder`` with all its commits, and return the message that announces the result. The
-        result includes rate limits noted since ``began``, the start of the try. Logs are included up to the total size
-        that the receiver accepts. ``left_out`` lists the other logs. Raise ``RemoteAway`` if the push fails."""
+        """Push the result in ``folder`` with all its commits, and return the message that announces the result.
+
+        The result includes the rate limits noted since ``began``, the start of the try. It includes logs up to the
+        total size that the receiver accepts, and its member ``left_out`` lists the other logs. Raise ``RemoteAway`` if
+        the push fails."""
         result = files.read_json(os.path.join(folder, RESULT))
         git = self.git
         kept = [str(each) for each in result.pop("rescues", None) or []]
@@ -367,13 +379,14 @@ class Bundles:
 
 
 def _try_of(ref: str) -> str:
-    """Return the try number in the ref of a result or of a try's cost. For any other ref, return "1"."""
+    """Return the number of the try if ``ref`` is the ref of a try's result or cost. For any other ref, return "1"."""
     found = re.fullmatch(r"(\d{1,9})(?:\.spent)?", ref.rpartition("/")[2])
     return found[1] if found else "1"
 
 
 def _order_of_saving(ref: str) -> tuple[int, bool, int]:
-    """Return a sort key for a ref of saved work: the try, True if a killed worker left the work, and the number."""
+    """Return a sort key for a ref of saved work: the try, whether a killed worker left the work, and the save
+    number."""
     found = re.fullmatch(r"(\d{1,9})\.(saved|left)-(\d{1,9})", ref.rpartition("/")[2])
     return (int(found[1]), found[2] == "left", int(found[3])) if found else (0, False, 0)
 
@@ -395,8 +408,8 @@ def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
 
 
 def _contents(git: Git, sha: str) -> dict[str, bytes]:
-    """Return the files in a bundle, by path. Raise ``UnsafeTree`` if the bundle is too large, or contains symbolic
-    links or unsafe file names."""
+    """Return the files in the tree of the commit ``sha``, by path. Raise ``UnsafeTree`` if the tree is too large, or
+    contains symbolic links or unsafe file names."""
     found: dict[str, bytes] = {}
     total = 0
     with git.view(), git.objects() as objects:

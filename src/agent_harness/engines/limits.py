@@ -1,9 +1,8 @@
-"""Exchange of rate limits between machines, so that all machines that use one API key share one clock.
+"""Exchange of rate limits between machines, so that all machines that use one API key observe one rate limit.
 
-An account that is identified by an API key is the same on all machines. A login or a script belongs to one machine. The
-coordinator stores the limit of such an account as ``ACCOUNT@HOST``, and sends a person's decision about the limit only
-to that machine. Source: SC-57.
-"""
+An account that is identified by an API key is the same on all machines. The account of a login or a script belongs to
+one machine. The coordinator stores the rate limit of such an account as ``ACCOUNT@HOST``. If a person lifts this limit,
+the coordinator informs only that machine. Source: SC-57."""
 
 import socket
 from collections.abc import Iterable
@@ -23,17 +22,20 @@ _MEMBERS = ("account", "until", "noted_at", "lifted_at", "attempt", "source", "s
 
 
 def known_here() -> list[JsonObject]:
-    """Return the rate limits that the coordinator sends with a job: of API keys and of accounts on other machines."""
+    """Return the rate limits that the coordinator sends with a job. These are the limits of API keys and of accounts on
+    other machines."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or "@" in _name(each))
 
 
 def news_of(since: datetime) -> list[JsonObject]:
-    """Return the rate limits that a worker reports: of API keys, and all limits noted since ``since``."""
+    """Return the rate limits that a worker reports. These are all limits of API keys, and any limit noted since
+    ``since``."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or _at(each) >= since)
 
 
 def take_in(records: object, host: object, *, of_others: bool) -> None:
-    """Store the rate limits that the machine ``host`` reported. ``of_others`` includes the limits of its logins."""
+    """Store the rate limits in ``records``, which the machine ``host`` reported. ``of_others`` also stores the limits
+    of accounts that belong to that machine, such as logins."""
     here = socket.gethostname()
     for each in records[:MOST] if isinstance(records, list) else ():
         account = _name(each) if isinstance(each, dict) else ""
@@ -50,7 +52,7 @@ def take_in(records: object, host: object, *, of_others: bool) -> None:
 
 
 def _sent(records: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the newest records, secrets masked, with only the members that machines exchange."""
+    """Return the newest records, with only the members that machines exchange. Secrets in the records are masked."""
     newest = sorted(records, key=_at, reverse=True)[:MOST]
     found = [{name: each[name] for name in _MEMBERS if name in each} for each in newest]
     return [each | ({"said": redact(str(each["said"]))[:_LONGEST]} if "said" in each else {}) for each in found]

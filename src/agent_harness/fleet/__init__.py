@@ -5,5 +5,4 @@
     supervisor   starts and scales runs; never writes to a project
     status       reads only the snapshots of the runs
 
-Source: ``scale.md`` 10.
-"""
+Source: ``scale.md`` 10."""

@@ -1,4 +1,4 @@
-"""Provider accounts that a fleet's agents use, and the maximum number of agents per account (SC-60)."""
+"""Provider accounts that a fleet's agents use, and the maximum number of concurrent agents per account (SC-60)."""
 
 import os
 from pathlib import Path
@@ -14,8 +14,9 @@ _LOGIN = ":login"
 
 
 def rooms(roster: Roster) -> dict[str, int]:
-    """Return the maximum number of agents for each limited account. This is the lowest number in fleet.yaml,
-    ``host.json`` and this machine's throttle. If agents run on other machines, only fleet.yaml counts."""
+    """Return the maximum number of concurrent agents for each account that has a limit. The lowest number in
+    fleet.yaml, ``host.json`` and the account's throttle counts. If agents run on other machines, only fleet.yaml
+    counts."""
     found = {named(name): agents for name, agents in roster.accounts.items()}
     if roster.engine is not None:
         return found
@@ -29,7 +30,8 @@ def rooms(roster: Roster) -> dict[str, int]:
 
 
 def named(name: str) -> str:
-    """Return the account of an agent kind such as ``claude-code:login``. Other names are returned unchanged."""
+    """Return the account for the agent kind ``name``, such as ``claude-code:login``. Return any other name
+    unchanged."""
     kind = name.removesuffix(_LOGIN)
     if kind not in registry.KINDS or kind in registry.NEEDED:
         return name
@@ -40,7 +42,7 @@ def named(name: str) -> str:
 
 
 def of_member(member: Member) -> str:
-    """Return the account of a run's first agent, or an empty text if the account is unknown."""
+    """Return the account of the first agent of a project's run, or an empty text if the account is unknown."""
     if member.kind == slices.KIND:
         return slices.account(member)
     try:

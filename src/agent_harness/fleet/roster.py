@@ -2,13 +2,13 @@
 
 agents: 40
 budget: {day_usd: 500}                  # UTC days
-accounts: {"claude-code:login": {agents: 12}} projects:
+accounts: {"claude-code:login": {agents: 12}}
+projects:
   - {path: ~/src/shop, weight: 2, priority: 1, workers: 4, budget: {day_usd: 50}}
   - {glob: "~/src/tools/*", weight: 1, priority: 3, workers: 8, agent: codex}
 
-A value with a wrong type causes an error that states the line. A project that cannot be opened is reported in one line
-and does not affect other projects.
-"""
+A value with a wrong type causes an error that states the line. If a project cannot be opened, one line reports it, and
+the other projects are not affected."""
 
 import os
 import stat
@@ -54,7 +54,8 @@ def usual_file() -> str:
 
 
 def read(file: str) -> Roster:
-    """Return the projects in fleet.yaml. Raise ``NothingEligible`` without it, ``ConfigurationError`` if invalid."""
+    """Return the projects and limits in ``file``. Raise ``NothingEligible`` if the file is missing, and
+    ``ConfigurationError`` if it is invalid."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -137,7 +138,7 @@ def _paths(file: str, row: Any, line: int) -> Iterator[str]:
 
 
 def _problem(path: str, members: Mapping[str, Member]) -> str | None:
-    """Return the reason why this path cannot be a project of the fleet, or None if it can."""
+    """Return the reason why this path cannot be a project of the fleet, or None if the path can be one."""
     if not os.path.isdir(path):
         return "is gone"
     place = root.find(path, pin=False)
@@ -216,7 +217,7 @@ def _accounts(file: str, found: Any) -> dict[str, int]:
 
 
 def change(file: str, path: str, *, add: bool) -> str:
-    """Add a project to fleet.yaml or remove it, and return a sentence that says so. Comments are kept."""
+    """Add a project to fleet.yaml or remove it, and return a sentence about the result. Comments in the file stay."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt")

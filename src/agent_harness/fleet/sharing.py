@@ -1,9 +1,8 @@
 """Calculation of the number of agents for each project of a fleet, as pure functions without a clock or disk access.
 
-Priority 1 comes before priority 5. For each lower priority that wants agents, up to a twentieth of the agents is
-reserved. Within a priority, the next agent goes to the project with the fewest agent-minutes relative to its weight. If
-an account has reached its limit, no project gets another agent of this account (SC-60).
-"""
+A project with priority 1 comes before a project with priority 5. Up to a twentieth of the agents is reserved for each
+lower priority that wants agents. Within a priority, the next agent goes to the project with the fewest agent-minutes
+relative to its weight. If an account has reached its limit, no project gets another agent of this account (SC-60)."""
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 
 KEPT_SHARE = 0.05
 QUANTUM_MINUTES = 20.0
-"""Duration that is assumed for one agent attempt, in minutes."""
+"""Duration in minutes that the calculation assumes for one agent attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +32,7 @@ class SlotRequest:
 
 def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int] | None = None) -> dict[str, int]:
     """Return the number of agents for each project that gets at least one agent. No agent stays idle while a project
-    may use it. ``rooms`` has the maximum of each limited account over all projects."""
+    may use it. ``rooms`` is the maximum of each limited account over all projects."""
     classes: dict[int, list[SlotRequest]] = {}
     for request in requests:
         if request.count > 0:
@@ -52,8 +51,8 @@ def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int
 
 
 def _give(agents: int, requests: Sequence[SlotRequest], found: dict[str, int], room: dict[str, int]) -> int:
-    """Assign each agent to the project with the smallest virtual time (start-time fair queueing). Return their
-    number."""
+    """Assign up to ``agents`` agents, each to the project with the smallest virtual time (start-time fair queueing).
+    Return the number of assigned agents."""
     count = [found.get(request.project, 0) for request in requests]
     heap = [
         ((w.minutes + QUANTUM_MINUTES * count[n]) / w.weight, n) for n, w in enumerate(requests) if count[n] < w.count
@@ -76,7 +75,7 @@ def _give(agents: int, requests: Sequence[SlotRequest], found: dict[str, int], r
 
 
 class FairClock:
-    """Agent-minutes of each project. A late project is not compensated for the time before it joined."""
+    """Counter of the agent-minutes of each project. A late project is not compensated for the time before it joined."""
 
     def __init__(self, minutes: Mapping[str, float] | None = None) -> None:
         self._minutes = dict(minutes or {})
@@ -86,8 +85,8 @@ class FairClock:
         return self._minutes.get(project, 0.0)
 
     def wanting(self, requests: Iterable[tuple[str, float]]) -> None:
-        """Set the projects that want agents now, with their weights. A new project starts with the minutes, relative to
-        its weight, of the project that has the fewest minutes."""
+        """Set the projects that want agents now, each with its weight. A new project starts with at least the lowest
+        ratio of agent-minutes to weight among the earlier projects."""
         now = dict(requests)
         there = [self.minutes(each) / now[each] for each in self._active if each in now]
         floor = min(there, default=0.0)
@@ -99,5 +98,5 @@ class FairClock:
         self._minutes[project] = self.minutes(project) + minutes
 
     def as_record(self) -> dict[str, float]:
-        """Return the minutes of all projects for the next supervisor process."""
+        """Return the agent-minutes of all projects, to be stored for the next supervisor process."""
         return {project: round(minutes, 2) for project, minutes in self._minutes.items()}

@@ -1,7 +1,8 @@
-"""Long tasks in a fleet. Each has at most one agent, which runs slice after slice while ``lth next`` answers ``run``.
+"""Long tasks in a fleet. Each task has at most one agent, which runs slice after slice while ``lth next`` answers
+``run``.
 
-The task's checkpoint file and lease remain authoritative, so a schedule or the user may also start slices.
-"""
+A slice is one bounded run of a long task. The task's checkpoint file and lease remain authoritative. Therefore, a
+schedule or the user may start slices too."""
 
 import os
 import sys
@@ -20,8 +21,8 @@ _OPTIONS = ("--worker", "--fallback-worker")
 
 
 def command(member: Member) -> list[str]:
-    """Return the command for one slice of a long task. The command names the first two agents of the project's row in
-    fleet.yaml, if any. Otherwise the task's own agents run."""
+    """Return the command for one slice of a long task. The command names at most two agents, from the project's row in
+    fleet.yaml. If the row names no agent, the task's own agents run."""
     words = [sys.executable, "-P", "-m", "agent_harness.cli.lth", "run", member.path, "--no-wait"]
     for option, spec in zip(_OPTIONS, member.agents, strict=False):
         words += [option, spec]
@@ -29,7 +30,8 @@ def command(member: Member) -> list[str]:
 
 
 def under_way(path: str) -> JsonObject | None:
-    """Return the running slice in the format of a parallel run's snapshot, or None if no slice is running."""
+    """Return the running slice of the long task in ``path``, in the format of a run's snapshot. Return None if no slice
+    runs."""
     told = next((each for each in now.told(reader_of(KIND, path).home) if each["alive"]), None)
     if told is None:
         return None
@@ -38,13 +40,13 @@ def under_way(path: str) -> JsonObject | None:
 
 
 def stamp(path: str) -> object:
-    """Return a value that changes with the task's contract or checkpoint file."""
+    """Return a value that changes when the contract file or the checkpoint file of the long task changes."""
     return [files.stamp_of(os.path.join(path, name)) for name in ("task.json", "checkpoint.json")]
 
 
 def due(path: str) -> tuple[str, str, float | None]:
-    """Return the task's state in the words of the fleet, the reason, and the seconds until the state may change. Raise
-    ``HarnessError`` if the task cannot be loaded."""
+    """Return the fleet's word for the long task's state, the reason, and the seconds to wait. The seconds are None
+    unless the task waits. Raise ``HarnessError`` if the task cannot be loaded."""
     from agent_harness.protocols.longtask.api import LongTask
 
     answer, _ = LongTask(path).next()
@@ -55,7 +57,7 @@ def due(path: str) -> tuple[str, str, float | None]:
 
 
 def account(member: Member) -> str:
-    """Return the account of the next slice's agent, or an empty text if the account is unknown."""
+    """Return the account of the agent of the next slice, or an empty text if the account is unknown."""
     from agent_harness.protocols.longtask.run import adapters
 
     try:
@@ -81,7 +83,7 @@ def answer(printed: Sequence[str]) -> JsonObject:
 
 
 def cost_usd(answered: JsonObject) -> float:
-    """Return the US dollars that the agents of a slice reported."""
+    """Return the cost in US dollars that the agents of a slice reported in the answer of ``lth run``."""
     second = answered.get("fallback")
     used = [each.get("usage") for each in (answered, second) if isinstance(each, dict)]
     return sum(dollars(each.get("costUsd")) or 0.0 for each in used if isinstance(each, dict))

@@ -17,12 +17,13 @@ STATE = "state.json"
 
 
 def folder(*, make: bool = False) -> str | None:
-    """Return the folder with the supervisor's state, or None without such a folder. ``make`` creates the folder."""
+    """Return the folder with the supervisor's state, or None if there is no such folder. ``make`` creates a missing
+    folder."""
     return trusted_state.of_user("fleet", make=make)
 
 
 def seen() -> JsonObject:
-    """Return the state that the supervisor saved last, or an empty object."""
+    """Return the state that the supervisor saved last, or an empty object if there is no readable state."""
     there = folder()
     try:
         return files.read_json(os.path.join(there, STATE), exact=False) if there else {}
@@ -31,7 +32,7 @@ def seen() -> JsonObject:
 
 
 def supervisor() -> str | None:
-    """Return a description of the process that supervises the fleet now, or None if no process does."""
+    """Return a description of the process that supervises the fleet now, or None if no supervisor runs."""
     there = folder()
     holder = LockFile(os.path.join(there, "fleet.lock")).holder() if there else None
     return str(holder) if holder else None
@@ -43,7 +44,8 @@ def is_paused() -> bool:
 
 
 def run_of(member: Member) -> JsonObject | None:
-    """Return the snapshot of a project's run or of a long task's running slice, or None if nothing runs."""
+    """Return the snapshot of the project's run. For a long task, return the snapshot of the running slice. Return None
+    if there is no snapshot."""
     if member.kind == slices.KIND:
         return slices.under_way(member.path)
     path = parallel_of(member.kind, member.path)
@@ -51,8 +53,8 @@ def run_of(member: Member) -> JsonObject | None:
 
 
 def spent_usd(member: Member, run: JsonObject) -> float:
-    """Return the amount that a run has spent so far, in US dollars. The amount comes from the harness's record outside
-    the project, because an agent may have changed the snapshot."""
+    """Return the amount in US dollars that a run has spent so far. The amount comes from a record outside the project,
+    because an agent may have changed the snapshot."""
     if member.kind == slices.KIND:
         return run_snapshot.spent_usd(run)  # read there, too
     home = reader_of(member.kind, member.path).home
@@ -60,7 +62,7 @@ def spent_usd(member: Member, run: JsonObject) -> float:
 
 
 def rows(roster: Roster) -> list[JsonObject]:
-    """Return one row per project. Projects that need the user come first."""
+    """Return one status row per project of the fleet. Projects that need the user come first."""
     known = seen().get("projects")
     told = known if isinstance(known, dict) else {}
     return sorted((_row(each, told.get(each.path)) for each in roster.members), key=_rank)
@@ -98,7 +100,7 @@ def _rank(row: JsonObject) -> tuple[int, int, str]:
 
 
 def lines(roster: Roster, found: Sequence[JsonObject], most: int = 40) -> list[str]:
-    """Return a summary, then one line for each of at most ``most`` projects."""
+    """Return the lines of the fleet's status: a summary, then one line for each of at most ``most`` projects."""
     count = {state: sum(row["state"] == state for row in found) for state in _ORDER}
     agents = sum(int(row["agents"]) for row in found)
     spent = sum(float(row["today_usd"]) for row in found)
@@ -125,6 +127,6 @@ def _done(row: JsonObject) -> str:
 
 
 def age() -> str:
-    """Return the local time of the supervisor's last round, or ``never``."""
+    """Return the local time of the supervisor's last round, or ``never`` if there was no round."""
     at = clock.parse(seen().get("at"))
     return clock.local(at) if at else "never"

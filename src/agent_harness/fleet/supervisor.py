@@ -9,9 +9,8 @@ snapshots. The supervisor's own state is in the user's state folder:
     fleet/pause            exists while the user has paused the fleet
     fleet/logs/NAME.log    the output of a project's last run
 
-A run that crashes is restarted after 1 s, then 2 s, 4 s and so on, up to 60 s. After five crashes within an hour, its
-project is parked and reported. A run of a long task is one slice, see ``slices`` (SC-60, SC-61).
-"""
+After a crash, the supervisor restarts a run after 1 s, then 2 s, 4 s and so on, up to 60 s. After five crashes within
+an hour, it parks the project and reports this. A run of a long task is one slice, see ``slices`` (SC-60, SC-61)."""
 
 import os
 import signal
@@ -54,9 +53,9 @@ _ENDINGS = {
     9: ("waits", "a limit of the run is reached"),
     130: ("rests", "a person stopped the run"),
 }
-"""New state of a project and the reason, by the exit code of its run. Any other exit code means a crash."""
+"""New state of a project and its reason, by the exit code of the project's run. Any other exit code means a crash."""
 _TOLD_TO_END = (130, 143, 129)
-"""Exit codes of a slice that a signal ended cleanly."""
+"""Exit codes of a slice that ended cleanly after a signal."""
 
 
 @dataclass
@@ -83,7 +82,8 @@ class _Watched:
 
     @property
     def at_work(self) -> int:
-        """Number of agents in use; in a run that has just started, the number assigned to it."""
+        """Number of agents that the project uses. If its run has just started, this is the number assigned to the
+        run."""
         return max(self.agents, self.given if self.process is not None and not self.agents else 0)
 
 
@@ -91,7 +91,8 @@ class FleetSupervisor:
     """Supervisor of all projects of the fleet, which runs until a signal stops it."""
 
     def __init__(self, read: Callable[[], Roster], say: Callable[[str], None], stop: Stop) -> None:
-        """Prepare the supervisor; ``read`` returns the roster. Raise ``Refused`` without a writable state folder."""
+        """Prepare the supervisor. ``read`` returns the projects of the fleet. Raise ``Refused`` if no state folder is
+        writable."""
         self._read = read
         self._say = say
         self._stop = stop
@@ -107,8 +108,8 @@ class FleetSupervisor:
         self._rooms: dict[str, int] = {}  # of each account that has a limit, its agents at once
 
     def run(self, *, once: bool = False) -> int:
-        """Supervise until a signal arrives or, with ``once``, for one round. Return 0. Raise ``Busy`` if another
-        supervisor is running."""
+        """Supervise the fleet until a signal arrives, or for one round if ``once`` is set. Return 0. Raise ``Busy`` if
+        another supervisor is running."""
         lock = LockFile(os.path.join(self._folder, "fleet.lock"))
         if holder := lock.try_take():
             raise Busy(f"the fleet is already supervised by {holder}", hint="harness fleet status")
@@ -182,7 +183,8 @@ class FleetSupervisor:
         return each.member.priority, self._clock.minutes(each.member.path) / each.member.weight
 
     def _request(self, each: _Watched, roster: Roster, today: dict[str, float], total: float) -> SlotRequest | None:
-        """Return the number of agents that a project wants; None without work or with its daily budget used up."""
+        """Return the number of agents that a project wants. Return None if the project has no work or its daily budget
+        is used up."""
         spent = today.get(each.member.path, 0.0) + each.spent_live
         over = each.member.day_usd is not None and spent >= each.member.day_usd
         if over or (roster.day_usd is not None and total >= roster.day_usd):
@@ -207,7 +209,8 @@ class FleetSupervisor:
         )
 
     def _account(self, each: _Watched) -> str:
-        """Return the account of a project's agents, or an empty text if no account has a limit."""
+        """Return the account of the project's agents, or an empty text if no account has a limit or the account is
+        unknown."""
         if self._rooms and each.account is None:
             each.account = accounts.of_member(each.member)
         return each.account or ""
@@ -217,7 +220,8 @@ class FleetSupervisor:
         return sum(each.at_work for each in at_work if self._account(each) == account)
 
     def _look(self, each: _Watched) -> None:
-        """Read the snapshot of a project's run in every round, and its items if their file has changed."""
+        """Read the snapshot of the project's run. Read the project's items too if their file has changed or a time has
+        passed."""
         self._look_at_run(each)
         stamp = self._stamp(each)
         if stamp == each.stamp and time.monotonic() < each.look_at:
@@ -241,7 +245,7 @@ class FleetSupervisor:
             each.state, each.why = "open", ""
 
     def _look_at_run(self, each: _Watched) -> None:
-        """Read the snapshot of a project's run. If the run has ended, process its end."""
+        """Read the snapshot of the project's run. If the run has ended, record its cost and the project's new state."""
         run = status.run_of(each.member)
         was, each.alive = each.alive, bool(run and run.get("alive"))
         each.agents = min(run_snapshot.agents(run), self._agents)  # a lie takes no more from the others
@@ -259,7 +263,7 @@ class FleetSupervisor:
             each.look_at = 0.0
 
     def _look_at_task(self, each: _Watched, *, changed: bool) -> None:
-        """Read the state of a long task, which counts as one item. If the task cannot be loaded, park it."""
+        """Read the state of a long task, which counts as one item. If the task cannot be loaded, park the task."""
         each.stamp, each.account = self._stamp(each), None
         each.look_at = time.monotonic() + clock.scaled(LOOK_SECONDS)
         try:
@@ -275,7 +279,8 @@ class FleetSupervisor:
             each.state, each.why = state, why
 
     def _counted(self, each: _Watched) -> ProjectView | None:
-        """Count a project's items, and return its view. If the project cannot be read, park it and return None."""
+        """Count the project's items, and return the view of the project. If the project cannot be read, park the
+        project and return None."""
         member = each.member
         each.stamp, each.look_at = self._stamp(each), time.monotonic() + clock.scaled(LOOK_SECONDS)
         each.account = None
@@ -291,7 +296,7 @@ class FleetSupervisor:
         return view
 
     def _reap(self, each: _Watched) -> None:
-        """Process the end of a run that this supervisor started: record its cost and the project's new state."""
+        """Record the cost and the project's new state if the run that this supervisor started has ended."""
         process = each.process
         if process is None or process.poll() is None:
             return
@@ -315,7 +320,8 @@ class FleetSupervisor:
         self._died(each, "its run crashed", process.returncode)
 
     def _slice_over(self, each: _Watched, code: int, answer: JsonObject) -> None:
-        """Process the end of a slice. If the slice failed or could not start, delay the next slice."""
+        """Set the project's state after the end of a slice. If the slice failed or asked to wait, delay the next slice.
+        If it could not start, park the project."""
         if answer.get("decision") == "wait":
             seconds = number_below(answer.get("waitSeconds"), _ANY_SECONDS) or MOST_WAIT_SECONDS
             each.begin_at = time.monotonic() + clock.scaled(seconds)
@@ -331,7 +337,8 @@ class FleetSupervisor:
             each.deaths = []
 
     def _died(self, each: _Watched, what: str, code: int) -> None:
-        """Delay the next run after a crash, longer with each crash. After too many crashes, park the project."""
+        """Delay the project's next run after a crash, and longer after each further crash. After too many crashes, park
+        the project."""
         now = time.monotonic()
         each.deaths = [at for at in each.deaths if now - at < clock.scaled(HOUR_SECONDS)] + [now]
         if len(each.deaths) >= DEATHS_AN_HOUR:
@@ -355,7 +362,7 @@ class FleetSupervisor:
         return os.path.join(self._folder, "logs", f"{trusted_state.name_of(each.member.path)}.log")
 
     def _begin(self, each: _Watched, roster: Roster, workers: int) -> bool:
-        """Start a run with this number of agents. Return False if the previous run has not ended."""
+        """Start a run of the project with ``workers`` agents. Return False if the previous run has not ended."""
         if each.process is not None:
             return False
         is_slice = each.member.kind == slices.KIND
@@ -387,7 +394,7 @@ class FleetSupervisor:
         return {}
 
     def _scale(self, each: _Watched, workers: int) -> None:
-        """Set the number of agents of a run. Superfluous slots close when their current attempt ends."""
+        """Set the number of agents of the project's run. A superfluous slot closes when its current attempt ends."""
         if each.member.kind == slices.KIND:
             return  # there is one agent, and it ends with its slice
         if workers == each.given or (each.process is None and each.started is None):
@@ -399,7 +406,8 @@ class FleetSupervisor:
         each.given = workers
 
     def _end_ours(self, each: _Watched) -> None:
-        """Interrupt a run that a supervisor started, like one Ctrl-C. Each turn ends after its current operation."""
+        """Interrupt the project's run like one Ctrl-C, if a supervisor started it. Each turn ends after its current
+        operation."""
         run = status.run_of(each.member)
         shown = Owner.from_record((run or {}).get("owner"))
         if run and run.get("alive") and shown is not None and shown == each.started:
@@ -460,7 +468,7 @@ def _runs_of(member: Member) -> ParallelRuns:
 
 
 def why(roster: Roster, path: str) -> list[str]:
-    """Return lines that say how many agents one project gets, and why."""
+    """Return lines for the user that say how many agents the project gets, and why."""
     found = next((row for row in status.rows(roster) if row["path"] == path), None)
     if found is None:
         return [f"{path} is not in the fleet: harness fleet add {path}"]

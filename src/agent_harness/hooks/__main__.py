@@ -1,4 +1,4 @@
-"""``python -m agent_harness.hooks EVENT``: runs the same program as the hook script of that event."""
+"""Program ``python -m agent_harness.hooks EVENT``. It does the same as the hook script for this event."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""Trust for the harness's hooks in Codex. Codex itself sets this trust: it lists the hooks and stores their hashes.
+"""Trust for the harness's hooks in the client Codex. Codex itself stores this trust, as one hash for each hook.
 
-Codex silently skips a hook that is not trusted. Only Codex computes the hash. This requires Codex 0.129 or newer; older
-versions have no trust check. Codex's trust entries for the harness's hooks are removed without running Codex.
+Codex silently skips a hook that the user has not trusted. Only Codex can compute the hash, so the harness asks Codex
+0.129 or newer to do so. Older versions have no trust check. To remove trust entries, the harness does not run Codex.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def is_ours(hook: object) -> bool:
 
 
 def states(file: str, cwd: str, environ: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the harness's hooks that Codex finds in this file, as Codex lists them."""
+    """Return the harness's hooks in this settings file, in the form in which Codex lists them."""
     with _server(cwd, environ) as server:
         return _ours(server, file, cwd)
 
 
 def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
-    """Make Codex trust the harness's hooks in this file, and no others. Return True if they are trusted. Return False
-    if Codex does not read the file, for example because the project itself is not trusted."""
+    """Make Codex trust the harness's hooks in this settings file, and no other hooks. Return True if Codex trusts them.
+    Return False if Codex does not read the file, for example because Codex does not trust the project."""
     with _server(cwd, environ) as server:
         found = _ours(server, file, cwd)
         wanted = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in found if _needs_trust(hook)}
@@ -56,9 +56,10 @@ def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
 
 
 def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[str, str]) -> list[str]:
-    """Remove Codex's trust entries for these hooks from its settings, and return the removed keys. A hook is (event,
-    index of its group, index in the group). All other bytes stay. Raise ``Refused`` and change nothing if the settings
-    cannot be edited safely. Source: `[hooks.state."FILE:stop:0:0"]` as written by Codex 0.169."""
+    """Remove Codex's trust entries for these hooks from Codex's settings, and return the keys of the removed entries. A
+    hook is (event, index of its group, index in the group). All other bytes of the settings stay. If a safe edit is
+    impossible, raise ``Refused`` and change nothing. Codex 0.169 writes the entries as
+    `[hooks.state."FILE:stop:0:0"]`."""
     path = os.path.join(environ.get("CODEX_HOME") or os.path.expanduser("~/.codex"), "config.toml")
     try:
         text = files.read_bytes(path).decode()
@@ -73,7 +74,7 @@ def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[
 
 
 def _noted(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Codex's trust records. The keys are the keys of the hooks."""
+    """Return Codex's trust entries in the settings, by the key of the hook."""
     hooks = settings.get("hooks")
     state = hooks.get("state") if isinstance(hooks, dict) else None
     return state if isinstance(state, dict) else {}
@@ -85,12 +86,13 @@ def _is_of(key: str, file: str, hooks: Collection[tuple[str, int, int]]) -> bool
 
 
 def _label(event: str) -> str:
-    """Return an event name as in Codex's keys: ``SessionStart`` becomes ``session_start``."""
+    """Return the name that Codex uses for an event in its keys. For example, ``SessionStart`` becomes
+    ``session_start``."""
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
 
 
 def _without(text: str, keys: set[str], path: str) -> str:
-    """Return the settings text without the tables of these hooks. An outer table that becomes empty is removed, too."""
+    """Return the text of Codex's settings without the tables of these hooks. Remove outer tables that become empty."""
     gone: set[tuple[str, ...]] = {("hooks", "state", key) for key in keys}
     if keys == set(_noted(_toml(text))):
         gone.add(("hooks", "state"))
@@ -115,7 +117,7 @@ def _without(text: str, keys: set[str], path: str) -> str:
 
 
 def _significant(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings without hook tables that are empty."""
+    """Return the settings without empty hook tables."""
     hooks = settings.get("hooks")
     if isinstance(hooks, dict):
         rest = {name: value for name, value in hooks.items() if name != "state" or value}
@@ -124,7 +126,7 @@ def _significant(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _header(line: str) -> tuple[str, ...] | None:
-    """Return the names in a TOML table header, or ``None`` if the line is not a table header."""
+    """Return the names in the header of a TOML table. Return ``None`` if the line is not such a header."""
     names: list[str] = []
     try:
         found: Any = _toml(line.strip()) if line.lstrip().startswith("[") else None
@@ -178,7 +180,7 @@ def _server(cwd: str, environ: Mapping[str, str]) -> Iterator[_Server]:
 
 
 class _Server:
-    """Short-lived process ``codex app-server``. Each line is a JSON message. One time limit applies to all messages."""
+    """Short-lived process ``codex app-server``. It exchanges JSON messages, one on each line, within a time limit."""
 
     def __init__(self, cwd: str, environ: Mapping[str, str]) -> None:
         self._deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -198,7 +200,7 @@ class _Server:
             raise ToolMissing(f"codex cannot be started: {error.strerror}", hint="type /hooks in Codex") from None
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Send a request to Codex, and return its result. Raise ``Refused`` after an error or a timeout."""
+        """Send a request to the Codex process, and return the result. Raise ``Refused`` after an error or a timeout."""
         self._number += 1
         self._send({"id": self._number, "method": method, "params": params})
         while True:

@@ -1,6 +1,5 @@
-"""Processing of a hook event: find the task list, apply the rule, and record the effects. The processing never fails.
-
-The order is fixed: the root, then the marker, and only then the state. Source: ``tasklist.md`` 3.2.
+"""Processing of a hook event: find the task list, apply the rule for the event, and record the effects. No step raises
+an error. The order of the checks is fixed: the list's folder, the marker file, the state. Source: ``tasklist.md`` 3.2.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def _unproven(layout: TaskListLayout, state: State) -> list[Task]:
 
 
 def _outcomes(ask: Callable[[], int]) -> int:
-    """Return the number of attempts that ``ask`` reads from the log, or 0 if the log is unreadable."""
+    """Return the number of attempts that ``ask`` reads from the log. Return 0 if the log is unreadable."""
     try:
         return ask()
     except (HarnessError, OSError):
@@ -60,7 +59,7 @@ def _outcomes(ask: Callable[[], int]) -> int:
 
 
 def _finished(event: Event, layout: TaskListLayout, made: Decision, state: State) -> Decision:
-    """Remove the marker file of a finished list. Return the decision: one more review, or allow."""
+    """Remove the marker file of a finished task list. Return the decision: one more review, or permission to stop."""
     _act(event, layout, made)
     again = None
     if "reflect" in made.effects:
@@ -86,7 +85,7 @@ def _session_start(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _other_session(event: Event, state: State) -> dict[str, Any] | None:
-    """Return the lease of another client's session. Return ``None`` if this client or its program holds the session."""
+    """Return the lease of a session that another client runs. Return ``None`` if this client or its program runs it."""
     if state.session is None:
         return None
     from agent_harness.kernel import clock
@@ -140,7 +139,7 @@ def _teammate_idle(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _count(event: Event, layout: TaskListLayout, state: State, key: str, limit: int) -> Count:
-    """Count one blocked stop of a caller that has no user turns, and return the count."""
+    """Count one blocked stop of a subagent or a teammate, and return the count."""
     from agent_harness.hooks.stop_limit import Stops
 
     made = _as_call(event, state)
@@ -171,13 +170,13 @@ EVENTS = tuple(RULES)
 
 
 def named(text: str) -> str | None:
-    """Return the hook event that a word in any spelling names (``SessionStart``, ``session_start``), or ``None``."""
+    """Return the name of a hook event for a word in any spelling, such as ``session_start``, or ``None``."""
     plain = text.lower().replace("-", "").replace("_", "")
     return next((name for name in EVENTS if name.replace("-", "") == plain), None)
 
 
 def run(name: str, event: Event) -> HookAnswer:
-    """Return the hook's answer to an event. If no task list is active, the answer is empty."""
+    """Return the hook's answer to an event. Return an empty answer if no task list is active."""
     if event.environ.get("HARNESS_DISABLE"):
         return HookAnswer()
     root = find_root(event)
@@ -198,7 +197,7 @@ def run(name: str, event: Event) -> HookAnswer:
 
 
 def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
-    """Return the answer for a finished list without a marker. Its last session may still have reviews to do."""
+    """Return the hook's answer after the task list was finished. The last session may still have reviews to do."""
     if name != "stop" or not os.path.isfile(layout.reflect):
         return HookAnswer()
     from agent_harness.hooks import final_review
@@ -225,7 +224,7 @@ LOG_MEMBERS = (
 
 
 def _log(name: str, event: Event, layout: TaskListLayout, made: Decision) -> None:
-    """Append one JSON line about the hook call to the file in ``HARNESS_HOOK_LOG``."""
+    """Append one JSON line about the hook call to the file that the variable ``HARNESS_HOOK_LOG`` names."""
     path = event.environ.get("HARNESS_HOOK_LOG")
     if not path:
         return
@@ -239,7 +238,7 @@ def _log(name: str, event: Event, layout: TaskListLayout, made: Decision) -> Non
 
 
 def _add_line(path: str, line: str) -> None:
-    """Append a line to a file that the client or the user has named. Errors are ignored."""
+    """Append a line to a file that the client or the user has named. Ignore errors."""
     from agent_harness.kernel import files
 
     try:
@@ -253,7 +252,7 @@ def _add_line(path: str, line: str) -> None:
 
 
 def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
-    """Record the effects. If the first report of damage cannot be recorded, the answer becomes ``allow``."""
+    """Carry out a decision's effects. If the first report of damage cannot be recorded, let the agent stop."""
     for effect in made.effects:
         if effect in ("forget", "damage"):
             from agent_harness.hooks.stop_limit import Stops
@@ -282,7 +281,7 @@ def _tell_session(event: Event) -> None:
 
 
 def call(name: str) -> int:
-    """Answer the client that started this process. Return the exit status, 0 or 2."""
+    """Write the answer to a hook event to this process's output. Return the exit status, which is 0 or 2."""
     try:
         event = Event(read(0), os.environ)
         found = run(name, event)
@@ -298,7 +297,7 @@ def call(name: str) -> int:
 
 
 def _write(descriptor: int, content: bytes) -> None:
-    """Write the content to a file descriptor. If the client no longer reads, ignore the error."""
+    """Write the content to a file descriptor. Ignore the error if the client no longer reads."""
     try:
         while content:
             content = content[os.write(descriptor, content) :]
@@ -307,5 +306,5 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 def call_and_exit(name: str) -> NoReturn:
-    """Answer as ``call`` does, and exit the process immediately without cleanup."""
+    """Write the answer to an event as ``call`` does, and exit the process immediately without cleanup."""
     os._exit(call(name))

@@ -1,12 +1,12 @@
-"""Payload of a hook call, read safely; its task list; and the hook's answer.
+"""Payload of a hook call, the folder of its task list, and the hook's answer. An invalid payload raises no error.
 
     allow      nothing, or a message to the user              exit 0
     block      the agent continues and reads the reason       exit 0, {"decision": "block", "reason": …}
     context    the agent reads the text at its start          exit 0, {"hookSpecificOutput": …}
     keep       a teammate continues and reads the reason      exit 2, the text on stderr
 
-Codex rejects an answer with an unknown member, and no client knows ``"decision": "allow"``. So each answer is exactly
-one of these four. Source: ``tasklist.md`` 2, 3, 5; tests with the clients.
+Codex rejects an answer with an unknown member, and no client knows ``"decision": "allow"``. Therefore, each answer is
+exactly one of these four answers. Source: ``tasklist.md`` 2, 3, 5; tests with the clients.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_BYTES = 32 << 20
 
 
 class Event:
-    """Payload and environment of one hook call. A payload member of the wrong type counts as missing."""
+    """Payload and environment of one hook call. A member of the payload with a wrong type counts as missing."""
 
     __slots__ = ("environ", "payload")
 
@@ -39,17 +39,17 @@ class Event:
         self.environ = environ
 
     def text(self, name: str) -> str:
-        """Return the named payload member as stripped text. The text is empty if the member is missing."""
+        """Return the payload's member ``name`` as stripped text. Return an empty text if the member is missing."""
         found = self.payload.get(name)
         return found.strip() if isinstance(found, str) else ""
 
     def flag(self, name: str) -> bool | None:
-        """Return the named payload member, or ``None`` if the member is missing or not Boolean."""
+        """Return the payload's member ``name``. Return ``None`` if the member is missing or is not a Boolean value."""
         found = self.payload.get(name)
         return found if isinstance(found, bool) else None
 
     def entries(self, name: str) -> list[Any]:
-        """Return the named payload member, or an empty list if the member is missing."""
+        """Return the payload's member ``name``, which is a list. Return an empty list if the member is missing."""
         found = self.payload.get(name)
         return found if isinstance(found, list) else []
 
@@ -59,16 +59,17 @@ class Event:
 
     @property
     def worker(self) -> str:
-        """Worker id of the caller. The text is empty if there is no worker id."""
+        """Worker id of the caller, or an empty text if the caller has no worker id."""
         return self.environ.get("HARNESS_WORKER_ID", "").strip()
 
     def identities(self, *names: str) -> list[str]:
-        """Return the names under which this caller may own a task: its worker id and the named members."""
+        """Return the names under which this caller may own a task: its worker id and the payload's members with these
+        names."""
         return [each for each in (self.worker, *(self.text(name) for name in names)) if each]
 
 
 def read(descriptor: int) -> dict[str, Any]:
-    """Return the payload on standard input, or an empty object if it is missing, too long or no JSON object."""
+    """Return the payload from a file descriptor. If it is missing, too long or not a JSON object, return ``{}``."""
     chunks: list[bytes] = []
     room = MAX_BYTES
     try:
@@ -85,8 +86,8 @@ def read(descriptor: int) -> dict[str, Any]:
 
 
 def parse(raw: bytes) -> dict[str, Any]:
-    """Return the JSON object in ``raw``, or an empty object if ``raw`` contains anything else. Half a character, which
-    a client that cuts a text may leave, is accepted."""
+    """Return the JSON object in ``raw``. Return an empty object for any other content. An incomplete character is
+    accepted, because a client may cut a text in the middle of a character."""
     try:
         found = jsontext.loads(raw.decode("utf-8", "replace"), exact=False)
     except ValueError:
@@ -95,7 +96,7 @@ def parse(raw: bytes) -> dict[str, Any]:
 
 
 def find_root(event: Event) -> str | None:
-    """Return the task list's folder, or ``None`` if there is none or ``HARNESS_STATE_ROOT`` is wrong."""
+    """Return the task list's folder. Return ``None`` if there is no task list or ``HARNESS_STATE_ROOT`` is wrong."""
     start = event.payload.get("cwd")
     here = start if isinstance(start, str) and start else _working_directory()
     try:
@@ -123,27 +124,27 @@ class Decision:
 
 
 def allow(why: str, message: str = "", *effects: Effect) -> Decision:
-    """Return the decision that the agent may stop. ``message`` is shown to the user."""
+    """Return the decision that lets the agent stop. The client shows the ``message`` to the user."""
     return Decision("allow", message, why, effects)
 
 
 def block(why: str, reason: str, *effects: Effect) -> Decision:
-    """Return the decision that the agent continues. ``reason`` is its next instruction."""
+    """Return the decision that makes the agent continue. The agent reads ``reason`` as its next instruction."""
     return Decision("block", reason, why, effects)
 
 
 def context(text: str, *effects: Effect) -> Decision:
-    """Return the decision that the agent gets a text at the start of its session."""
+    """Return the decision that gives the agent this text at the start of its session."""
     return Decision("context", text, "context", effects)
 
 
 def keep(why: str, text: str) -> Decision:
-    """Return the decision that a teammate agent continues."""
+    """Return the decision that makes a teammate agent continue. The agent reads ``text`` as its next instruction."""
     return Decision("keep", text, why)
 
 
 class HookAnswer:
-    """Output and exit status of a hook call. The exit status is 2 for ``keep``, otherwise 0."""
+    """Output and exit status of a hook call. The exit status is 2 for the decision ``keep`` and 0 for all others."""
 
     __slots__ = ("code", "err", "out")
 

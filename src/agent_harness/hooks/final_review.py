@@ -1,7 +1,7 @@
-"""Further reviews of finished work, done before the session that finished the work may end. They are off by default; a
-task list can ask for them.
+"""Further reviews of finished work. The session that finished the work does these reviews before it may end. By
+default, there are no such reviews, but a task list can turn them on.
 
-``.harness-reflect`` contains the session and its reviews so far. Source: ``tasklist.md`` 6.5, 6.6.
+The file ``.harness-reflect`` contains the session and its number of reviews. Source: ``tasklist.md`` 6.5, 6.6.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Fix what you find, run the validations of the tasks that you touch, then stop.""
 
 
 def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decision | None:
-    """Start the first review in the session that finished the list. Return ``None`` if the review cannot be stored."""
+    """Start the first review in the session that finished the task list. Return ``None`` if it cannot be stored."""
     if not event.session_id:
         return None
     armed = {"session": _key(event.session_id), "done": 0, "of": min(looks, MOST), "final": final}
@@ -46,7 +46,7 @@ def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decis
 
 
 def go_on(event: Event, layout: TaskListLayout) -> Decision | None:
-    """Start the next review or let the agent stop. Return ``None`` if no review is stored for this session."""
+    """Start the next review or let the agent stop. Return this decision, or ``None`` if no review is stored."""
     try:
         armed = files.read_json(layout.reflect, exact=False)
     except (HarnessError, OSError):
@@ -73,7 +73,7 @@ def _step(event: Event, layout: TaskListLayout, armed: dict[str, Any]) -> Decisi
 
 
 def decide(armed: dict[str, Any], request: str) -> Decision:
-    """Return the decision: one more review, or the agent may stop if no review is left. Nothing is written."""
+    """Return the decision on the next stop: one more review or, if none is left, permission to stop. Write nothing."""
     done, of = _count(armed, "done"), _count(armed, "of")
     if done >= of:
         final = armed.get("final")
@@ -108,7 +108,7 @@ def _transcript(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _said(entry: dict[str, Any]) -> str:
-    """Return the user's text in a transcript entry. The text is empty for tool results, client notes and summaries."""
+    """Return the user's text in a transcript entry. Return an empty text for tool results, notes and summaries."""
     message = entry.get("message")
     if entry.get("type") != "user" or not isinstance(message, dict):
         return ""

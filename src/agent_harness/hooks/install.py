@@ -1,7 +1,7 @@
 """Installation of the harness's hooks in the settings of clients, and removal of these hooks.
 
-All other entries stay unchanged. Both operations can be repeated. A copy of the settings file, made before the first
-change, is kept in the same folder. Source: ``tasklist.md`` 3.1.
+All other settings stay unchanged. Both operations can be repeated. Before the first change, the harness copies the
+settings file within its folder. Source: ``tasklist.md`` 3.1.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def package_folder() -> str:
 
 
 def command(script: str) -> str:
-    """Return the shell command that runs a hook script. Without the script or its interpreter, it does nothing."""
+    """Return the shell command that runs a hook script. The command does nothing if a needed file is missing."""
     if not sys.executable:
         raise Refused("The path of this Python is unknown", hint="harness hooks print")
     path, python = (
@@ -96,8 +96,8 @@ KEPT = ".before-agent-harness"
 
 
 def install(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
-    """Register the hooks and return a report. Raise ``Refused`` and write nothing if the file cannot be edited
-    safely."""
+    """Add the hooks to the client's settings, and return a report. If a safe edit of the file is impossible, raise
+    ``Refused`` and write nothing."""
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
@@ -127,10 +127,10 @@ def install(client: str, scope: Scope, project: str, environ: Mapping[str, str])
 
 
 def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
-    """Remove the hooks, restore the settings file byte for byte, and return a report. If the user has changed the file
-    since, the user's changes and the original copy stay (``kept``). Otherwise empty files and folders of the harness,
-    and leftovers of a killed command, are removed. Codex's trust in the hooks is removed. If this fails, ``trust_left``
-    contains the reason."""
+    """Remove the hooks from the client's settings, and return a report. If the user has not changed the file since,
+    restore it byte for byte. Otherwise, keep the user's changes and the original copy (``kept``). Also remove empty
+    files and folders of the harness, leftovers of killed commands, and Codex's trust in the hooks. If Codex's trust
+    cannot be removed, ``trust_left`` contains the reason."""
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
@@ -162,7 +162,7 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
 def _forget_trust(
     client: HookClient, path: str, text: str | None, environ: Mapping[str, str]
 ) -> tuple[list[str], str | None]:
-    """Remove the client's trust entries for the hooks. Return the removed entries, and the reason if some stay."""
+    """Remove Codex's trust in the hooks. Return the keys of the removed entries, and the reason if entries stay."""
     if client is not CODEX or text is None:
         return [], None
     found = _object(text, path)
@@ -178,7 +178,7 @@ def _forget_trust(
 
 
 def _take_back(client: HookClient, path: str, after: str, original: str | None) -> None:
-    """Write a settings file without the hooks. If ``original`` is given, the original is restored byte for byte."""
+    """Write a settings file without the hooks. If possible, restore the ``original`` byte for byte."""
     kept = os.path.realpath(path) + KEPT
     if original is not None and after == _round_trip(client, path, original):
         files.replace(path, files.read_bytes(kept), follow=True)
@@ -191,7 +191,8 @@ def _take_back(client: HookClient, path: str, after: str, original: str | None) 
 
 
 def _round_trip(client: HookClient, path: str, original: str) -> str | None:
-    """Return the original text after adding and removing the hooks, or ``None`` if the original contained hooks."""
+    """Add the hooks to the original text, remove them again, and return the result. Return ``None`` if the original
+    text had hooks."""
     if _without_ours(original, path, theirs=original) != original:
         return None
     return _without_ours(_with_ours(original, groups(client), path), path, theirs=original)
@@ -203,7 +204,7 @@ def _remove_empty(folder: str) -> None:
 
 
 def _keep_from_git(path: str, project: str, *, ends: bool = False) -> None:
-    """Make the repository ignore a local file that the harness creates, without changing tracked files."""
+    """Make the git repository ignore a settings file that the harness creates. Do not change tracked files."""
     from pathlib import Path
 
     from agent_harness.kernel.git import locate, own_output
@@ -218,7 +219,7 @@ def _keep_from_git(path: str, project: str, *, ends: bool = False) -> None:
 
 
 def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if the client's settings contain the hooks. Return False if the file is unreadable."""
+    """Return True if the client's settings contain the harness's hooks. Return False if the file is unreadable."""
     path = named(client).place(scope, project, environ)
     try:
         text = _read(path)
@@ -228,13 +229,13 @@ def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str
 
 
 def has_traces(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if the settings contain the hooks or a killed command left files behind."""
+    """Return True if the client's settings contain the hooks, or if a killed command left files behind."""
     path = named(client).place(scope, project, environ)
     return installed(client, scope, project, environ) or _is_left_over(path)
 
 
 def is_stale(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if the registered hooks differ from those that ``install`` would write now."""
+    """Return True if the hooks in the client's settings differ from the hooks that ``install`` would write now."""
     if not installed(client, scope, project, environ):
         return False
     path = named(client).place(scope, project, environ)
@@ -246,7 +247,7 @@ def is_stale(client: str, scope: Scope, project: str, environ: Mapping[str, str]
 
 
 def snippet(client: str) -> str:
-    """Return the JSON that ``install`` would add, for the user to paste."""
+    """Return the JSON text that ``install`` would add. The user can paste this text into the client's settings."""
     return jsontext.dumps({"hooks": {event: [group] for event, group in groups(named(client)).items()}})
 
 
@@ -254,7 +255,7 @@ def snippet(client: str) -> str:
 
 
 def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
-    """Return the settings text with exactly one harness entry per event. A correct entry keeps its position."""
+    """Return the settings text with exactly one harness entry for each event. A correct entry keeps its position."""
     for event, group in wanted.items():
         found = _object(text, path)
         listed = _events(found, path).get(event, [])
@@ -268,8 +269,8 @@ def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
 
 
 def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *, theirs: str | None = None) -> str:
-    """Return the text without the harness's entries. For the events in ``keep``, the first entry stays. Empty parents
-    are removed, unless they were in ``theirs``, which is the file before the first change."""
+    """Return the settings text without the harness's entries. For each event in ``keep``, keep this number of entries.
+    Remove empty parents unless they are in ``theirs``, which is the text before the first change."""
     left = dict(keep or {})
     found_there = _object(theirs, path).get("hooks") if theirs is not None else None
     removable = []
@@ -290,7 +291,7 @@ def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *
 
 
 def _places(found: JsonObject) -> Iterator[tuple[str, int, int | None]]:
-    """Yield (event, group index, hook index) of each harness hook. The hook index is None for a whole group."""
+    """Yield the position of each harness hook: event, group index, hook index (None for a whole group)."""
     hooks = found.get("hooks")
     for event, listed in hooks.items() if isinstance(hooks, dict) else ():
         for place, group in enumerate(listed if isinstance(listed, list) else []):
@@ -301,7 +302,7 @@ def _places(found: JsonObject) -> Iterator[tuple[str, int, int | None]]:
 
 
 def _places_of_others(text: str) -> list[tuple[str, int]]:
-    """Return (event, group index) of all other hook groups. Clients identify a hook by this position."""
+    """Return (event, group index) for each hook group of other programs. Clients identify a hook by this position."""
     hooks = jsontext.loads(text).get("hooks")
     listed = [(event, groups) for event, groups in (hooks or {}).items() if isinstance(groups, list)]
     return [(event, place) for event, each in listed for place, group in enumerate(each) if not _is_only_ours(group)]
@@ -337,7 +338,7 @@ def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
 
 
 def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return the settings file to edit. Raise ``Refused`` if a project's settings file leads outside the project."""
+    """Return the path of the settings file to edit. Raise ``Refused`` if a project's file leads outside the project."""
     path = client.place(scope, project, environ)
     top = os.path.realpath(project)
     if scope == "project" and os.path.commonpath([top, os.path.realpath(path)]) != top:
@@ -357,14 +358,14 @@ def _read(path: str) -> str | None:
 
 
 def _put_aside(kept: str) -> None:
-    """Rename an older copy of the settings, because it is not the original from before the new hooks."""
+    """Rename an older copy of the settings file. The harness then saves the present file as the original."""
     with suppress(FileNotFoundError):
         place = next(name for count in itertools.count(1) if not os.path.lexists(name := f"{kept}.{count}"))
         os.rename(kept, place)
 
 
 def _is_left_over(path: str) -> bool:
-    """Return True if the file equals its copy. A command was then killed before it could remove the copy."""
+    """Return True if the settings file equals its copy, because a command was killed before it removed the copy."""
     try:
         return files.read_bytes(os.path.realpath(path) + KEPT) == files.read_bytes(path)
     except (FileNotFoundError, HarnessError):
@@ -372,20 +373,21 @@ def _is_left_over(path: str) -> bool:
 
 
 def _sweep(path: str) -> None:
-    """Remove the temporary files of killed commands."""
+    """Remove the temporary files that killed commands left beside the settings file and its copy."""
     files.sweep(path)
     files.sweep(os.path.realpath(path) + KEPT)
 
 
 def _forget_unused(project: str, environ: Mapping[str, str]) -> None:
-    """Remove the file that contains the package's path if no client of this user has harness hooks."""
+    """Remove the file with the package's path if no client of this user has the harness's hooks."""
     if not any(installed(name, "user", project, environ) for name in CLIENTS):
         files.unlink(_path_file(environ))
         _remove_empty(os.path.dirname(_path_file(environ)))
 
 
 def _write(path: str, before: str | None, after: str) -> str | None:
-    """Write the settings file, and return the path of the copy from before the first change, or ``None``."""
+    """Write the settings file. Return the path of the copy from before the first change, or ``None`` if there is no
+    copy."""
     kept = os.path.realpath(path) + KEPT
     if after == before:
         return kept if os.path.lexists(kept) else None
@@ -402,7 +404,7 @@ def _write(path: str, before: str | None, after: str) -> str | None:
 
 
 def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the paths of other settings files that contain the hooks. The hooks would then run twice."""
+    """Return the paths of other settings files that contain the hooks. With such a file, the hooks run twice."""
     scopes: tuple[Scope, ...] = ("user", "project")
     others = [
         scope for scope in scopes if os.path.realpath(client.place(scope, project, environ)) != os.path.realpath(path)
@@ -413,6 +415,6 @@ def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str
 
 
 def _path_file(environ: Mapping[str, str]) -> str:
-    """Return the path of the file that tells a copy of the plugin where Python and the package are."""
+    """Return the path of the file that tells a copy of the plugin the paths of Python and of the package."""
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(home, "agent-harness", "hooks-path")

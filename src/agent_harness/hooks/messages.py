@@ -1,4 +1,4 @@
-"""Texts for agents and users in hook answers. They are short, with one fact per line, and name the next command."""
+"""Texts for agents and users in the answers of hooks. Each text is short and has one fact on each line."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def cut(text: str, length: int) -> str:
 
 
 def task_name(task: Task) -> str:
-    """Return ``id: title``, both cut to a limit."""
+    """Return ``id: title`` of the task, with both parts cut to a maximum length."""
     return f"{cut(' '.join(task.id.split()), TITLE)}: {cut(task.title, TITLE)}"
 
 
 def status_line(state: State, next_task: Task | None) -> str:
-    """Return the line ``HARNESS: completed=1 … total=3 next=id: title``."""
+    """Return the line ``HARNESS: completed=1 … total=3 next=id: title`` about the state of the task list."""
     found = selection.counts(state)
     names = ("completed", "failed", "in_progress", "pending", "total")
     numbers = " ".join(f"{name}={found.get(name, 0)}" for name in names)
@@ -34,12 +34,12 @@ def status_line(state: State, next_task: Task | None) -> str:
 
 
 def stats_line(state: State) -> str:
-    """Return the statistics in the form of a STATS line of the log."""
+    """Return the numbers of tasks in the format of a STATS line in the log."""
     return " ".join(f"{name}={value}" for name, value in selection.stats(state).items())
 
 
 def damaged(error: StateDamaged, *, backup: bool) -> str:
-    """Return a message about a damaged state, with the remedy."""
+    """Return a message about a damaged state file, with a command that repairs the file."""
     way = (
         "harness-tasks.json.bak is intact. Run `harness task recover` to restore the list; do not edit the file."
         if backup
@@ -50,7 +50,7 @@ def damaged(error: StateDamaged, *, backup: bool) -> str:
 
 
 def halted(state: State) -> str:
-    """Return the reason why the task list is halted and waits for the user."""
+    """Return a message with the reason why the task list is halted and waits for the user."""
     found = state.halt or {}
     words = (f"[{found.get('category')}]", found.get("task_id") or "", found.get("message") or "")
     why = " ".join(" ".join(word.split()) for word in words if isinstance(word, str) and word and word != "[None]")

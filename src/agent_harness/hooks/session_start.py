@@ -1,7 +1,5 @@
-"""SessionStart hook. It gives the agent a text at the start of a session, after ``/clear`` and after a compaction.
-
-Source: ``tasklist.md`` 4.
-"""
+"""SessionStart hook. It gives a text to the agent at the start of a session, after ``/clear`` and after a compaction.
+Source: ``tasklist.md`` 4."""
 
 from __future__ import annotations
 
@@ -27,12 +25,12 @@ NAMED = 5
 
 
 def decide_damaged(error: StateDamaged, *, backup: bool) -> Decision:
-    """Return the text for the agent if the task list's state cannot be read."""
+    """Return the decision that gives the agent a message about the unreadable state of the task list."""
     return context(f"HARNESS: {messages.damaged(error, backup=backup)}", "session")
 
 
 def decide(state: State, *, last_log: str | None, other: Mapping[str, Any] | None) -> Decision:
-    """Return the text for the agent: progress and first step. ``other`` is the lease of another running session."""
+    """Return the decision that tells the agent the progress and first step. ``other`` is another session's lease."""
     lines = [_counts(state)]
     lines += [f"last_log={messages.cut(last_log, LAST_LOG)}"] if last_log else []
     found = state.findings()
@@ -56,7 +54,7 @@ def _counts(state: State) -> str:
 
 
 def _interrupted(state: State) -> list[str]:
-    """Return a line for each task in progress, with the command that resumes the task."""
+    """Return one line for each task in progress, up to a limit, with the command that resumes the task."""
     found = selection.in_progress(state)
     return [
         f"In progress: {messages.task_name(task)}. If nobody works on it: `harness task recover "
@@ -66,7 +64,7 @@ def _interrupted(state: State) -> list[str]:
 
 
 def _waiting(state: State) -> list[str]:
-    """Return the reason why no task can be started, as a list. The list is empty if a task can be started."""
+    """Return a list with the reason why no task can be started. Return an empty list if a task can be started."""
     if state.halt is not None:
         return [messages.halted(state)]
     if state.sessions_used_up:

@@ -1,8 +1,5 @@
-"""Rules for whether an agent (Stop), its subagent (SubagentStop) or a teammate (TeammateIdle) may stop at the end of a
-turn.
-
-The first matching row decides. Source: ``tasklist.md`` 5.1, 5.2, 6.1, 6.4, 6.5.
-"""
+"""Rules that decide at the end of a turn whether an agent (Stop), a subagent (SubagentStop) or a teammate
+(TeammateIdle) may stop. The first rule that applies decides. Source: ``tasklist.md`` 5.1, 5.2, 6.1, 6.4, 6.5."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StopFacts:
-    """Facts beside the list's state. A function is called only if a rule needs its result."""
+    """Facts for the rules that the task list's state does not contain. A function is called only if a rule needs it."""
 
     __slots__ = ("count", "now", "outcomes", "unproven")
 
@@ -41,7 +38,7 @@ class StopFacts:
 
 
 def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: bool) -> Decision:
-    """Return the decision for an unreadable state. The agent is told once per session, afterwards the user."""
+    """Return the decision for an unreadable state. Tell the agent once in each session, and after that the user."""
     text = messages.damaged(error, backup=backup)
     if told or event.flag("stop_hook_active") is True:
         return allow("damaged", f"HARNESS: {text}")
@@ -49,7 +46,7 @@ def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: boo
 
 
 def decide(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Return the decision whether the agent may stop, by rules 4 to 10. The state must be readable."""
+    """Decide by rules 4 to 10 whether the agent may stop, and return the decision. The state must be readable."""
     if waits := _limits(state, facts):
         return waits
     if event.text("permission_mode") == "plan":  # row 7: the agent cannot act, or is woken by itself
@@ -58,7 +55,7 @@ def decide(event: Event, state: State, facts: StopFacts) -> Decision:
 
 
 def _limits(state: State, facts: StopFacts) -> Decision | None:
-    """Return the decision of rules 4 to 6, or ``None`` if none applies. In them, the whole list waits."""
+    """Return the decision of rules 4 to 6, which apply if the whole list waits. Return ``None`` if none applies."""
     if state.halt is not None:
         return allow("halt", messages.halted(state))
     config = state.config
@@ -79,7 +76,7 @@ def _limit(state: State, facts: StopFacts, why: str, message: str) -> Decision:
 
 
 def _work(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Return the decision of rules 8 to 10: the worker's remaining work decides, within the limit on blocked stops."""
+    """Return the decision of rules 8 to 10: block the stop while this worker has work left, up to a limit."""
     mine = next((task for task in selection.in_progress(state) if is_mine(task, state, event.worker, facts.now)), None)
     following = selection.next_task(state)
     unproven: list[Task] = [] if mine or following or selection.work_left(state) else facts.unproven()
@@ -107,7 +104,8 @@ def _nothing_to_do(state: State) -> Decision:
 
 
 def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
-    """Return True if a task in progress keeps this worker from stopping: its own, or one without a live owner."""
+    """Return True if this worker must not stop while the task is in progress. The task is its own or has no live
+    owner."""
     if not state.config.concurrent or not worker or task.claimed_by in (None, worker):
         return True
     from agent_harness.protocols.tasklist.claims import leases
@@ -164,12 +162,12 @@ Set HARNESS_WORKER_ID to the id that you claim under; if you claimed nothing, st
 
 
 def subagent_goes_free(event: Event) -> bool:
-    """Return True if a subagent may stop in any state. A stop was already blocked, or the client runs the subagent."""
+    """Return True if a subagent may always stop: a stop was already blocked, or the client itself runs the subagent."""
     return event.flag("stop_hook_active") is True or event.payload.get("agent_type") == ""
 
 
 def decide_subagent(event: Event, state: State) -> Decision:
-    """Return the decision whether a subagent may stop. Pending tasks never keep the subagent working."""
+    """Decide whether a subagent may stop, and return the decision. Pending tasks never prevent the stop."""
     under_way = selection.in_progress(state)
     identities = event.identities("agent_id", "teammate_name")
     if not under_way:
@@ -195,7 +193,7 @@ def _finish(task: Task) -> str:
 
 
 def decide_teammate(event: Event, state: State, count: Callable[[], Count]) -> Decision:
-    """Return the decision whether a teammate may stop. ``count`` is called only if the teammate would be kept."""
+    """Decide whether a teammate may stop, and return the decision. Call ``count`` only if a stop would be blocked."""
     if state.halt is not None or state.sessions_used_up:
         return allow("halt" if state.halt is not None else "max_sessions")
     made = _own_task(event, state) or _next_task(state)

@@ -1,7 +1,7 @@
-"""Limit on blocked stops of a session without progress. The blocked stops are counted in ``.harness/stops.json``.
+"""Limit on blocked stops of a session without progress. The file ``.harness/stops.json`` contains the number of stops.
 
-Every reset of the count uses up something finite: attempts, completions, or 50 checkpoints per attempt. So the number
-of blocked stops in a session is at most the limit times (the sum of these plus one), and never more than 1000. Source:
+Every reset of this number uses up something finite: attempts, completions, or up to 50 checkpoints per attempt. A
+session therefore has at most limit times (resets plus one) blocked stops, and never more than 1000. Source:
 ``tasklist.md`` 6.3.
 """
 
@@ -37,7 +37,7 @@ MAX_BYTES = 1 << 20
 
 
 class Call:
-    """Facts about one hook call. ``new_turn``: the user, or the program that runs the client, sent a message."""
+    """Facts about one hook call. ``new_turn`` is True if the user or the client's caller sent a message."""
 
     __slots__ = ("at", "message", "new_turn", "signature", "started_at")
 
@@ -50,7 +50,8 @@ class Call:
 
 
 class Count:
-    """Number of blocked stops of a session. ``reached``: let the agent stop. ``recorded``: the number is on disk."""
+    """Number of blocked stops of a session. If ``reached`` is True, the agent may stop. If ``recorded`` is True, the
+    number is stored on disk."""
 
     __slots__ = ("blocks", "limit", "reached", "recorded")
 
@@ -62,7 +63,7 @@ class Count:
 
 
 def limit_from(environ: Mapping[str, str]) -> int:
-    """Return ``HARNESS_MAX_BLOCKS`` as a number from 3 to 50. The default, also for a text, is 7."""
+    """Return the limit in ``HARNESS_MAX_BLOCKS`` as a number from 3 to 50. Without a valid number, return 7."""
     try:
         return min(50, max(3, int(environ.get("HARNESS_MAX_BLOCKS", ""))))
     except ValueError:
@@ -70,8 +71,8 @@ def limit_from(environ: Mapping[str, str]) -> int:
 
 
 def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str, Any], Count]:
-    """Return a session's entry after this call, and its count. Nothing is written. Only a call that may still block is
-    counted. A session that may stop can thus stop until it makes progress or a new turn begins."""
+    """Return a session's entry after this call, and the count. Write nothing. A call counts only if it may still block
+    the stop. After that, the session can stop at any time until it makes progress or a new turn begins."""
     blocks, total = _number(entry.get("blocks")), _number(entry.get("total"))
     moved = entry.get("signature") != call.signature
     if _is_same_call(entry, call):
@@ -90,8 +91,8 @@ def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str,
 
 
 def _is_same_call(entry: Mapping[str, Any], call: Call) -> bool:
-    """Return True if one stop led to two calls, because the same hook is registered twice. Such calls run concurrently.
-    The next stop can come only after the answer to the first stop."""
+    """Return True if one stop caused two hook calls because the hook is registered twice. The two calls run
+    concurrently. The next stop can only come after the answer to the first stop."""
     before = entry.get("at")
     if isinstance(before, bool) or not isinstance(before, (int, float)):
         return False
@@ -107,8 +108,8 @@ def _number(value: object) -> int:
 
 
 def process_start() -> float | None:
-    """Return the latest Unix time at which this process can have started, or ``None`` if the time is unknown. The
-    system counts hundredths of a second, so one hundredth is added."""
+    """Return the latest possible start time of this process, in seconds since 1970. Return ``None`` if it is unknown.
+    The result includes one extra hundredth of a second, because the system counts in hundredths."""
     try:
         with open("/proc/self/stat", "rb") as file:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
@@ -119,7 +120,7 @@ def process_start() -> float | None:
 
 
 class Stops:
-    """Counts of blocked stops of all sessions, in ``.harness/stops.json``. Reading never fails."""
+    """Numbers of blocked stops of all sessions, stored in ``.harness/stops.json``. A failed read raises no error."""
 
     __slots__ = ("_directory", "_path")
 
@@ -128,18 +129,18 @@ class Stops:
         self._path = layout.stops
 
     def entry(self, key: str) -> dict[str, Any]:
-        """Return the entry of a session, which is empty for a new session."""
+        """Return the entry of a session. Return an empty entry for a new session."""
         found = self._read().get(_short(key))
         return found if isinstance(found, dict) else {}
 
     def count(self, key: str, call: Call, limit: int) -> Count:
-        """Count one call, store the count and return it. ``recorded`` says whether the count could be stored."""
+        """Count one hook call, store the new count and return it. If it cannot be stored, ``recorded`` is False."""
         after, count = counted(self.entry(key), call, limit)
         count.recorded = self.write(key, after)
         return count
 
     def write(self, key: str, entry: Mapping[str, Any] | None) -> bool:
-        """Replace a session's entry, or remove it if ``entry`` is None. Return True if the change is on disk."""
+        """Replace the entry of a session, or remove it if ``entry`` is None. Return True if the change is on disk."""
         sessions = self._read()
         sessions.pop(_short(key), None)
         if entry is not None:
@@ -152,7 +153,7 @@ class Stops:
         return True
 
     def forget(self, key: str) -> None:
-        """Reset the count of a session. The total number of blocked stops stays."""
+        """Reset the number of blocked stops of a session. The total of all its blocked stops stays unchanged."""
         entry = self.entry(key)
         if entry.get("blocks"):
             self.write(key, {**entry, "blocks": 0, "at": None})
@@ -170,7 +171,7 @@ class Stops:
         return dict(sessions) if isinstance(sessions, dict) else {}
 
     def _replace(self, content: bytes) -> None:
-        """Replace the file by a rename. A symbolic link at its path is replaced, not followed."""
+        """Replace the file by a rename. If the path is a symbolic link, replace the link and not its target."""
         if not os.path.isdir(self._directory):
             os.mkdir(self._directory)
         folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -199,14 +200,14 @@ def _unlink(name: str, folder: int) -> None:
 
 
 def _short(key: str) -> str:
-    """Return the key of a session. A long or non-ASCII id becomes a digest."""
+    """Return the key under which a session is stored. A digest replaces an id that is long or not ASCII."""
     if len(key) <= 120 and key.isascii():
         return key
     return f"{digest(key)}-{key[:40].encode('ascii', 'replace').decode()}"
 
 
 def digest(text: str) -> str:
-    """Return a digest of the agent's last message that is fast to compute."""
+    """Return a digest of the agent's last message. The computation is fast."""
     from binascii import crc32
 
     raw = text.encode("utf-8", "surrogatepass")

@@ -1,8 +1,5 @@
 """Scripts ``claim`` and ``renew``. They read a payload and the environment, print exactly one JSON object, and exit
-with 0.
-
-The scripts need no marker file. Source: ``tasklist.md`` 7.3.
-"""
+with status 0. The scripts need no marker file. Source: ``tasklist.md`` 7.3."""
 
 from __future__ import annotations
 
@@ -28,11 +25,11 @@ LOCK_TIMEOUT_SECONDS = 5.0
 
 
 class _Refusal(Exception):
-    """Refused ``claim`` or ``renew``, worded as the script's interface requires."""
+    """Error: a call of ``claim`` or ``renew`` is refused. Its message has the wording of the script's interface."""
 
 
 def call_and_exit(name: str) -> NoReturn:
-    """Print the answer and exit the process with status 0."""
+    """Print the script's JSON answer, and exit the process with status 0."""
     text = jsontext.line(answer(name, Event(read(0), os.environ)))
     content = f"{text}\n".encode("utf-8", "replace")
     try:
@@ -44,7 +41,7 @@ def call_and_exit(name: str) -> NoReturn:
 
 
 def answer(name: str, event: Event) -> JsonObject:
-    """Return the JSON answer of the script. The member ``error`` describes a failed call."""
+    """Run the script ``claim`` or ``renew``, and return its JSON answer. The member ``error`` describes a failure."""
     done = f"{name}ed"
     warnings: list[str] = []
     try:
@@ -121,7 +118,8 @@ def _is_folder(path: str) -> bool:
 
 
 def _seconds(event: Event, name: str, default: float, warnings: list[str]) -> float:
-    """Return a positive number of seconds from the environment. For any other value, warn and return the default."""
+    """Return a positive number of seconds from an environment variable. If it is invalid, warn and return
+    ``default``."""
     given = event.environ.get(name)
     if not given:
         return default

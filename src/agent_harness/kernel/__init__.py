@@ -13,4 +13,4 @@ They provide seven guarantees:
     Pure modules   clock, graph, lease, failures, retry, json.jsontext
     Side effects   files, journal, lock, owner, process, git, snapshot, redact, root, rate_limits, trusted_state
 
-Pure modules never import modules with side effects on disk, git or processes."""
+A pure module never imports a module with side effects on disk, git or processes."""

@@ -202,25 +202,25 @@ PATTERNS: tuple[Row, ...] = (
         ),
     ),
 )
-"""Patterns of all categories, in order. The first row that matches a text decides its category. For example, a failing
-test that only mentions a refusal is classified as a failing test."""
+"""Patterns of all categories, in order. The category of a text is that of the first row that matches the text. For
+example, a failing test that only mentions a refusal is classified as a failing test."""
 
 _LONGEST = 65_536
 
 
 def category(name: str) -> Category:
-    """Return the failure category with this name; ``UNKNOWN`` if no category has the name."""
+    """Return the failure category with this name, or the category ``UNKNOWN`` if no category has the name."""
     return next((each for each in CATEGORIES if each.name == name), CATEGORIES[-1])
 
 
 def classify(text: str, *, otherwise: str = "UNKNOWN") -> Category:
-    """Return the category that the last 64 KiB of ``text`` match; the category ``otherwise`` if none matches."""
+    """Return the category that matches the last 64 KiB of ``text``, or the category ``otherwise`` if none matches."""
     found = first_match(text[-_LONGEST:], PATTERNS)
     return category(found[0] if found else otherwise)
 
 
 def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
-    """Return the name of the first row that matches, and the position of the match; ``None`` without a match."""
+    """Return the name of the first row that matches ``text``, and the match position. Otherwise, return ``None``."""
     for name, pattern in _compiled(table):
         if found := pattern.search(text):
             return name, found.start()
@@ -228,18 +228,19 @@ def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
 
 
 def names_limit(line: str, now: datetime) -> bool:
-    """Return True if a line reports that a limit is exhausted and states a readable end time. The name of the limit
-    does not matter, because each provider uses its own names."""
+    """Return True if a line reports that a limit is exhausted and states a readable end time. The line may use any name
+    for the limit, because each provider uses its own names."""
     return bool(_LIMIT.search(line) and _USED_UP.search(line)) and retry.find_wait(line, now) is not None
 
 
 def wants_money(line: str, now: datetime) -> bool:
-    """Return True if a line reports an account without credit. A line with an end time reports a rate limit instead."""
+    """Return True if a line reports an account without credit. Return False if the line states an end time, because
+    such a line reports a rate limit."""
     return first_match(line, (("money", MONEY),)) is not None and retry.find_wait(line, now) is None
 
 
 def rows(names: Mapping[str, str]) -> tuple[Row, ...]:
-    """Return the pattern rows of the categories in ``names``, in table order, under their new names."""
+    """Return the pattern rows of the categories in ``names``, in table order. ``names`` gives each row its new name."""
     return tuple((names[name], patterns) for name, patterns in PATTERNS if name in names)
 
 

@@ -3,9 +3,9 @@
 A reader needs no lock: it sees either the old file or the new file. A killed process leaves at most a temporary file,
 which ``sweep`` removes. Source: ``tasklist.md`` 8.
 
-A lock excludes only programs that take the lock, not an editor or a script. So right before ``change`` replaces a file,
-it compares the file with the state in which it was read. If someone edited the file meanwhile, the change starts again
-from the edited version. Source: ``tasklist.md`` 10.2, ``longtask.md`` 15."""
+A lock excludes only programs that take the lock, not an editor or a script. Therefore ``change`` compares the file with
+its state at the time of reading, right before it replaces the file. If someone edited the file meanwhile, the change
+starts again from the edited version. Source: ``tasklist.md`` 10.2, ``longtask.md`` 15."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ _HINTS = {
 
 
 def read_bytes(path: AnyPath) -> bytes:
-    """Return the content of a file. Raise ``FileNotFoundError``, or ``StateDamaged`` if too large or not regular."""
+    """Return the content of a file. Raise ``FileNotFoundError`` if the file is missing, and ``StateDamaged`` if it is
+    too large or not a regular file."""
     try:
         with os.fdopen(open_regular(path, os.O_RDONLY), "rb", buffering=0) as file:
             content = file.read(MAX_BYTES + 1 if os.fstat(file.fileno()).st_size > MAX_BYTES else -1) or b""
@@ -61,11 +62,10 @@ def read_bytes(path: AnyPath) -> bytes:
 
 
 def read_json(path: AnyPath, *, exact: bool = True, content: bytes | None = None) -> dict[str, Any]:
-    """Return the JSON object in a file, or in the ``content`` that the caller has read from the file.
+    """Return the JSON object in a file, or in the ``content`` that the caller has already read from the file.
 
-    By default, numbers keep their original spelling. ``exact=False`` is for callers that do not write the object back
-    (``jsontext.loads``). Raise ``StateDamaged`` if the content is not a JSON object, and the errors of ``read_bytes``.
-    """
+    By default, numbers keep their original spelling. Use ``exact=False`` only if the object is not written back. Raise
+    ``StateDamaged`` if the content is not a JSON object, and the errors of ``read_bytes``."""
     content = read_bytes(path) if content is None else content
     try:
         return _json_object(content, exact=exact)
@@ -74,7 +74,7 @@ def read_json(path: AnyPath, *, exact: bool = True, content: bytes | None = None
 
 
 def read_json_if_any(path: AnyPath) -> dict[str, Any]:
-    """Return the JSON object in a file; an empty object if the file cannot be read."""
+    """Return the JSON object in a file, or an empty object if the file cannot be read."""
     try:
         return read_json(path)
     except (OSError, HarnessError):
@@ -82,7 +82,7 @@ def read_json_if_any(path: AnyPath) -> dict[str, Any]:
 
 
 def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
-    """Return a stamp that changes when the file is written or replaced; ``None`` if the file does not exist."""
+    """Return a stamp that changes when the file is written or replaced, or ``None`` if the file does not exist."""
     try:
         found = os.stat(path)
     except OSError:
@@ -91,7 +91,7 @@ def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
 
 
 def is_inside(folder: str, path: str) -> bool:
-    """Return True if no symbolic link lies below ``folder`` on the way to ``path``. ``folder`` itself may be a link."""
+    """Return True if no part of ``path`` below ``folder`` is a symbolic link. ``folder`` itself may be a link."""
     below = os.path.relpath(path, folder)
     return os.path.realpath(path) == os.path.join(os.path.realpath(folder), below)
 
@@ -106,10 +106,10 @@ def replace(
 ) -> None:
     """Replace the content of a file atomically and durably.
 
-    If the path is a symbolic link, the file replaces the link. With ``follow``, the link's target is written instead:
-    only for files that no agent can replace, or whose contract allows a link. Mode and owner stay, unless ``mode`` is
-    given. ``before`` is called right before the change becomes visible; if ``before`` raises, the old content stays.
-    Raise ``Refused`` if the file cannot be written. No temporary file is left behind."""
+    If the path is a symbolic link, the new file replaces the link. With ``follow``, the link's target is replaced
+    instead. Use ``follow`` only if no agent can replace the file, or if the file's contract allows a link. Mode and
+    owner stay, unless ``mode`` is given. ``before`` is called right before the change becomes visible. If ``before``
+    raises, the old content stays. Raise ``Refused`` if the file cannot be written. No temporary file is left behind."""
     target = os.path.realpath(path) if follow else _itself(path)
     temporary = temporary_name(target)
     whole = content.encode() if isinstance(content, str) else content
@@ -125,6 +125,22 @@ def replace(
         if isinstance(error, OSError):
             raise refusal(path, "written", error) from None
         raise
+
+
+def create(path: str, content: str | bytes) -> bool:
+    """Write a new file durably; return False if the name is taken. After a crash, the file is complete or empty."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise refusal(path, "written", error) from None
+    try:
+        replace(path, content)
+    except BaseException:
+        unlink(path)
+        raise
+    return True
 
 
 def write_json(
@@ -148,8 +164,7 @@ def write_json(
 
 def restore(path: AnyPath) -> str | None:
     """Replace a damaged state file with its valid backup ``<path>.bak``, and keep the damaged file under a new name.
-    Return the new name of the damaged file; ``None`` if it was missing. Without a valid backup, raise ``StateDamaged``
-    and change nothing."""
+    Return the new name, or ``None`` if the file was missing. Raise ``StateDamaged`` if there is no valid backup."""
     backup = f"{os.fspath(path)}.bak"
     try:
         content = read_bytes(backup)
@@ -163,9 +178,8 @@ def restore(path: AnyPath) -> str | None:
 
 
 def sweep(path: AnyPath) -> int:
-    """Remove temporary files that killed processes left behind for this file or its backup; return their number. If a
-    killed process left the file and its backup as hard links to one file, separate them. The caller must hold the
-    file's lock."""
+    """Remove temporary files that killed processes left for this file or its backup, and return their number. If file
+    and backup are hard links to one file, replace the backup by a copy. The caller must hold the file's lock."""
     _part(os.path.realpath(path), f"{os.fspath(path)}.bak")
     folder, name = os.path.split(os.path.realpath(path))
     beginnings = (f"{name}.tmp.", f"{name}.bak.tmp.")
@@ -180,7 +194,7 @@ def sweep(path: AnyPath) -> int:
 
 
 def _part(target: str, backup: str) -> None:
-    """Replace two hard links to one file by two files, so that an edit of one file does not change the other."""
+    """Replace ``backup`` by a copy if it is a hard link to ``target``, so that an edit changes only one file."""
     try:
         is_one = os.path.samestat(os.stat(target), os.lstat(backup))
     except OSError:
@@ -190,9 +204,8 @@ def _part(target: str, backup: str) -> None:
 
 
 def own_place(path: str, root: str) -> None:
-    """Create the folders for a harness file below ``root``, without following a symbolic link. Remove a symbolic link
-    at the path or on the way to it. Rename any other obstacle, such as a file instead of a folder, and keep it in the
-    same folder."""
+    """Create the folders for a harness file below ``root``, without following a symbolic link. Remove any symbolic link
+    at ``path`` or in its folders below ``root``. Rename any other obstacle, such as a file instead of a folder."""
     for folder in folders_between(root, path):
         _make_way(folder, os.path.isdir)
         try:
@@ -203,21 +216,20 @@ def own_place(path: str, root: str) -> None:
 
 
 def _make_way(path: str, is_wanted: Callable[[str], bool]) -> None:
-    """Remove a symbolic link at the path. Rename anything else that is not wanted there."""
     try:
         if os.path.islink(path):
             os.unlink(path)
         elif os.path.lexists(path) and not is_wanted(path):
             os.rename(path, free_name(f"{path}.aside"))
     except FileNotFoundError:  # an agent removed it meanwhile
-        return
+        pass
 
 
 def drop_links(path: str, root: str) -> None:
-    """Remove each symbolic link at ``path`` and on the way from ``root`` to ``path``. Nothing is created."""
+    """Remove each symbolic link at ``path`` and in the folders between ``root`` and ``path``. Create nothing."""
     for each in (*folders_between(root, path), path):
         if os.path.islink(each):
-            os.unlink(each)
+            unlink(each)
 
 
 def folders_between(root: str, path: str) -> list[str]:
@@ -226,7 +238,7 @@ def folders_between(root: str, path: str) -> list[str]:
 
 
 def free_name(wanted: str) -> str:
-    """Return the path ``wanted``; if the path exists, append the first free number."""
+    """Return the path ``wanted``. If this path exists, return it with the first free number appended."""
     found, number = wanted, 1
     while os.path.lexists(found):
         number += 1
@@ -235,12 +247,12 @@ def free_name(wanted: str) -> str:
 
 
 def temporary_name(target: str) -> str:
-    """Return an unused path in the target's folder. The file name contains this process's pid for ``sweep``."""
+    """Return an unused path in the target's folder. Its name contains this process's pid, which ``sweep`` needs."""
     return f"{target}.tmp.{os.getpid()}.{os.urandom(6).hex()}"
 
 
 def unlink(path: str) -> None:
-    """Remove a file; ignore all errors."""
+    """Remove a file, and ignore all errors."""
     try:
         os.unlink(path)
     except OSError:
@@ -255,7 +267,7 @@ def damaged(path: AnyPath, why: str) -> StateDamaged:
 
 
 def digest(path: AnyPath) -> str | None:
-    """Return the SHA-256 digest of a file's content in hexadecimal; ``None`` if the file is missing."""
+    """Return the SHA-256 digest of a file's content in hexadecimal, or ``None`` if the file is missing."""
     from hashlib import file_digest
 
     try:
@@ -268,7 +280,8 @@ def digest(path: AnyPath) -> str | None:
 
 
 def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
-    """Open a regular file and return its descriptor. Raise ``StateDamaged`` for other kinds, or ``OSError``."""
+    """Open a regular file and return its descriptor. Raise ``StateDamaged`` if the path is not a regular file, and
+    ``OSError`` if it cannot be opened."""
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -277,7 +290,7 @@ def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
 
 
 def overwrite(descriptor: int, content: bytes) -> None:
-    """Replace a file's content in place. Errors such as a full disk are ignored, so use this only for information."""
+    """Replace the content of an open file. Ignore errors such as a full disk, so use this only for optional data."""
     try:
         os.pwrite(descriptor, content, 0)
         os.ftruncate(descriptor, len(content))
@@ -286,13 +299,13 @@ def overwrite(descriptor: int, content: bytes) -> None:
 
 
 def refusal(path: AnyPath, done: str, error: OSError) -> Refused:
-    """Return an error for the user after an ``OSError`` on a file. ``done``: the failed action, like ``written``."""
+    """Return an error for the user after an ``OSError`` on a file. ``done`` is the action, such as ``written``."""
     reason = error.strerror or str(error)
     return Refused(f"{os.fspath(path)} cannot be {done}: {reason}", hint=_HINTS.get(error.errno or 0))
 
 
 def disk_refusal(error: OSError) -> Refused | None:
-    """Return an error for the user if the disk is full or read-only; ``None`` for any other error."""
+    """Return an error for the user if the disk is full or read-only, or ``None`` for any other error."""
     if error.errno is None or error.errno not in (errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EROFS):
         return None
     return Refused(error.strerror or str(error), hint=_HINTS[error.errno])
@@ -315,13 +328,11 @@ def _back_up(path: AnyPath) -> None:
 
 
 def _put_aside(target: str) -> str | None:
-    """Give a damaged file a new name in its folder. Return the new path; ``None`` if the file is missing."""
+    """Give a damaged file a new name in its folder. Return the new path, or ``None`` if the file is missing."""
     if not os.path.lexists(target):
         return None
     stamp = clock.timestamp().replace("-", "").replace(":", "")
-    kept, count = f"{target}.corrupt.{stamp}", 1
-    while os.path.lexists(kept):
-        kept, count = f"{target}.corrupt.{stamp}.{count}", count + 1
+    kept = free_name(f"{target}.corrupt.{stamp}")
     try:
         os.link(target, kept)
     except OSError:  # a folder, or a file system without hard links
@@ -333,13 +344,13 @@ def _put_aside(target: str) -> str | None:
 
 
 def _itself(path: AnyPath) -> str:
-    """Return the path with all symbolic links resolved, except for the last component."""
+    """Return the path with all symbolic links in its folders resolved. A symbolic link in the last component stays."""
     folder, name = os.path.split(os.fspath(path))
     return os.path.join(os.path.realpath(folder), name)
 
 
 def _permissions(target: str, mode: int | None, look: Callable[[str], os.stat_result]) -> tuple[int | None, int, int]:
-    """Return the mode, user and group that the new file must get. The value -1 leaves the user or group unchanged."""
+    """Return the mode, user and group for the new file. The value -1 leaves the user or the group unchanged."""
     try:
         old = look(target)
     except FileNotFoundError:
@@ -375,7 +386,7 @@ def _give(descriptor: int, uid: int, gid: int) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Write a folder's entries to disk, if the file system supports this. Raise ``OSError`` after a disk error."""
+    """Write the entries of a folder to disk, if the file system supports this. Raise ``OSError`` after a disk error."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -393,7 +404,7 @@ _TRIES = 20
 
 
 class EditedMeanwhile(Exception):
-    """Error: somebody wrote a state file without the lock after it was read, or took a needed name."""
+    """Error: another program changed a state file without the lock after it was read, or took a needed name."""
 
 
 def change(
@@ -427,7 +438,7 @@ def change(
 
 
 def repeated(attempt: Callable[[], T], path: str, *, after: type[Exception], hint: str) -> T:
-    """Call ``attempt`` again while it raises ``after``; return its result. Raise ``Busy`` after 20 tries."""
+    """Call ``attempt`` until it no longer raises ``after``, and return its result. Raise ``Busy`` after 20 calls."""
     for _ in range(_TRIES):
         try:
             return attempt()

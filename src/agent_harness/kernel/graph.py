@@ -1,7 +1,7 @@
 """Dependency graph of items: which items are ready, blocked or missing, all cycles, and a possible order. ``work`` maps
-each item to the items that it depends on. The run time is linear in items and dependencies (for ``cycles``, also in the
-length of the result). No function recurses, so a chain of 100,000 items is possible. A dependency that is not in
-``work`` is unknown. Source: ``tasklist.md`` 7.1."""
+each item to the items that it depends on. A dependency that is not in ``work`` is unknown. The run time is linear in
+items and dependencies. For ``cycles``, it is also linear in the length of the result. No function recurses, so a chain
+of 100,000 items is possible. Source: ``tasklist.md`` 7.1."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 def ready(work: Mapping[K, Iterable[K]], done: Container[K]) -> list[K]:
-    """Return the items that are not done but whose dependencies are all done, in the order of ``work``."""
+    """Return the items that are not done and whose dependencies are all done, in the order of ``work``."""
     return [item for item, needs in work.items() if item not in done and all(need in done for need in needs)]
 
 
 def missing(work: Mapping[K, Iterable[K]]) -> list[tuple[K, K]]:
-    """Return each pair of an item and its unknown dependency. Unknown dependencies are not in ``work``."""
+    """Return each pair of an item and a dependency of this item that is not in ``work``."""
     return [(item, need) for item, needs in work.items() for need in needs if need not in work]
 
 
 def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
-    """Return the items that depend on a failed item, each with the nearest failed item. Leave done items out of
-    ``work``, because they no longer need their dependencies."""
+    """Return the items that depend on a failed item, each with its nearest failed item. The caller must leave done
+    items out of ``work``, because done items no longer need their dependencies."""
     users = _users(work)
     front = [item for item in users if item in failed]
     reason = {item: item for item in front}
@@ -38,7 +38,7 @@ def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
 
 
 def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
-    """Return the items that directly or indirectly depend on ``of``, in the order of ``work``, without ``of``."""
+    """Return the items that depend on the item ``of``, directly or indirectly, in the order of ``work``."""
     users = _users(work)
     front, seen = [of], {of}
     for item in front:
@@ -49,7 +49,8 @@ def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
 
 
 def order(work: Mapping[K, Iterable[K]]) -> list[K]:
-    """Return all items, dependencies first, else in the order of ``work``. A cycle is cut at its last dependency."""
+    """Return all items, each after its dependencies. Items without a dependency between them keep the order of
+    ``work``. In a cycle, the last dependency is ignored."""
     placed: list[K] = []
     seen: set[K] = set()
     for start in work:
@@ -70,8 +71,8 @@ def order(work: Mapping[K, Iterable[K]]) -> list[K]:
 
 
 def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
-    """Return the dependency cycles, as paths that start and end at the same item. Together they contain every item of
-    every cycle. The paths follow the order of ``work``. Apart from its end, no path visits an item twice."""
+    """Return dependency cycles, each as a path that starts and ends at the same item, in the order of ``work``. Every
+    item that is part of a cycle is in a returned path. Apart from its end, no path visits an item twice."""
     users = _users(work)
     paths = []
     for knot in _knots(work, users):
@@ -89,7 +90,7 @@ def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
 
 
 def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
-    """Return, for each item and each unknown dependency, the items that directly depend on it."""
+    """Return the items that directly depend on each item and on each unknown dependency."""
     users: dict[K, list[K]] = {item: [] for item in work}
     for item, needs in work.items():
         for need in needs:
@@ -98,7 +99,7 @@ def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
 
 
 def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Iterator[list[K]]:
-    """Return the sets of items that all depend on each other (Kosaraju's algorithm), in the order of ``work``."""
+    """Yield each set of items that all depend on each other (Kosaraju's algorithm), in the order of ``work``."""
     knot_of: dict[K, K] = {}
     for first in reversed(order(work)):
         if first in knot_of:
@@ -117,7 +118,7 @@ def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Ite
 
 
 def _tree(root: K, links: Mapping[K, Iterable[K]], members: set[K]) -> dict[K, K]:
-    """Return, for each member except the root, its predecessor on a shortest path from the root along ``links``."""
+    """Return the predecessor of each member except the root, on a shortest path from the root along ``links``."""
     before: dict[K, K] = {}
     front = [root]
     for item in front:
@@ -136,7 +137,7 @@ def _through_root(root: K, work: Mapping[K, Iterable[K]], to_root: Mapping[K, K]
 
 
 def _through(item: K, to_root: Mapping[K, K], from_root: Mapping[K, K]) -> list[K]:
-    """Return a path from ``item`` to itself: a path to the root and a path back, joined at the first common item."""
+    """Return a path from ``item`` to the root and back, joined at the first item that both parts contain."""
     ahead, behind = {item: None}, {item: None}
     here = there = item
     while True:

@@ -1,5 +1,5 @@
 """Append-only logs of JSON records or text. Each entry is one line, written by one system call if possible. If a crash
-cuts off a line, the line stays, and the next record starts on a new line. Readers skip lines that are not a record.
+cuts off a line, the line stays, and the next record starts on a new line. Readers skip every line that is not a record.
 Source: ``tasklist.md`` 10.4 and 13.1, ``longtask.md`` 15."""
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -> None:
-    """Append a record as one line, in a new folder if needed. ``durable`` waits for the disk. Raise ``Refused``."""
+    """Append a record to a log as one line. ``durable`` waits for the disk. Raise ``Refused`` if writing fails."""
     _append(path, jsontext.line(dict(record)).encode("utf-8", "replace") + b"\n", durable=durable)
 
 
 def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
-    """Append text as one line of at most ``limit_bytes``. Line breaks and control characters are escaped."""
+    """Append a text to a log as one line of at most ``limit_bytes``. Line breaks and control characters are escaped."""
     line = text.translate(_ESCAPES).encode("utf-8", "replace")
     if len(line) >= limit_bytes:
         line = line[: limit_bytes - 1 - len(_CUT)].decode("utf-8", "ignore").encode() + _CUT
@@ -42,17 +42,17 @@ def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
 
 
 def read(path: AnyPath) -> Iterator[dict[str, Any]]:
-    """Yield the records of a log, oldest first. If the file is missing, yield nothing."""
+    """Yield the records of a log, oldest first. A missing log file has no records."""
     return _records(_lines(path))
 
 
 def tail(path: AnyPath, count: int) -> list[dict[str, Any]]:
-    """Return the last ``count`` records, oldest first. The run time does not depend on the length of the log."""
+    """Return the last ``count`` records of a log, oldest first. A long log does not slow this down."""
     return _last(newest(path), count)
 
 
 def newest(path: AnyPath) -> Iterator[dict[str, Any]]:
-    """Yield the records of a log, newest first. Each record is read on demand."""
+    """Yield the records of a log, newest first. Only the requested records are read."""
     return _records(_lines_backwards(path))
 
 
@@ -62,7 +62,7 @@ def tail_lines(path: AnyPath, count: int) -> list[str]:
 
 
 def backwards(path: AnyPath) -> Iterator[str]:
-    """Yield the lines of a file from last to first. Each line is read on demand."""
+    """Yield the lines of a file from last to first. Only the requested lines are read."""
     return (line.decode("utf-8", "replace") for line in _lines_backwards(path))
 
 
@@ -76,7 +76,7 @@ class News:
 
 
 class Follower:
-    """Reader of a growing log. Each record is returned once, when it is complete. A read without news is cheap."""
+    """Reader of a growing log. It returns each record once, when the record is complete."""
 
     __slots__ = ("_file", "_offset", "_stamp", "path")
 
@@ -87,7 +87,7 @@ class Follower:
         self._stamp: object = None
 
     def news(self) -> News:
-        """Return the records added since the last call. Raise ``Refused`` or ``StateDamaged`` if unreadable."""
+        """Return the records added since the last call. Raise ``Refused`` or ``StateDamaged`` if reading fails."""
         stamp = stamp_of(self.path)
         if stamp == self._stamp:
             return News([])
@@ -151,7 +151,7 @@ def _ends_a_line(descriptor: int, end: int) -> bool:
 
 
 def _write(descriptor: int, line: bytes) -> int:
-    """Write a line and return the offset of its end. Only a full disk makes more than one write necessary."""
+    """Write a line and return the file offset of its end. One system call is enough unless the disk is full."""
     while line:
         line = line[os.write(descriptor, line) :]
     return os.lseek(descriptor, 0, os.SEEK_CUR)
@@ -189,7 +189,7 @@ def _lines(path: AnyPath) -> Iterator[bytes]:
 
 
 def _lines_backwards(path: AnyPath) -> Iterator[bytes]:
-    """Yield the lines of a file from last to first, without line ends."""
+    """Yield the lines of a file from last to first, without their line ends."""
     descriptor = _open_to_read(path)
     if descriptor is None:
         return

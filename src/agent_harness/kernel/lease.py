@@ -39,24 +39,24 @@ def new_token() -> str:
 
 
 def grace_seconds(lease: Lease) -> float:
-    """Return the grace period in seconds: 2 % of the lease, at least 30 s. Clocks may differ by this much."""
+    """Return the grace period of a lease in seconds: 2 % of its length, but at least 30 s."""
     return max(30.0, 0.02 * _length(lease.seconds))
 
 
 def expired(lease: Lease, now: datetime) -> bool:
-    """Return True once the grace period after the lease's end is over. Another process may then take the item."""
+    """Return True if another process may take the item, because the grace period after the lease's end is over."""
     return now - timedelta(seconds=grace_seconds(lease)) >= lease.expires_at
 
 
 def must_stop(lease: Lease, now: datetime) -> bool:
-    """Return True once the grace period before the lease's end has begun. It lasts at most a third of the lease."""
+    """Return True if the holder must stop, because the grace period before the lease's end has begun."""
     margin = min(grace_seconds(lease), _length(lease.seconds) / 3)
     return now + timedelta(seconds=margin) >= lease.expires_at
 
 
 def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
-    """Return the lease with a later end. The end never moves back, even if the clock was set back. Raise ``LeaseLost``
-    if the lease has expired, because another process may own the item."""
+    """Return the lease extended to ``seconds`` from ``now``. The end never moves back. Raise ``LeaseLost`` if the lease
+    has expired, because another process may own the item."""
     if expired(lease, now):
         raise LeaseLost(
             f"the lease of {lease.holder} expired at {lease.expires_at.isoformat()}",
@@ -70,5 +70,5 @@ def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
 
 
 def _length(seconds: float) -> float:
-    """Return a length in seconds within the allowed range; 0 if ``seconds`` is not positive."""
+    """Return ``seconds``, but at most ``LONGEST_SECONDS``. Return 0 if ``seconds`` is not positive."""
     return min(seconds, LONGEST_SECONDS) if seconds > 0 else 0.0

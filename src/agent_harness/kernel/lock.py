@@ -1,10 +1,10 @@
 """Lock on a root folder: a kernel lock on a file in the root, then a lock directory for shell scripts.
 
-Limits: ``/tmp`` belongs to one host and often to one container. So the lock directory excludes only processes on this
-host or in this container, while the file in the root excludes all. On a disk without ``flock``, a directory inside the
-root replaces the file. On such a disk, a holder on another host is treated as dead 120 s after its last ``verify``. A
-process that was suspended for minutes may have lost the lock, so pass ``verify`` as ``before`` to every
-``files.replace``. Source: ``tasklist.md`` 9."""
+The lock directory is in ``/tmp``, which belongs to one host and often to one container. So the lock directory excludes
+only processes in this host or container, while the file in the root excludes all. On a disk without ``flock``, a
+directory inside the root replaces the file. On such a disk, a holder on another host counts as dead 120 s after its
+last ``verify``. A process that was suspended for minutes may have lost the lock. Therefore, pass ``verify`` as
+``before`` to every ``files.replace``. Source: ``tasklist.md`` 9."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 class LockFile:
-    """One lock file. Once the lock is taken, ``previous`` is the holder that died with the lock, or ``None``."""
+    """One lock file. ``previous`` is the last holder if that process died with the lock, otherwise ``None``."""
 
     __slots__ = ("_descriptor", "path", "previous")
 
@@ -43,7 +43,8 @@ class LockFile:
         self._descriptor = -1
 
     def try_take(self) -> str | None:
-        """Try to take the lock. Return ``None`` on success, else the holder. Raise ``OSError`` without ``flock``."""
+        """Try to take the lock. Return ``None`` on success, or a text that names the holder. Raise ``OSError`` if the
+        disk does not support ``flock``."""
         descriptor = self._open()
         try:
             holder = self._holder_of(descriptor)
@@ -64,13 +65,13 @@ class LockFile:
         return None if self._is_at_its_place(descriptor) else "a process that removed the lock file"
 
     def confirm(self) -> bool:
-        """Return True if this process still has the lock. A deleted lock file is created again."""
+        """Return True if this process still has the lock. Create a deleted lock file again."""
         if self._descriptor < 0:
             return False
         return self._is_at_its_place(self._descriptor) or (not os.path.lexists(self.path) and self._make_again())
 
     def release(self) -> None:
-        """Release the lock; the empty file stays. Repeated calls are harmless."""
+        """Release the lock. The empty lock file stays. Repeated calls are harmless."""
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
@@ -78,7 +79,8 @@ class LockFile:
         os.close(descriptor)
 
     def holder(self) -> Owner | None:
-        """Return the current holder; ``None`` if the lock is free. Raise ``OSError`` on a disk without ``flock``."""
+        """Return the current holder, or ``None`` if the lock is free. Raise ``OSError`` if the disk does not support
+        ``flock``."""
         try:
             descriptor = open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -92,7 +94,7 @@ class LockFile:
         return None
 
     def touch(self) -> float:
-        """Touch the lock file and return its new time in seconds since 1970, by the clock of the file system."""
+        """Touch the lock file. Return the file's new time in seconds since 1970, by the clock of the file system."""
         descriptor = self._open()
         try:
             os.utime(descriptor)
@@ -132,7 +134,7 @@ class LockFile:
 
 
 def _sign(descriptor: int) -> None:
-    """Write this process's identity into the file, for the user."""
+    """Write this process's identity into the lock file, for the user."""
     overwrite(descriptor, jsontext.dumps({**owner.current().as_record(), "at": clock.timestamp()}).encode())
 
 
@@ -141,12 +143,12 @@ def _named_in(descriptor: int) -> Owner | None:
 
 
 class LockLost(NotOwner):
-    """Error of a process that lost its lock, for example during a suspension. The process has written nothing."""
+    """Error: this process lost its lock, for example while it was suspended. It has written nothing."""
 
 
 class Lock:
-    """Lock on a root folder. ``file`` is relative to the root. ``compatible`` also takes the lock directory in
-    ``shared_folder`` that shell scripts use."""
+    """Lock on a root folder. ``file`` is the lock file, relative to the root. ``compatible`` also takes the lock
+    directory in ``shared_folder``, which shell scripts use."""
 
     __slots__ = ("_file", "_held", "_inside", "_shared", "root", "timeout_seconds")
 
@@ -168,11 +170,12 @@ class Lock:
 
     @property
     def previous(self) -> Owner | None:
-        """Previous holder if that process died with the lock; ``None`` if the lock was released properly."""
+        """Previous holder, if that process died with the lock. The value is ``None`` if the lock was released
+        properly."""
         return self._file.previous
 
     def acquire(self) -> None:
-        """Take the lock. Raise ``LockBusy`` with the holder after the timeout, ``Refused`` if it can never be taken."""
+        """Take the lock. Raise ``LockBusy`` after the timeout. Raise ``Refused`` if the lock can never be taken."""
         if self._held:
             raise RuntimeError("this lock is held already")
         deadline = time.monotonic() + self.timeout_seconds
@@ -190,7 +193,7 @@ class Lock:
             self._held.pop().release()
 
     def verify(self) -> None:
-        """Raise ``LockLost`` if this process no longer holds the lock, so that the caller writes nothing."""
+        """Raise ``LockLost`` if this process no longer holds the lock. The caller then writes nothing."""
         if self._held and all(part.confirm() for part in self._held):
             return
         raise LockLost(
@@ -225,13 +228,13 @@ class Lock:
 
 
 def directory_for(root: AnyPath, shared_folder: str = SHARED_FOLDER) -> str:
-    """Return the lock directory of shell scripts for this root. Its name is a digest of the resolved path."""
+    """Return the lock directory of shell scripts for ``root``. Its name is a digest of the root's real path."""
     key = digest.sha256(os.fsencode(os.path.realpath(root)))[:16]
     return f"{shared_folder}/harness-{key}.lock"
 
 
 def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
-    """Return the holder of a root's lock; ``None`` if the lock is free or the holder is unknown."""
+    """Return the holder of the lock on ``root``, or ``None`` if the lock is free or the holder is unknown."""
     path = os.path.join(os.path.realpath(root), file)
     try:
         return LockFile(path).holder()
@@ -242,12 +245,12 @@ def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
 # ---- the kernel's lock on any open file or folder: one holder at a time, freed when it dies
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.02
-"""Shortest and longest pause between attempts to take a lock. Pauses are needed because the kernel's lock call has no
-timeout."""
+"""Shortest and longest pause in seconds between attempts to take a lock."""
 
 
 def try_lock(descriptor: int) -> bool:
-    """Try to lock an open file. Return False if another process holds the lock. Raise ``OSError`` without ``flock``."""
+    """Try to lock an open file. Return False if another process holds the lock. Raise ``OSError`` if the disk does not
+    support ``flock``."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -256,12 +259,12 @@ def try_lock(descriptor: int) -> bool:
 
 
 def await_lock(descriptor: int, timeout_seconds: float) -> bool:
-    """Wait at most ``timeout_seconds`` for the lock. Return True if it was taken."""
+    """Wait at most ``timeout_seconds`` for the kernel lock on an open file. Return True if the lock was taken."""
     return await_free(lambda: None if try_lock(descriptor) else "", time.monotonic() + timeout_seconds) is None
 
 
 def await_free(try_take: Callable[[], str | None], deadline: float) -> str | None:
-    """Call ``try_take`` until it returns ``None``; at ``deadline`` (``time.monotonic``), return the holder."""
+    """Call ``try_take`` until it returns ``None``. At ``deadline`` (``time.monotonic``), return the holder instead."""
     pause = _FIRST_PAUSE_SECONDS
     while (who := try_take()) is not None:
         if time.monotonic() >= deadline:

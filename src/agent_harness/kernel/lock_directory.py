@@ -1,8 +1,8 @@
 """Lock in the form of a directory, which ``mkdir`` creates. A file in the directory names the owner.
 
-A lock directory is renamed before it is removed. Shell scripts can use the lock, because ``mkdir`` is exclusive in
-every language. Hosts that share a disk without ``flock`` can use it too. A harness process that inspects a lock
-directory first takes the kernel lock on ``file``, if there is one. So no two harness processes inspect the same
+Shell scripts can use the lock, because ``mkdir`` is exclusive in every language. Hosts that share a disk without
+``flock`` can use it too. A lock directory is renamed before it is removed. Before a harness process inspects a lock
+directory, it takes the kernel lock on the lock file, if there is one. So no two harness processes inspect the same
 directory concurrently. Source: ``tasklist.md`` 9.1, 9.3."""
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 START_SECONDS = 2.0
-"""Time in seconds within which the process that created a lock directory must write its pid into the directory."""
+"""Seconds within which the process that created a lock directory must write its pid into the directory."""
 
 FAR_HOLDER_SECONDS = 120.0
-"""Time in seconds for which a holder on another host is treated as alive after its last sign of life."""
+"""Seconds for which a holder on another host counts as alive after its last sign of life."""
 
 _PID, _OWNER = "pid", "owner.json"
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -34,7 +34,7 @@ _SNATCHED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EEXIST)
 
 
 class LockDirectory:
-    """One lock directory. ``now`` returns the time of the directory's file system, in seconds since 1970."""
+    """Lock directory at ``path``. ``now`` returns the time of the directory's file system, in seconds since 1970."""
 
     __slots__ = ("_made", "_now", "path")
 
@@ -44,7 +44,8 @@ class LockDirectory:
         self._made: tuple[int, int] | None = None
 
     def try_take(self) -> str | None:
-        """Try to take the lock. Return ``None``, or the holder. Raise ``Refused`` if it is another user's."""
+        """Try to take the lock. Return ``None`` on success, or a text that names the holder. Raise ``Refused`` if the
+        lock belongs to another user."""
         if self._make():
             return None
         seen = _look(self.path)
@@ -63,7 +64,7 @@ class LockDirectory:
         return None if self._make() else "a process that was faster"
 
     def confirm(self) -> bool:
-        """Return True if this process still owns the directory. The directory is touched as a sign of life."""
+        """Return True if this process still owns the directory. Touch the directory as a sign of life."""
         if self._own() is None:
             return False
         try:
@@ -73,7 +74,8 @@ class LockDirectory:
         return True
 
     def release(self) -> None:
-        """Remove the directory if this process owns it; after an error, a stale lock stays. May be repeated."""
+        """Remove the directory if this process owns it. After an error, the directory stays. The call may be
+        repeated."""
         seen, self._made = self._own(), None
         if seen:
             try:
@@ -82,7 +84,7 @@ class LockDirectory:
                 return
 
     def holder(self) -> Owner | None:
-        """Return the live holder that is recorded in the lock directory; ``None`` if there is none."""
+        """Return the process that holds the lock directory, or ``None`` if no live process is recorded in it."""
         seen = _look(self.path)
         return seen.owner if seen and seen.holder(self._now()) else None
 
@@ -91,7 +93,7 @@ class LockDirectory:
         return seen if seen and seen.inode == self._made and seen.pid == os.getpid() else None
 
     def _make(self) -> bool:
-        """Create the directory and record the owner. Return True if this process owns the directory afterwards."""
+        """Create the directory and record the owner in it. Return True if this process then owns the directory."""
         try:
             os.mkdir(self.path, 0o700)
         except FileExistsError:
@@ -125,7 +127,7 @@ class LockDirectory:
 
 
 class _Seen:
-    """State at one moment of a lock directory, or of another file with its name."""
+    """State of a lock directory at one moment. The path may also be a file instead of a directory."""
 
     __slots__ = ("inode", "is_folder", "mtime_ns", "owner", "pid", "uid")
 
@@ -140,7 +142,7 @@ class _Seen:
             self.pid = self.owner.pid  # its writer may have died in the middle of the number
 
     def holder(self, now: float) -> str | None:
-        """Return the holder; ``None`` if the lock is stale. A time in the future counts like one in the past."""
+        """Return the holder of the lock, or ``None`` if the lock is stale."""
         if not self.is_folder:
             return None
         age = abs(now - self.mtime_ns / 1e9)
@@ -153,12 +155,13 @@ class _Seen:
         return "a process that is just starting" if age < START_SECONDS else None
 
     def is_same_as(self, status: os.stat_result) -> bool:
-        """Return True if ``status`` is of the same, unchanged entry. Inodes are reused, so times count too."""
+        """Return True if ``status`` belongs to the same, unchanged entry. Inodes are reused, so times must match
+        too."""
         return self.inode == (status.st_dev, status.st_ino) and self.mtime_ns == status.st_mtime_ns
 
 
 def _look(path: str) -> _Seen | None:
-    """Return the state of the entry at ``path``, without following symbolic links; ``None`` if there is no entry."""
+    """Return the state of the entry at ``path``, or ``None`` if nothing is there. Do not follow a symbolic link."""
     try:
         folder = os.open(path, _FOLDER_FLAGS)
     except FileNotFoundError:
@@ -175,7 +178,7 @@ def _look(path: str) -> _Seen | None:
 
 
 def _remove(path: str, seen: _Seen) -> None:
-    """Remove the entry ``seen``. The entry is renamed first, so that a newer entry at its path survives."""
+    """Remove the lock ``seen`` at ``path``. Rename it first, because a new lock at this path must survive."""
     aside = f"{path}.stale.{os.getpid()}.{os.urandom(6).hex()}"
     try:
         os.rename(path, aside)
@@ -215,7 +218,7 @@ def _write(folder: int, name: str, text: str) -> None:
 
 
 def _read(folder: int, name: str) -> bytes:
-    """Return the first 4096 bytes of a file; empty if the file is missing, a symbolic link, or unreadable."""
+    """Return the first 4096 bytes of a file. Return no bytes if the file is missing, unreadable or a symbolic link."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         try:
@@ -227,7 +230,7 @@ def _read(folder: int, name: str) -> bytes:
 
 
 def owner_in(record: bytes) -> Owner | None:
-    """Return the process in a JSON record; ``None`` if the record is invalid."""
+    """Return the process that a JSON record identifies, or ``None`` if the record is invalid."""
     try:
         return Owner.from_record(jsontext.loads(record))
     except ValueError:

@@ -1,10 +1,10 @@
 """Process identity (pid, start time, boot, host and user), and checks that a process is still alive.
 
-A pid alone proves nothing, because pids are reused. A process is considered dead only on proof: the pid does not exist,
-or belongs to a process that started at another time or in another boot. Source: ``tasklist.md`` 9.3.
+A pid alone proves nothing, because pids are reused. A process counts as dead only on proof. Either the pid does not
+exist, or it belongs to a process that started at another time or in another boot. Source: ``tasklist.md`` 9.3.
 
-On Linux, the data comes from ``/proc``. Elsewhere, psutil gives the start time as wall-clock time, which also
-identifies the boot, so the boot id may be empty."""
+On Linux, the data comes from ``/proc``. On other systems, psutil gives the start time as wall-clock time. This time
+also identifies the boot, so the boot id may be empty."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 _PROC = "/proc"
 _PLACES = ("HARNESS_PROJECT_DIR", "HARNESS_STATE_ROOT")  # the agent's folder
 HOME_REPOSITORY = "HARNESS_HOME_REPOSITORY"
-"""Environment variable that contains the project's path. It is set for an agent in a workspace of a parallel run."""
+"""Environment variable with the project's path. The harness sets it for an agent in a workspace of a parallel run."""
 _MOST_ANCESTORS = 64
 _READ_BYTES = 1 << 14
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the Linux kernel
 
 
 class Owner:
-    """Identity of one process. Every other process differs, including processes of other boots and hosts."""
+    """Identity of one process. No other process has the same identity, even on another host or in another boot."""
 
     __slots__ = ("boot_id", "host", "pid", "start_time", "uid")
 
@@ -48,7 +48,7 @@ class Owner:
 
     @classmethod
     def from_record(cls, record: object) -> Owner | None:
-        """Return the identity in a JSON record; ``None`` if a member is missing or invalid."""
+        """Return the identity in a JSON record, or ``None`` if a member is missing or invalid."""
         if not isinstance(record, dict):
             return None
         pid, uid = record.get("pid"), record.get("uid")
@@ -79,7 +79,7 @@ def current() -> Owner:
 
 
 def of(pid: int) -> Owner | None:
-    """Return the identity of the process with this pid; ``None`` if no process has the pid or it is a zombie."""
+    """Return the identity of the process with this pid, or ``None`` if there is no such process or it is a zombie."""
     if not exists(pid):
         return None
     start_time, uid = _look(pid)
@@ -87,7 +87,7 @@ def of(pid: int) -> Owner | None:
 
 
 def exists(pid: int) -> bool:
-    """Return True if a process with this pid is running. Processes of other users count, but zombies do not."""
+    """Return True if a process with this pid is running. Processes of other users count. Zombies do not count."""
     if not 0 < pid < 1 << 31:
         return False
     try:
@@ -136,8 +136,8 @@ def processes_tagged(name: str, value: str) -> list[int]:
 
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
-    """Raise ``Refused`` if an agent that works on ``root`` (None: any project) started this process, even indirectly.
-    For commands reserved to the user. An agent that hides the parents of its processes is not detected."""
+    """Raise ``Refused`` if an agent that works on ``root`` started this process, even indirectly. ``None`` means any
+    project. ``command`` is reserved for the user. An agent that hides the parents of its processes is not detected."""
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
         places = [each[name] for name in _PLACES if each.get(name)]
@@ -165,7 +165,7 @@ def _is_tagged(pid: str, wanted: bytes) -> bool:
 
 
 def _look(pid: int) -> tuple[str, int]:
-    """Return the start time and the user of a process. If unknown, return an empty text and the current user."""
+    """Return the start time and the user id of a process. If unknown, return an empty text and the current user."""
     fields = stat_fields(pid)
     if fields is None:
         return _look_elsewhere(pid)
@@ -181,7 +181,7 @@ def parent_of(pid: int) -> int | None:
 
 
 def environments() -> Iterator[Mapping[str, str]]:
-    """Yield the environment of this process, then the initial environments of its ancestors, if readable. They show who
+    """Yield the environment of this process, then the readable initial environments of its ancestors. They show who
     started a command, even if the command removed its own variables."""
     yield os.environ
     above: int | None = os.getppid()
@@ -198,7 +198,7 @@ def environments() -> Iterator[Mapping[str, str]]:
 
 
 def stat_fields(pid: int) -> list[str] | None:
-    """Return the fields of ``/proc/PID/stat`` after the command name; ``None`` if the file cannot be read."""
+    """Return the fields of ``/proc/PID/stat`` after the command name, or ``None`` if the file cannot be read."""
     try:
         text = _read(f"{_PROC}/{pid}/stat").decode("ascii", "replace")
     except OSError:
@@ -208,7 +208,7 @@ def stat_fields(pid: int) -> list[str] | None:
 
 
 def _boot_id() -> str:
-    """Return the boot id; in a container, with ``/`` and the pid namespace. Empty if the system has none."""
+    """Return the boot id, with ``/`` and the pid namespace in a container. Return an empty text without /proc."""
     try:
         boot = _read(f"{_PROC}/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
         space = os.readlink(f"{_PROC}/self/ns/pid")

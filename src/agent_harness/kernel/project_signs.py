@@ -19,12 +19,11 @@ SIGNS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("longtask", ("task.json", "checkpoint.json")),
     ("tasklist", ("harness-tasks.json.bak",)),
 )
-"""Files that identify each project kind. In the nearest folder with such a file, the first match decides. A task list
-without its file is recognised by its backup. If no file is found, a deleted list is recognised by its copy outside the
-folder."""
+"""Files that identify each kind of project. In the nearest folder with such a file, the first match decides. A task
+list without its file is recognised by its backup, or by its copy outside the folder if nothing else is found."""
 
 
 def is_left(folder: str, kind: Kind | None) -> bool:
-    """Return True if a folder still contains a file that identifies a project of this kind."""
+    """Return True if ``folder`` still contains a file that identifies a project of this kind."""
     names = [name for known, names in SIGNS if known == kind for name in names]
     return any(os.path.lexists(os.path.join(folder, name)) for name in names)

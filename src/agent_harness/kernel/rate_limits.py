@@ -3,7 +3,7 @@
     $XDG_STATE_HOME/agent-harness/limits/ACCOUNT.json     the rate limit of an account
     $XDG_STATE_HOME/agent-harness/limits/ACCOUNT.gate     the number of its agents that may run after a refusal
 
-The files survive a kill and a reboot. They never stop a run: a damaged file means no limit, and a limit that cannot be
+The files survive a kill and a reboot. They never stop a run: a damaged file counts as no limit. A limit that cannot be
 written is known only to its process. The end comes from the first source that has one:
 
     structured   the reset time or wait that the provider reports in a separate field
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FIRST_GUESS_SECONDS = 30.0
 LONGEST_GUESS_SECONDS = 300.0
 FORGOTTEN_AFTER_SECONDS = 86_400.0
-"""Longest time between two refusals that count as consecutive, in seconds."""
+"""Longest time in seconds between two refusals that count as consecutive."""
 
 _FOLDER = "limits"
 _ENDING, _THROTTLE = ".json", ".gate"
@@ -71,7 +71,7 @@ class RateLimit:
         self.told_until = told_until  # what the provider says, where that is too late to wait for
 
     def seconds_left(self, now: datetime) -> float:
-        """Return the seconds until the rate limit ends; 0 if it has ended."""
+        """Return the seconds until the rate limit ends, or 0 if it has ended."""
         return max(0.0, (self.until - now).total_seconds())
 
     def as_record(self) -> JsonObject:
@@ -86,7 +86,7 @@ class RateLimit:
         }
 
     def as_notice(self) -> JsonObject:
-        """Return a JSON notice: account, end in UTC and local time, and the command that lifts the limit."""
+        """Return the limit as JSON: the account, the end in UTC and local time, and the command that lifts it."""
         return {
             "account": self.account,
             "until": clock.timestamp(self.until),
@@ -113,7 +113,7 @@ def sentence(notice: JsonObject) -> str:
 
 
 def spoken_end(until: str, told_until: str | None) -> str:
-    """Return the end of a limit as text. ``told_until`` is the provider's own end if it exceeds the longest wait."""
+    """Return the end of a limit as text. ``told_until`` is the provider's end if it exceeds the longest wait."""
     return f"{told_until} (will ask again at {until})" if told_until else until
 
 
@@ -133,9 +133,9 @@ def reopening(
     said: str,
     guess_seconds: float | None = None,
 ) -> tuple[float, str]:
-    """Return the seconds until a retry, before ``HARNESS_TIME_SCALE`` is applied, and the source of this time. A reset
-    time in the past is ignored. The maximum is 31 days. ``guess_seconds`` is the wait that the user set for a refusal
-    without a time."""
+    """Return the seconds until a retry, before ``HARNESS_TIME_SCALE`` is applied, and the source of this time. The
+    maximum is 31 days. A reset time in the past is ignored. ``guess_seconds`` is the user's wait for an unknown
+    time."""
     from agent_harness.kernel import retry
 
     reset = clock.parse(resets_at)
@@ -152,11 +152,11 @@ def reopening(
 
 
 _unkept: dict[str, RateLimit] = {}
-"""Rate limits that could not be written to disk. This process still observes these limits."""
+"""Rate limits that could not be written to disk. Only this process observes these limits."""
 
 
 class LimitClock:
-    """Store of this user's rate limits. ``folder`` replaces the default folder."""
+    """Store of this user's rate limits on disk. ``folder`` replaces the default folder."""
 
     __slots__ = ("_folder", "_is_own", "_now", "_project")
 
@@ -168,7 +168,7 @@ class LimitClock:
         self._now = now
 
     def in_force(self, account: str) -> RateLimit | None:
-        """Return the account's current limit; ``None`` if the account may be used."""
+        """Return the account's current rate limit, or ``None`` if the account may be used."""
         found = self._read(account)
         now = self._now()
         if found and _has_jumped(found, now):
@@ -188,9 +188,10 @@ class LimitClock:
         retry_after_seconds: float | None = None,
         guess_seconds: float | None = None,
     ) -> RateLimit:
-        """Record that the provider refused an account now. Return the rate limit that is in force afterwards. During a
-        rate limit, a time from the provider replaces its end. The user's wait (``guess_seconds``, see ``reopening``)
-        replaces only a guess, and a guess replaces nothing."""
+        """Record that the provider refused an account now, and return the rate limit that is then in force.
+
+        During a rate limit, a time from the provider replaces its end. The user's wait (``guess_seconds``, see
+        ``reopening``) replaces only a guess, and a guess replaces nothing."""
         made: list[RateLimit] = []
 
         def act() -> RateLimit:
@@ -218,9 +219,9 @@ class LimitClock:
         """Lift the rate limit of an account, at the user's request or after a successful call. Return True if there was
         a limit.
 
-        ``noted_before`` is the start of the successful call: a later refusal stays, and nothing is written without a
-        known limit. Without ``noted_before``, the lift is always recorded and the account's throttle is removed. With
-        ``shown``, only exactly this limit is lifted. ``by`` records the view in which the user lifted the limit."""
+        ``noted_before`` is the start of the successful call. A later refusal then stays, and nothing is written if no
+        limit is known. Without ``noted_before``, the lift is always recorded and the account's throttle is removed.
+        With ``shown``, only exactly this limit is lifted. ``by`` records the view that the user used."""
         if noted_before and self._read(account) is None:
             return False
         _unkept.pop(account, None)
@@ -242,7 +243,8 @@ class LimitClock:
         return found is not None
 
     def decided_since(self, account: str, seen: datetime) -> datetime | None:
-        """Return the end of a refusal recorded after ``seen``, or the time of a later lift; ``None`` without both."""
+        """Return the end of a refusal recorded after ``seen``, or the time of a later lift. Return ``None`` if there is
+        neither."""
         self.in_force(account)  # restarts the count if the wall clock was set back
         record = self._record(account)
         lifted = clock.parse(record.get("lifted_at")) if record.get("account") == account else None
@@ -254,7 +256,7 @@ class LimitClock:
     # -- throttles
 
     def throttle(self, account: str, most: int) -> Throttle | None:
-        """Return the current throttle of an account with at most ``most`` agents; ``None`` if no agent has to wait."""
+        """Return the throttle of an account with at most ``most`` agents, or ``None`` if no agent has to wait."""
         if not self._place() or not os.path.lexists(self._path(account, _THROTTLE)):
             return None
         from agent_harness.kernel.host import throttles
@@ -266,7 +268,7 @@ class LimitClock:
         return self._accounts(_THROTTLE)
 
     def seconds_to_begin(self, account: str, most: int, working: int) -> float | None:
-        """Return the seconds until one more agent may start; ``None`` if one of the ``working`` must end first."""
+        """Return the seconds until one more agent may start, or ``None`` if a working agent must end first."""
         from agent_harness.kernel.host import throttles
 
         throttle = self.throttle(account, most)
@@ -305,7 +307,7 @@ class LimitClock:
             return
 
     def _read_throttle(self, account: str) -> Throttle | None:
-        """Return the stored throttle; ``None`` if there is none or the file is damaged."""
+        """Return the stored throttle of an account, or ``None`` if there is none or the file is damaged."""
         from agent_harness.kernel.host.throttles import Throttle
 
         try:
@@ -333,12 +335,12 @@ class LimitClock:
     # -- other machines ------------------------------------------------------------------------------------------------
 
     def told(self) -> list[JsonObject]:
-        """Return each account's limit or lift, in the form that ``adopt`` reads on another machine."""
+        """Return the limit or lift of each account, in the form that ``adopt`` reads on another machine."""
         return [record for account in self._accounts() if (record := self._record(account))]
 
     def adopt(self, account: str, theirs: JsonObject) -> bool:
-        """Store another machine's limit or lift if its time is later than that of the local record. Return True if
-        stored. Invalid records are ignored. The maximum length of a limit applies."""
+        """Store another machine's limit or lift if it is newer than the local record. Return True if it was stored.
+        Invalid records are ignored. The maximum length of a limit applies."""
         limit = _limit_in({**theirs, "account": account}, account)
         at = limit.noted_at if limit else clock.parse(theirs.get("lifted_at"))
         if at is None or not self._place(make=True):
@@ -358,7 +360,7 @@ class LimitClock:
     # -- the files -----------------------------------------------------------------------------------------------------
 
     def _anchored_anew(self, account: str) -> RateLimit | None:
-        """Return the limit with its full length from now on, because the clock was set back."""
+        """Return the account's limit with its full length from now on, because the clock was set back."""
 
         def act() -> RateLimit | None:
             now, found = self._now(), self._read(account)
@@ -373,7 +375,7 @@ class LimitClock:
         return self._changed(account, act)
 
     def _changed(self, account: str, act: Callable[[], RateLimit | None]) -> RateLimit | None:
-        """Call ``act`` under the lock, and store and return its result; ``None`` if the result cannot be stored."""
+        """Call ``act`` under the lock, and store and return its result. Return ``None`` if storing fails."""
         if not self._place(make=True):
             return None
         try:
@@ -387,7 +389,7 @@ class LimitClock:
             return None
 
     def _place(self, *, make: bool = False) -> str | None:
-        """Return the folder of the rate limit files; ``None`` if no folder is writable."""
+        """Return the folder of the rate limits, or ``None`` if none is writable. ``make`` creates a missing folder."""
         if self._is_own:  # looked up each time: another process may have created the default folder by now
             self._folder = trusted_state.of_user(_FOLDER, project=self._project, make=make)
         return self._folder
@@ -404,7 +406,7 @@ class LimitClock:
         return unkept if unkept and (told is None or told < unkept.noted_at) else found
 
     def _record(self, account: str) -> JsonObject:
-        """Return the content of an account's file; empty if the file is missing or damaged."""
+        """Return the content of an account's file, or an empty object if the file is missing or damaged."""
         try:
             return files.read_json(self._path(account), exact=False) if self._place() else {}
         except (HarnessError, OSError):
@@ -431,7 +433,7 @@ class LimitClock:
 
 
 def _seconds(at: datetime) -> float:
-    """Return a time in seconds on the clock that throttles use. ``HARNESS_TIME_SCALE`` does not scale this clock."""
+    """Return the time ``at`` in seconds on the clock of throttles, which ``HARNESS_TIME_SCALE`` does not scale."""
     return at.timestamp() / clock.time_scale()
 
 
@@ -441,7 +443,7 @@ def _after(
     now: datetime,
     refusal: tuple[str, str | None, float | None, float | None],
 ) -> RateLimit:
-    """Return the account's limit after one more refusal. Nothing is stored."""
+    """Return the account's limit after one more refusal, without storing it."""
     from agent_harness.kernel.redact import redact
 
     said, resets_at, retry_after_seconds, guess_seconds = refusal
@@ -486,7 +488,7 @@ def _has_jumped(limit: RateLimit, now: datetime) -> bool:
 
 
 def _limit_in(record: JsonObject, account: str) -> RateLimit | None:
-    """Return the rate limit in a record; ``None`` if the record contains no limit of this account."""
+    """Return the rate limit in a record, or ``None`` if the record contains no limit of this account."""
     until, noted_at = clock.parse(record.get("until")), clock.parse(record.get("noted_at"))
     attempt, said, source = record.get("attempt"), record.get("said"), record.get("source")
     if record.get("account") != account or until is None or noted_at is None:
@@ -504,7 +506,7 @@ def _limit_in(record: JsonObject, account: str) -> RateLimit | None:
 
 
 def _file_name(account: str) -> str:
-    """Return a unique file name for an account: its name, or a digest if the name is long or unusual."""
+    """Return a unique file name for an account: its name, or a digest if the name is long or has unusual characters."""
     plain = all(c.isascii() and (c.isalnum() or c in "-_.:@+") for c in account) and not account.startswith(".")
     if account and plain and len(account) <= _LONGEST_NAME:
         return account

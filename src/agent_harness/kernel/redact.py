@@ -1,6 +1,6 @@
-"""Masking of secrets in text: known secret formats and secret values of this process's environment become ``***``.
-Masking too much is harmless, but masking too little is not. Only plain code or prose stays unmasked. Every pattern is
-possessive or bounded, so the run time is linear in the text. Masking a text twice changes nothing."""
+"""Masking of secrets in text: known secret formats and secret values of this process's environment become ``***``. Too
+much masking is harmless, but too little is not. Only plain code or prose stays unmasked. Every pattern is possessive or
+bounded, so the run time is linear in the text. Masking a text twice changes nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _is_secret_name(name: str) -> bool:
 
 
 def secret_names(env: Mapping[str, str]) -> list[str]:
-    """Return the names of the environment variables whose values are secrets, judged by their names."""
+    """Return the names of the environment variables whose names suggest a secret value."""
     return [name for name in env if is_secret_name(name)]
 
 
@@ -92,8 +92,8 @@ _PASSWORD = re.compile(r"://[^\s/@:\"'<>]*+:([^\s/\"'<>]+)@")
 
 
 def mask_from_now_on(value: str) -> None:
-    """Mask a value in all later output of this process, although its name is harmless. If the value is a URL, its
-    password is masked too. Values shorter than 8 characters are not masked."""
+    """Mask a value in all later output of this process, even if its name suggests no secret. If the value is a URL,
+    mask its password too. Values shorter than 8 characters are not masked."""
     password = _PASSWORD.search(value)
     _TOLD.update((value, *([password[1]] if password else [])))
 
@@ -110,14 +110,14 @@ _LETTER = re.compile(r"[^\x00-\x7f]")
 
 
 def _escaped(letter: re.Match[str]) -> str:
-    """Return a non-ASCII character as a JSON escape sequence."""
+    """Return the matched non-ASCII character as a JSON escape sequence."""
     halves = letter[0].encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{halves[at : at + 4]}" for at in range(0, len(halves), 4))
 
 
 @lru_cache(maxsize=16)
 def _spellings(values: frozenset[str]) -> tuple[str, ...]:
-    """Return all spellings of these values in a text, longest first: plain, by line, and escaped for JSON or Python."""
+    """Return all spellings of these values, longest first: plain, by line, and escaped for JSON or Python."""
     from agent_harness.kernel.json import jsontext
 
     parts = {part.strip() for value in values for part in (value, *value.splitlines())}
@@ -143,7 +143,7 @@ _SHAPES = re.compile(
 
 
 def _known_shapes(text: str) -> str:
-    """Mask tokens in the format of a known provider. Tokens without a digit stay unmasked."""
+    """Mask each token in a known provider's format. A token without a digit stays unmasked."""
     return _SHAPES.sub(lambda found: MASK if _has_digit(found[0]) or found[0].startswith("eyJ") else found[0], text)
 
 
@@ -152,7 +152,7 @@ _BEARER = re.compile(rf"\b(bearer|basic)([ \t]{{1,4}}+{_WRAPPED})([\w.~+/=-]{{8,
 
 
 def _credentials(text: str) -> str:
-    """Mask the word after ``Bearer`` and ``Basic``, unless it looks like an ordinary word."""
+    """Mask the word after ``Bearer`` or ``Basic``, unless it looks like an ordinary word."""
 
     def mask(found: re.Match[str]) -> str:
         given = found[3]
@@ -189,7 +189,7 @@ def _named_values(text: str) -> str:
 
 
 def _end_of_value(text: str, found: re.Match[str]) -> int:
-    """Return the position at which the value after a secret name ends; its start if there is nothing to mask."""
+    """Return the end position of the value after a secret name, or its start if there is nothing to mask."""
     start, quote = found.end(), found[3]
     if quote:
         inside = _INSIDE[quote[-2:]].match(text, start)
@@ -203,7 +203,8 @@ def _end_of_value(text: str, found: re.Match[str]) -> int:
 
 
 def _is_value(value: str, *, tight: bool) -> bool:
-    """Return False for code, a placeholder or prose. Any other text right after ``NAME=`` counts as a value."""
+    """Return True if ``value`` counts as a secret. Code and placeholders never count. Prose counts only if ``tight`` is
+    set."""
     if value.lower() in _NO_VALUES or value.startswith(("(", "[", "{", "$(", "${")):
         return False
     if value[0] == "$" and value[1:].isidentifier() and value.isupper():

@@ -1,5 +1,5 @@
 """Waiting times before a retry. They grow with each attempt, or are as long as the provider asks, and are always
-bounded. All waits are in seconds and are only computed here; callers wait with ``clock.sleep``. Sources:
+bounded. All waits are in seconds and are only computed here. Callers wait with ``clock.sleep``. Sources:
 ``features.md`` C28, ``longtask.md`` 11 (waits stated in prose)."""
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ LONGEST_SECONDS = 31 * 86_400.0
 def next_delay(
     attempt: int, retry_after: float | None, *, base: float = 1.0, cap: float = 300.0, factor: float = 2.0
 ) -> float:
-    """Return the seconds to wait after an attempt (from 1): ``retry_after``, or a growing wait, up to ``cap``."""
+    """Return the seconds to wait after attempt number ``attempt``: ``retry_after``, or a wait that grows with each
+    attempt. Both are at most ``cap``. The first attempt has number 1."""
     if retry_after is not None:
         return min(max(retry_after, 0.0), cap)
     wait = base
@@ -27,8 +28,8 @@ def next_delay(
 
 
 def parse_retry_after(text: object, now: datetime) -> float | None:
-    """Return the seconds in a ``Retry-After`` header (number or HTTP date), at most 31 days; ``None`` if invalid. A
-    date in the past gives 0. A negative number is invalid."""
+    """Return the seconds in a ``Retry-After`` header (number or HTTP date), at most 31 days, or ``None`` if it is
+    invalid. A date in the past gives 0. A negative number is invalid."""
     if not isinstance(text, str) or len(text) > 100:
         return None
     text = text.strip()
@@ -90,15 +91,14 @@ _WAITS: tuple[str, ...] = (
     rf"\b(?:{_OPENS}|until)(?: again)?(?: at| on| after| by)?:? (?:at )?(?:{_WEEKDAY}|{_DAY})?{_CLOCK}{_IN_ZONE}",
     rf"\b(?:{_OPENS})(?: again)?(?: at| on| after| by)?:? {_DATE}(?![\w:])",
 )
-"""Patterns of phrases that state when to retry. At each text position, the first matching pattern counts."""
+"""Patterns of phrases that state when to retry. At each position in a text, the first matching pattern counts."""
 
 _HEADER_WAIT = rf"\bx-[a-z-]{{0,60}}reset-after(?:-seconds)?{_IS}(?P<number>{_NUMBER}){_BARE}"
-"""Pattern of a header that states the length of a rate limit window. It is used only if the text states nothing
-else."""
+"""Pattern of a header that states the length of a rate limit window. It counts only if no other pattern matches."""
 
 
 class Wait:
-    """Wait that a text states, by its length or its end. ``vague``: the unit or the time zone is missing."""
+    """Wait that a text states, by its length or its end. ``vague`` means that the unit or the time zone is missing."""
 
     __slots__ = ("moment", "seconds", "vague")
 
@@ -109,18 +109,19 @@ class Wait:
 
 
 def seconds_asked(text: str, now: datetime) -> int | None:
-    """Return the last wait that a text states, in whole seconds and at most 31 days; ``None`` without a wait."""
+    """Return the last wait that a text states, or ``None`` without a wait. It is in whole seconds and at most 31
+    days."""
     seconds = _stated(text, now)
     return None if seconds is None else math.ceil(min(max(seconds, 0.0), LONGEST_SECONDS))
 
 
 def later_end(text: str, now: datetime) -> datetime | None:
-    """Return the end of the wait that a text states if it exceeds the longest wait; ``None`` otherwise."""
+    """Return the end of the wait that a text states, if the wait exceeds the maximum. Otherwise, return ``None``."""
     return too_late(_stated(text, now), now)
 
 
 def too_late(seconds: float | None, now: datetime) -> datetime | None:
-    """Return the time after ``seconds`` if this exceeds the longest wait; ``None`` otherwise."""
+    """Return the time after ``seconds`` if this wait exceeds the maximum. Otherwise, return ``None``."""
     if seconds is None or not LONGEST_SECONDS < seconds < float("inf"):
         return None
     return datetime.fromtimestamp(min(now.timestamp() + seconds, _LAST_MOMENT), UTC)
@@ -134,7 +135,7 @@ def _stated(text: str, now: datetime) -> float | None:
 
 
 def find_wait(text: str, now: datetime) -> Wait | None:
-    """Return the last wait that a text states in prose, a JSON member or a header; ``None`` without a wait."""
+    """Return the last wait that a text states in prose, a JSON member or a header, or ``None`` if it states no wait."""
     for found in reversed(list(_patterns()[0].finditer(text))):
         if wait := _wait(found, now):
             return wait
@@ -169,7 +170,7 @@ def _at_moment(text: str) -> Wait | None:
 
 
 def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
-    """Return the wait until this time of day, local unless a zone is named; ``None`` if it is invalid."""
+    """Return the wait until a time of day, or ``None`` if it is invalid. Without a zone, the time is local."""
     hour, half = int(parts.get("hour", 0)), parts.get("half", "")[:1].lower()
     if "hour" in parts and not half and "minute" not in parts:
         return None
@@ -201,7 +202,7 @@ def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
 
 
 def _zone(name: str | None) -> tzinfo | None:
-    """Return the time zone with this name; ``None``, which stands for local time, if the name is unknown."""
+    """Return the time zone with this name, or ``None`` (local time) if the name is unknown."""
     if name is None:
         return None
     from zoneinfo import ZoneInfo
@@ -227,7 +228,7 @@ def _factor(unit: str) -> float:
 
 
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the pattern of all waits, and the header pattern. Both are compiled on first use."""
+    """Return the compiled pattern of all waits, and the compiled header pattern."""
     if not _COMPILED:
         numbered = (re.sub(r"\(\?P<([a-z]+)>", rf"(?P<\1_{n}>", row) for n, row in enumerate(_WAITS))
         _COMPILED.append(re.compile("|".join(numbered), re.IGNORECASE))

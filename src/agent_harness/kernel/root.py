@@ -40,7 +40,8 @@ class Root:
 
 
 def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
-    """Return the error of a command for another kind of project: a text about the project here, else ``missing``."""
+    """Return the error for a command that works only in a project of ``kind``. Its text is ``missing``, unless the
+    project here has another kind."""
     here = find(pin=False)
     if here is None or here.kind == kind:
         return NotAProject(missing, hint=hint)
@@ -49,12 +50,13 @@ def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
 
 
 def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool = True) -> Root | None:
-    """Return the project at or above a start folder; ``None`` if there is none. The first start with a project decides.
+    """Return the project at or above a start folder, or ``None`` if there is none. The first start with a project
+    decides.
 
     The default start folder is the working directory. ``None`` and missing folders are skipped. ``kind`` limits the
-    search to one kind. The folder in ``HARNESS_STATE_ROOT`` overrides all others; raise ``NotAProject`` if it has no
-    task list. ``pin=False`` ignores this variable, because the user named the folder. Without ``kept`` or ``pin``, a
-    list whose files were all deleted is ignored."""
+    search to one kind. The folder in ``HARNESS_STATE_ROOT`` overrides all others. Raise ``NotAProject`` if that folder
+    has no task list. ``pin=False`` ignores this variable. Without ``kept`` or ``pin``, a task list whose files were all
+    deleted is ignored."""
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
         try:
@@ -81,7 +83,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
 
 
 def kept_copy(folder: str) -> str | None:
-    """Return the path of the copy of a folder's task list that is kept outside the folder; ``None`` without a copy."""
+    """Return the path of the copy of a task list that is kept outside its folder, or ``None`` if there is no copy."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.existing(os.path.join(folder, LIST), folder, writable=False)
@@ -100,7 +102,7 @@ def is_anew(folder: str) -> bool:
 
 
 def _knows_of_list(folder: str) -> bool:
-    """Return True if the repository had a task list before, or if there is no repository."""
+    """Return True if the folder's repository had a task list before, or if there is no repository."""
     from pathlib import Path
 
     from agent_harness.kernel.git.locate import locate
@@ -135,7 +137,7 @@ def _of_repository(start: object) -> list[str]:
 
 
 def _upwards(start: object) -> Iterator[str]:
-    """Yield a folder and all its parents; nothing if the folder does not exist."""
+    """Yield a folder and all its parents. Yield nothing if the folder does not exist."""
     if not isinstance(start, (str, os.PathLike)) or not start:
         return
     try:

@@ -1,6 +1,6 @@
 """Temporary folders that are removed after their owner has exited, even after a crash. The owner holds a lock on the
-folder itself (``flock``), which the kernel releases when the process exits. An unlocked folder was left by a killed
-harness. The next harness that creates a temporary folder removes the unlocked folders."""
+folder itself (``flock``). The kernel releases this lock when the process exits. An unlocked folder was left by a killed
+harness. The next harness process that creates a temporary folder removes the unlocked folders."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ PREFIX = "harness-tmp-"
 
 
 class TemporaryFolder:
-    """New temporary folder that only this user can access. ``close`` removes it; repeated calls are harmless."""
+    """New temporary folder that only this user can access. ``close`` removes the folder, and may be called twice."""
 
     def __init__(self) -> None:
         _sweep_once()
@@ -44,7 +44,7 @@ class TemporaryFolder:
 
 
 def sweep() -> int:
-    """Remove the temporary folders whose owners have exited; return the number of removed folders."""
+    """Remove the temporary folders whose owners have exited, and return the number of removed folders."""
     place = tempfile.gettempdir()
     with suppress(OSError):
         return sum(_swept(os.path.join(place, name)) for name in os.listdir(place) if name.startswith(PREFIX))
@@ -74,7 +74,7 @@ def _swept(path: str) -> bool:
 
 
 def _hold(path: str) -> int | None:
-    """Lock a folder and return its descriptor. Return ``None`` if another process is removing the folder."""
+    """Lock a folder and return its file descriptor. Return ``None`` if another process is removing the folder."""
     try:
         held = _open(path)
     except FileNotFoundError:
@@ -97,8 +97,8 @@ def _open(path: str) -> int:
 
 
 def remove(path: str) -> None:
-    """Remove a file, a folder or a symbolic link, if it exists. Raise ``OSError`` as ``os.unlink`` does. Parts of a
-    folder that cannot be removed stay."""
+    """Remove a file, a folder or a symbolic link, if it exists. Raise ``OSError`` if a file or link cannot be removed.
+    Parts of a folder that cannot be removed stay."""
     if os.path.isdir(path) and not os.path.islink(path):
         remove_tree(path)
     else:
@@ -107,8 +107,8 @@ def remove(path: str) -> None:
 
 
 def remove_tree(folder: str | os.PathLike[str]) -> bool:
-    """Remove a folder of any depth and permissions, without following symbolic links. No other process may use it.
-    Return True if the folder no longer exists."""
+    """Remove a folder of any depth and permissions, without following symbolic links. Return True if the folder no
+    longer exists. No other process may use the folder during the call."""
     top = os.fspath(folder)
     if os.path.isdir(top) and not os.path.islink(top):
         while _thinned(top) and os.path.lexists(top):  # a long list can lose its place while it is shortened

@@ -45,12 +45,13 @@ def is_plain(stream: "TextIO | None" = None) -> bool:
 
 
 def wants_times() -> bool:
-    """Return True if ``--plain`` or ``HARNESS_PLAIN=1`` is set. Then each line is plain and starts with the time."""
+    """Return True if ``HARNESS_PLAIN=1`` is set, also by ``--plain``. Then each line is plain and starts with the
+    time."""
     return os.environ.get("HARNESS_PLAIN", "") not in ("", "0")
 
 
 def has_colour(stream: "TextIO | None" = None) -> bool:
-    """Return True for coloured output, by ``HARNESS_COLOR``, ``NO_COLOR``, ``FORCE_COLOR``, or the terminal."""
+    """Return True if output may be coloured, by ``HARNESS_COLOR``, ``NO_COLOR``, ``FORCE_COLOR``, or the terminal."""
     stream = stream or sys.stdout
     asked = os.environ.get("HARNESS_COLOR")
     if asked in ("always", "never"):
@@ -73,7 +74,7 @@ def one_line(text: str) -> str:
 
 
 def stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return a replacement for characters that an encoding lacks (a ``codecs`` error handler). It is valid in JSON."""
+    """Return a replacement for characters that an encoding lacks. This is a ``codecs`` error handler."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
@@ -88,7 +89,7 @@ def _escaped(letter: str) -> str:
 
 
 def shown(text: str, stream: "TextIO | None" = None) -> str:
-    """Return the text as a stream (default stdout) can print it. Other characters are escaped."""
+    """Return the text as a stream (default stdout) can print it. Escape or replace all other characters."""
     found, stream = printable(text), stream or sys.stdout
     if found.isascii() or stream is None or not stream.encoding:
         return found
@@ -110,7 +111,7 @@ def _columns_of(letter: str) -> int:
 
 
 def fitted(line: str, columns: int) -> str:
-    """Return as much of the beginning of a printable line as fits into ``columns`` columns."""
+    """Return the longest beginning of a printable line that fits into ``columns`` columns."""
     if line.isascii():
         return line[:columns]
     used = 0
@@ -122,8 +123,8 @@ def fitted(line: str, columns: int) -> str:
 
 
 def shortened(line: str, columns: int) -> str:
-    """Return the line if it fits into ``columns``. Otherwise return the whole words that fit, and ``MORE``. A first
-    word that is too long is cut."""
+    """Return the line if it fits into ``columns``. Otherwise, return the whole words that fit, followed by ``MORE``.
+    Cut a first word that is too long."""
     if width(line) <= columns:
         return line
     most = fitted(line, max(0, columns - len(MORE)))
@@ -134,7 +135,7 @@ def shortened(line: str, columns: int) -> str:
 
 
 def _may_end(line: str, place: int) -> bool:
-    """Return True if a line may be broken at this position: before a space, or next to an East Asian wide character."""
+    """Return True if a line may be broken at a position: before a space, or next to an East Asian wide character."""
     return line[place].isspace() or (not line.isascii() and 2 in map(_columns_of, line[place - 1 : place + 1]))
 
 
@@ -143,7 +144,7 @@ def padded(line: str, columns: int) -> str:
 
 
 def laid_out(lines: "Iterable[str]", *, whole: tuple[str, ...] = (), stream: "TextIO | None" = None) -> "Iterator[str]":
-    """Yield the lines as they are printed on a stream (default stdout); on a terminal, wrapped at words. Lines that
+    """Yield the lines as they are printed on a stream (default stdout). On a terminal, wrap them at words. Lines that
     begin with a word in ``whole`` are commands to copy and stay unwrapped."""
     columns = 0 if is_plain(stream) else columns_of_terminal()
     for line in lines:
@@ -159,7 +160,7 @@ def columns_of_terminal() -> int:
 
 def wrapped(line: str, columns: int) -> list[str]:
     """Return the line in parts of at most ``columns``, wrapped at words and next to East Asian characters. Longer words
-    stay whole. Continuation lines keep the indentation, or align with the text after a label."""
+    stay whole. A continuation line keeps the indentation, or aligns with the text after a label."""
     if width(line) <= columns:
         return [line]
     label = line[:LABEL] if line[:LABEL].endswith("  ") else line[: len(line) - len(line.lstrip())]

@@ -5,10 +5,10 @@
 
 NAME is the real path of a file or folder that identifies the project, so each work tree has its own folder. Its
 ``place.json`` contains the project's path. A project that was moved or copied has no state here. If the folder cannot
-be written, a folder for temporary files is used, but never a folder inside the project or of another user. Imports in
-this module slow down ``status``.
+be written, a folder for temporary files is used. It is never inside the project, and never belongs to another user.
+Imports in this module slow down ``status``.
 
-This stops well-behaved agents and careless commands, not a program of the same user that looks for the folder."""
+The folder stops well-behaved agents and careless commands, not a program of the same user that searches for it."""
 
 import os
 import time
@@ -25,20 +25,20 @@ PLACE = "place.json"
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
 _SEEN_SECONDS = 86_400.0  # between two notes that a project was seen
 _SIGNS: "dict[str, Kind]" = {".git": "features", "harness-tasks.json": "tasklist", "task.json": "longtask"}
-"""Names of the files and folders that identify a project, each with the kind of the project."""
+"""Names of the files and folders that identify a project, each with the kind of project."""
 
 
 def existing(place: str, project: str, *, writable: bool = True) -> str | None:
-    """Return the state folder of the project at ``place``; ``None`` if it is missing. Nothing is created. Without
+    """Return the state folder of the project at ``place``, or ``None`` if it is missing. Create nothing. Without
     ``writable``, the folder may be read-only, as in an agent's sandbox."""
     found = (folder for folder in _folders(place, project) if os.path.isdir(folder))
     return next((folder for folder in found if _is_mine(_base(folder), folder, writable=writable)), None)
 
 
 def make(place: str, project: str) -> tuple[str | None, str | None]:
-    """Return the project's state folder, which is created if missing, and a line for the user if it is not the default
-    folder. The folder is ``None`` if no folder outside the project can be written. The last use of the project is
-    recorded once a day, except for commands in an agent's sandbox, where the default folder is read-only."""
+    """Return the project's state folder, which is created if missing. If it is not the default folder, also return a
+    line for the user. The folder is ``None`` if no folder outside the project can be written. The last use of the
+    project is recorded once a day, except if the default folder is read-only, as in an agent's sandbox."""
     only_read = existing(place, project, writable=False)
     for folder in _folders(place, project):
         try:
@@ -53,7 +53,7 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
 
 
 def _note(folder: str, place: str, project: str) -> None:
-    """Record the project in its state folder, at most once a day."""
+    """Record the project's path, kind and last use in its state folder, at most once a day."""
     path = os.path.join(folder, PLACE)
     try:
         if 0 <= time.time() - os.lstat(path).st_mtime < _SEEN_SECONDS:
@@ -70,7 +70,7 @@ def _note(folder: str, place: str, project: str) -> None:
 
 
 class Place:
-    """State folder of one project, with the project's path, kind and last use. Unknown members are ``None``."""
+    """State folder of one project, with the project's path, kind and last use. An unknown path or kind is ``None``."""
 
     __slots__ = ("folder", "kind", "path", "seen")
 
@@ -82,7 +82,7 @@ class Place:
 
     @property
     def gone(self) -> bool:
-        """True if the recorded path no longer contains a project."""
+        """True if the project's recorded path no longer contains a project."""
         from agent_harness.kernel import project_signs
 
         return self.path is not None and not project_signs.is_left(self.path, self.kind)
@@ -90,8 +90,8 @@ class Place:
 
 def places() -> list[Place]:
     """Return the state folders of all projects of this user, the most recently used first. Symbolic links and files of
-    other users are skipped. Folders among the temporary files are skipped if they have no record, because commands in
-    an agent's sandbox leave such folders."""
+    other users are skipped. Folders among the temporary files count only if they have a record, because commands in an
+    agent's sandbox leave such folders."""
     folders = [folder for base in _bases() for folder in _entries(os.path.join(base, "projects"))]
     known = (each for each in folders if _base(each) == usual_base() or os.path.lexists(os.path.join(each, PLACE)))
     own = tuple(os.path.join(os.path.realpath(base), "projects", "") for base in _bases())
@@ -113,7 +113,7 @@ def _entries(projects: str) -> "Iterator[str]":
 
 
 def _place(folder: str) -> Place:
-    """Return the state folder with its record in ``place.json``; without a record, with the path in its name."""
+    """Return the state folder with its record in ``place.json``. Without a record, the path comes from its name."""
     from agent_harness.kernel import clock, files
 
     record: dict[str, object]
@@ -153,8 +153,8 @@ def forget(place: Place) -> None:
 
 
 def of_user(name: str, *, project: str | None = None, make: bool = True) -> str | None:
-    """Return the folder ``name`` that all projects of this user share, outside ``project``. Return ``None`` if there is
-    no usable folder. Without ``make``, a missing folder is not created."""
+    """Return the folder ``name`` that all projects of this user share, outside ``project``. Return ``None`` if no
+    folder is usable. Without ``make``, a missing folder is not created."""
     for base in _outside(project) if project else _bases():
         folder = os.path.join(base, name)
         try:
@@ -168,7 +168,7 @@ def of_user(name: str, *, project: str | None = None, make: bool = True) -> str 
 
 
 def removed(project: str) -> str | None:
-    """Return a new path in the user's folder for data removed from a project; ``None`` without such a folder."""
+    """Return a new path in the user's folder for data removed from a project, or ``None`` without such a folder."""
     from agent_harness.kernel import clock
 
     home = of_user("removed", project=project)
@@ -177,7 +177,7 @@ def removed(project: str) -> str | None:
 
 
 def set_aside(place: str, project: str) -> str | None:
-    """Move away the state of an earlier project at this place. Return the new path, or ``None`` if not moved."""
+    """Move away the state of an earlier project at ``place``. Return the new path, or ``None`` if nothing was moved."""
     folder = existing(place, project)
     to = removed(project) if folder else None
     if folder is None or to is None:
@@ -194,7 +194,7 @@ def set_aside(place: str, project: str) -> str | None:
 
 
 def made_inside(folder: str, name: str) -> str:
-    """Return the path of a subfolder, created if missing. Remove a symbolic link there. May raise ``OSError``."""
+    """Return the path of a subfolder. Create it if missing, and remove a symbolic link. May raise ``OSError``."""
     path = os.path.join(folder, name)
     if os.path.islink(path):
         os.unlink(path)
@@ -223,7 +223,7 @@ def _outside(project: str) -> list[str]:
 
 
 def _bases() -> list[str]:
-    """Return the possible base folders of the harness's state, the default first."""
+    """Return the possible base folders of the harness's state. The default comes first."""
     temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  (of this user alone, or not used)
     places = (usual_base(), os.path.join(temporary, f"agent-harness-{os.getuid()}"))
     return [place for place in places if os.path.isabs(place)]
@@ -250,7 +250,7 @@ def _is_ours(folder: str) -> bool:
 
 
 def may_write(folder: str) -> bool:
-    """Return True if files can be created in the folder. This is tested, because ``access`` does not see Landlock."""
+    """Return True if files can be created in the folder. This is tried, because ``access`` ignores Landlock."""
     if not os.access(folder, os.W_OK | os.X_OK):
         return False
     try:
@@ -263,7 +263,7 @@ def may_write(folder: str) -> bool:
 
 
 def _is_mine(base: str, folder: str, *, writable: bool = True) -> bool:
-    """Return True if both belong to this user, ``folder`` is not a symbolic link, and it is writable if required."""
+    """Return True if this user owns both folders, ``folder`` is not a symbolic link, and it is writable if required."""
     try:
         found = [os.lstat(path) for path in (base, folder)]
     except OSError:

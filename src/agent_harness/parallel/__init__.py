@@ -1,9 +1,9 @@
 """Several concurrent agents on one project: ``harness run --workers N``.
 
 items           interface of a protocol, and the values that coordinator and workers exchange
-plan            state of the run, computed from its ledger                                     pure
-decision        next steps of a plan                                                           pure
-batching        size of a batch, and search for its failing change                             pure
+plan            state of the run, computed from its ledger (pure functions)
+decision        next steps of a plan (pure functions)
+batching        size of a batch, and search for its failing change (pure functions)
 ledger          append-only journal of a run
 workspaces      a repository and work tree for each agent, which shares the project's objects
 merge_queue     merging of candidates as git objects; moves and pushes of the branch

@@ -1,9 +1,9 @@
-"""Size of a merge batch, and search for the change that makes the batch fail. The module has no side effects.
+"""Size of a merge batch, and search for the change that makes the batch fail. The functions are pure.
 
-A batch is verified as a whole. If the verification fails, the failing checks alone run on prefixes of the batch, by
-bisection. The last member of the smallest failing prefix is the failing change. The prefix before this change is
-verified with all checks and merged. A failing batch of k members needs at most ``2 + ceil(log2 k)`` runs. If the
-machine breaks a run, no member is blamed, and the run is repeated once. SC-34, SC-35.
+The checks first run on a whole batch. If checks fail, only these checks run on prefixes of the batch, by bisection. The
+last member of the smallest failing prefix is the failing change. All checks then run on the prefix before this change,
+and this prefix is merged. For a failing batch of k members, at most ``2 + ceil(log2 k)`` runs are needed. If the
+machine breaks a run, no member is blamed, and the run is repeated once. (SC-34, SC-35)
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from agent_harness.parallel.items import BROKEN, GREEN, RED
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One run of checks on a batch's first ``prefix`` members; an empty ``only`` means all checks."""
+    """One run of checks on the first ``prefix`` members of a batch. If ``only`` is empty, all checks run."""
 
     prefix: int
     only: tuple[str, ...] = ()
@@ -31,11 +31,11 @@ class Search:
 
     @property
     def failing_change(self) -> int | None:
-        """Number of the failing member, counted from 1; None while unknown."""
+        """Position of the member that makes the batch fail, counted from 1. None if it is not known yet."""
         return self.high if self.high and self.high == self.low + 1 and not self.contradicts else None
 
     def next_trial(self) -> Trial | None:
-        """Return the run of checks that the search needs next; None if no further run is needed."""
+        """Return the next run of checks that the search needs. Return None if the search needs no further run."""
         if self.contradicts or self.broken > 1 or self.green:
             return None
         if not self.high:
@@ -45,7 +45,7 @@ class Search:
         return Trial(prefix=self.low) if self.low else None
 
     def after(self, trial: Trial, result: str, failing: tuple[str, ...]) -> "Search":
-        """Return the state of the search after the run of checks ``trial`` ended with ``result``."""
+        """Return the search after the checks of ``trial`` ended with ``result``. ``failing`` are the failed checks."""
         if result == BROKEN:
             return replace(self, broken=self.broken + 1)
         if result == GREEN:
@@ -60,7 +60,7 @@ class Search:
 
 
 def next_size(size: int, most: int, result: str) -> int:
-    """Return the size limit of the next batch, given the result of the last batch that was verified as a whole."""
+    """Return the maximum size of the next batch. ``result`` is the result of the last check of a whole batch."""
     if result == RED:
         return max(1, size // 2)
     return min(most, size + 1) if result == GREEN else size

@@ -4,10 +4,10 @@
     spending/ORDER.json          spending of one job, its most expensive call, its allowance, and each try
     spending/late/ORDER.N.json   spending of try N that was reported after the job ended, until a journal records it
 
-A remote job gets an allowance at its start, which is reserved until the job ends. Before another call, a job reserves
-the price of its most expensive call, as all others do; if this exceeds the budget, its turn ends. So all jobs together
-exceed the budget by at most the amount by which a call is more expensive than any earlier call. The first call of a
-run, whose price is unknown, reserves nothing. SC-42.
+At its start, a remote job gets an allowance, which stays reserved until the job ends. Before each call, a job on this
+machine reserves the price of its most expensive call. If this reservation exceeds the budget, the job's turn ends. All
+jobs together can exceed the budget only if a call is more expensive than every earlier call. The first call of a run
+reserves nothing, because its price is unknown. (SC-42)
 """
 
 import fcntl
@@ -34,7 +34,7 @@ class LateCost:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedCost:
-    """Spending of a job according to a journal, in US dollars; ``tries`` is empty if only the total is known."""
+    """Spending of a job according to a journal, in US dollars. ``tries`` is empty if only the total is known."""
 
     spent: float = 0.0
     tries: Mapping[str, float]
@@ -48,15 +48,14 @@ class CountedCost:
         return cls(spent=spent, tries=tries)
 
     def with_more(self, told: Mapping[str, float]) -> "CountedCost":
-        """Return this cost with each try's reported spending; a repeated report changes nothing.
-
-        An amount that was counted without a try is part of the reported spending, so nothing counts twice."""
+        """Return this cost, increased to the reported spending of each try. A repeated report changes nothing. An
+        amount that was counted without a try is part of the reported spending, so no amount counts twice."""
         tries = most_of_each(self.tries, told)
         return CountedCost(spent=max(self.spent, sum(tries.values())), tries=tries)
 
 
 def most_of_each(known: Mapping[str, float], told: Mapping[str, float]) -> dict[str, float]:
-    """Return, for each try, the greater of two reported amounts, because the spending of a try only grows."""
+    """Return for each try the greater of two reported amounts, because the spending of a try only grows."""
     return {name: max(known.get(name, 0.0), told.get(name, 0.0)) for name in {**known, **told}}
 
 
@@ -79,9 +78,8 @@ class SharedBudget:
         files.write_json(os.path.join(self._folder, name), record)
 
     def elsewhere(self, job: str, spent: float) -> float:
-        """Record a job's spending; return in US dollars what all other jobs have spent or reserved.
-
-        If other jobs are running, the returned amount also includes the price of this job's own next call."""
+        """Record a job's spending. Return the US dollars that all other jobs have spent or reserved. If other jobs are
+        running, the result also includes the price of this job's own next call."""
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.pop(name, {"spent": 0.0, "call": 0.0})
@@ -101,7 +99,7 @@ class SharedBudget:
                 self._write(name, known.get(name, {"spent": 0.0, "call": 0.0}) | {"allowed": amount})
 
     def hear(self, job: str, tries: Mapping[str, float]) -> None:
-        """Record the reported spending of a remote job's tries. It counts even if the job has no result."""
+        """Record the reported spending of a remote job's tries. The spending counts even if the job has no result."""
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.get(name, {"spent": 0.0, "call": 0.0})
@@ -110,7 +108,7 @@ class SharedBudget:
                 self._write(name, own | {"spent": max(own["spent"], sum(after.values())), "tries": after})
 
     def tries(self, job: str) -> dict[str, float]:
-        """Return the reported spending, in US dollars, of each try of a remote job that is still open."""
+        """Return the reported spending, in US dollars, of each try of a remote job that has not ended."""
         with self._locked() as known:
             return dict(known.get(f"{job.replace('/', '.')}.json", {}).get("tries", {}))
 
@@ -119,9 +117,9 @@ class SharedBudget:
             return float(known.get(f"{job.replace('/', '.')}.json", {}).get("spent", 0.0))
 
     def finalize(self, job: str, spent: float) -> float:
-        """Add a finished job's spending to the settled total; return it, at least the recorded amount.
-
-        Call this only after a journal has recorded the spending, because the job's own record is deleted."""
+        """Add the spending of a finished job to the total, and return this spending in US dollars. The result is at
+        least the amount recorded earlier. Call this only after a journal has recorded the spending, because the method
+        deletes the job's own record."""
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.get(name, {"spent": 0.0, "call": 0.0})
@@ -134,7 +132,7 @@ class SharedBudget:
         return total
 
     def begin(self, spent: float, left: Collection[str] = ()) -> None:
-        """Start a run with ``spent`` US dollars spent. Keep only the spending records of jobs in ``left``."""
+        """Start a run that has already spent ``spent`` US dollars. Keep only the records of the jobs in ``left``."""
         kept = {f"{job.replace('/', '.')}.json" for job in left}
         with self._locked() as known:
             call = max((each["call"] for each in known.values()), default=0.0)
@@ -143,7 +141,7 @@ class SharedBudget:
             self._write(_SETTLED, {"spent": spent, "call": call if spent else 0.0})
 
     def note_late(self, job: str, attempt: str, spent: float) -> None:
-        """Store the late spending of a finished job's try until a journal records it; see ``forget_late``."""
+        """Store a finished job's late spending until a journal has recorded it. Then call ``forget_late``."""
         os.makedirs(folder := os.path.join(self._folder, "late"), mode=0o700, exist_ok=True)
         record = {"order": job, "try": attempt, "spent": spent}
         files.write_json(os.path.join(folder, _late_name(job, attempt)), record)
@@ -157,12 +155,12 @@ class SharedBudget:
         return found
 
     def forget_late(self, known: LateCost) -> None:
-        """Delete the stored late spending of a try after a journal has recorded it."""
+        """Delete the stored late spending of a try, after a journal has recorded this spending."""
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(self._folder, "late", _late_name(known.job, known.attempt)))
 
     def standing(self) -> tuple[float, float]:
-        """Return two amounts in US dollars: spent so far, including running jobs; and reserved beyond it."""
+        """Return two amounts in US dollars: the spending so far, and the additional reservations of running jobs."""
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (settled, *known.values())])
@@ -170,9 +168,8 @@ class SharedBudget:
         return round(spent, 4), round(sum(_held(each, dearest) - each["spent"] for each in known.values()), 4)
 
     def left(self, limit: float) -> float:
-        """Return the US dollars that one more job may spend; negative if the budget is exceeded.
-
-        The price of one call is reserved for each running job and for the new job."""
+        """Return the US dollars that one more job may spend. The result is negative if the budget is exceeded. The
+        price of one call stays reserved for each running job and for the new job."""
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (settled, *known.values())])
@@ -181,7 +178,7 @@ class SharedBudget:
 
 
 def _read(path: str) -> JsonObject:
-    """Return the amounts in a job's file. An invalid amount counts as zero; the journal has the spending, too."""
+    """Return the amounts in a job's spending file. An invalid amount counts as zero, because a journal also has it."""
     found = files.read_json_if_any(path)
     names = ("spent", "call", *(["allowed"] if "allowed" in found else []))
     known: JsonObject = {name: number_below(found.get(name), MOST_USD) or 0.0 for name in names}
@@ -196,5 +193,5 @@ def _late_name(job: str, attempt: str) -> str:
 
 
 def _held(known: JsonObject, dearest: float) -> float:
-    """Return the US dollars that a running job has spent, plus what it may spend before the next budget check."""
+    """Return the US dollars that a running job has spent, plus those that it may spend before the next budget check."""
     return float(max(known["spent"] + (known["call"] or dearest), known.get("allowed", 0.0)))

@@ -1,11 +1,11 @@
-"""Coordinator, the only writer of a parallel run: it starts jobs, collects results and merges proven work.
+"""Coordinator of a parallel run. It starts jobs, collects results, merges proven work, and is the only writer.
 
     replay the ledger -> [ get the plan's next steps -> carry them out, each event on disk first -> wait for workers ]*
     -> close
 
-Worker processes end when the coordinator's process ends. The next coordinator replays the same ledger. A job with a
-result counts. A job without a result is lost, and its item is open again. A merge that was recorded but not finished is
-completed.
+When the coordinator's process ends, the worker processes end, too. The next coordinator replays the ledger. A job with
+a result counts. A job without a result is lost, and its item is open again. The next coordinator also completes a merge
+that was recorded but not finished.
 """
 
 import os
@@ -182,7 +182,7 @@ class Coordinator:
         self._watch = ChangeWatch(self._git, self._branch, self._aside(), (*self._port.own, *self._port.common))
 
     def _take_old_names_over(self) -> None:
-        """Rename the refs that versions up to 1.2.1 created, and report the refs that may belong to another project."""
+        """Rename git refs from versions up to 1.2.1. Report the refs that may belong to another project."""
         if not candidates.old_names(self._git):
             return
         works = [work for work in self._plan.works.values() if work.job]
@@ -197,7 +197,7 @@ class Coordinator:
             self._say(f"Refs of an older version, which may belong to another project here: {', '.join(left)}")
 
     def _is_left(self, carried: JsonObject) -> bool:
-        """Return True if an item of the previous run is to be kept; else rescue its candidate."""
+        """Return True if this run keeps an item of the previous run. Otherwise, save its candidate on a rescue ref."""
         if not carried["ready"] or self._port.holds(carried["order"], carried["item"]):
             return True
         candidates.set_aside(self._git, carried["order"], carried["commit"])
@@ -214,7 +214,7 @@ class Coordinator:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
     def _take_over(self) -> None:
-        """End the processes that a killed coordinator left, rescue their work, and take over its jobs."""
+        """End the processes that a killed coordinator left, save their work on rescue refs, and take over its jobs."""
         rescues: dict[str, list[str]] = {}
         for workspace in workspaces.existing(os.path.join(self._folder, "places")):
             record = files.read_json_if_any(workspace.record)
@@ -239,7 +239,7 @@ class Coordinator:
         self._take_collected()
 
     def _submitted(self, job_id: str) -> Job | None:
-        """Return the job as it was recorded when it was started; None if there is no record."""
+        """Return the job with this id, as it was recorded at its start. Return None if there is no record."""
         record = files.read_json_if_any(os.path.join(job_folder(self._folder, job_id), JOB))
         return Job.from_record(record) if record.get("id") == job_id else None
 
@@ -259,7 +259,7 @@ class Coordinator:
     # ---- the loop
 
     def run(self) -> JsonObject:
-        """Run until nothing is left to do. Return the results, the reason why the run ended, and the ``exit_code``."""
+        """Run until there is nothing left to do. Return the results, the reason for the end and the ``exit_code``."""
         os.makedirs(os.path.join(self._folder, "places"), mode=0o700, exist_ok=True)
         with run_held(self._folder, hint="wait for that run, or end it with Ctrl-C"):
             return self._run()
@@ -330,9 +330,8 @@ class Coordinator:
             self._leave_elsewhere()
 
     def _leave_elsewhere(self) -> None:
-        """After a request to stop, wait for remote workers no longer than for local workers.
-
-        Then raise ``KeyboardInterrupt``. The remote jobs continue, and the next run collects their results."""
+        """After a request to stop, wait for remote workers only as long as for local workers. Then raise
+        ``KeyboardInterrupt``. The remote jobs continue, and the next run collects their results."""
         now = time.monotonic()
         self._leave_by = self._leave_by or now + clock.scaled(WRAP_UP_SECONDS)
         left = [each.job.id for each in self._under.values()]
@@ -365,7 +364,7 @@ class Coordinator:
         )
 
     def _why_not(self) -> tuple[int, str, str] | None:
-        """Return the exit code, the reason and a message if no new job may start; else None."""
+        """Return the exit code, the reason and a message if no new job may start. Otherwise, return None."""
         stop = self._terms.stop
         if stop.requested():
             code = 130 if stop.signalled else 5
@@ -382,7 +381,7 @@ class Coordinator:
         return None if self._terms.only_land else self._limit_reached()
 
     def _told_blocked(self) -> str:
-        """Return the question of a blocked run: the commit, its failing checks, and the commands to use."""
+        """Return the question to the user of a blocked run: the commit, the failing checks and the commands to type."""
         known, branch = self._plan, self._branch.removeprefix("refs/heads/")
         at, names = known.blocked_at[:10], ", ".join(known.blocked_by[:5]) or "the work to be merged"
         if known.blocked == "head_red" and at:
@@ -394,7 +393,8 @@ class Coordinator:
         )
 
     def _told_parked(self, item: str) -> str:
-        """Return why an item waits for the user, with its conflict. The project adds the command to answer."""
+        """Return the reason why an item waits for the user, with its conflict. The project adds the command for the
+        answer."""
         work = self._plan.work(item)
         if work.why != "landing_failed" or not work.last_fix:
             return f"{item} waits: {work.why}"
@@ -406,7 +406,7 @@ class Coordinator:
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _told_broken(self) -> str:
-        """Report to the project which items the branch no longer proves; return a text that names the guilty merges."""
+        """Tell the project which items fail on the branch after a merge. Return a text that names these merges."""
         head, branch = self._plan.head, self._branch.removeprefix("refs/heads/")
         told = []
         for item, names in self._plan.broken.items():
@@ -499,7 +499,7 @@ class Coordinator:
     # ---- what people ask for
 
     def _look_around(self) -> None:
-        """Once a second, answer requests, and cancel attempts at items that the run no longer holds."""
+        """Once a second, answer the user's requests, and cancel attempts at items that the run no longer owns."""
         if time.monotonic() < self._mail_at:
             return
         self._mail_at = time.monotonic() + MAIL_SECONDS
@@ -523,7 +523,7 @@ class Coordinator:
             self._mailbox.answer(request["id"], found)
 
     def _granted(self, request: JsonObject, *, at_end: bool) -> JsonObject:
-        """Carry out a user's request and return its event, which is on disk before the request is carried out."""
+        """Carry out a user's request, and return its event. The event is on disk before the request is carried out."""
         if at_end and request["verb"] not in requests.OF_QUEUE:
             raise NothingEligible("the parallel run has ended", hint="harness status")
         kind, members = requests.granted(self._plan, request["verb"], request["args"])
@@ -539,7 +539,7 @@ class Coordinator:
         return event
 
     def _looks(self) -> list[str]:
-        """Return one line per change that agents without a sandbox may have made and that the user has to review."""
+        """Return one line for each change that agents without a sandbox may have made and that a user must review."""
         if self._aside() is None:
             return []
         seen = "while agents worked without a sandbox"
@@ -677,7 +677,7 @@ class Coordinator:
         return True
 
     def _begin_ordered(self) -> None:
-        """Claim the items of all new jobs in one change of the project's state, then start the jobs' workers."""
+        """Claim the items of all new jobs in one change of the project's state. Then start the jobs' workers."""
         ordered = [*self._ordered]
         self._ordered.clear()
         if ordered:
@@ -687,7 +687,7 @@ class Coordinator:
             self._say(f"{under.job.slot} {under.job.item}: {under.title} ({reason})")
 
     def _with_allowance(self, job: Job, busy: int) -> Job:
-        """Reserve a budget for a remote job before its start: a remote worker sees only its own spending."""
+        """Return the job with a budget that is reserved for it, because a remote worker sees only its own spending."""
         most = self._terms.max_cost_usd
         if most is None:
             return job
@@ -699,7 +699,7 @@ class Coordinator:
         return {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
 
     def _ease_memory(self) -> None:
-        """If memory has been short for a minute, cancel the newest attempt, unless it is the only one. SC-41."""
+        """Cancel the newest attempt if memory has been short for a minute, unless it is the only attempt. (SC-41)"""
         if not self._memory.is_due(slots.free_memory(), time.monotonic() / clock.time_scale()):
             return
         at_work = [each for each in self._under.values() if each.job.kind == ATTEMPT and not each.recalled]
@@ -776,12 +776,12 @@ class Coordinator:
         self._look_at_project(job)
 
     def _aside(self) -> str | None:
-        """Return the folder for saved copies of changed files; ``None`` if agents have no write access."""
+        """Return the folder for copies of changed files. Return ``None`` if agents cannot write to the project."""
         is_closed = not self._engine.is_local or kind_for(settings_from(self._terms.sandbox)) is not None
         return None if is_closed else os.path.join(self._folder, "put-back")
 
     def _look_at_project(self, job: Job) -> None:
-        """Report what an attempt changed in the project's own folder, and the files that were restored."""
+        """Report the files in the project's own folder that an attempt changed, and the files that were restored."""
         found = self._watch.look(job.name, fetching=self._merge_queue.is_pushing)
         own = self._port.put_back()
         changed, put_back = [*found.changed, *own], {**found.put_back, **own}
@@ -801,7 +801,7 @@ class Coordinator:
         self._port.note_touched(job.item, told)
 
     def _take(self, item: str, job: str, fence: int, *, recalled: bool = False) -> None:
-        """Record a job's result, first in the project, then as an event. Repeating it has no effect."""
+        """Record the result of a job, first in the project and then as an event. A repeated call has no effect."""
         work = self._plan.work(item)
         if work.job != job:
             self._take_late(job)
@@ -834,13 +834,13 @@ class Coordinator:
             self._merge_queue.note_rejected(item, {"why": "conflict_markers", "files": left, "met": []})
 
     def _take_late(self, job: str) -> None:
-        """Count a cost that was reported after its attempt had ended or was given up as lost."""
+        """Count the cost of an attempt that was reported only after the attempt had ended or was lost."""
         if events := self._ledger.of_job(job):
             told = _told_cost(result_of_job(self._folder, job))
             self._count_late(job, events, CountedCost.of(events).with_more(told))
 
     def _take_collected(self) -> None:
-        """Count, once, each cost that the engine reports for a finished job, including jobs of earlier runs."""
+        """Count each cost that the engine reports for a finished job once. Jobs of earlier runs are included."""
         at_work = {self._plan.work(item).job for item in self._plan.in_state(plan.WORKING)}
         for each in self._money.late():
             if each.job in at_work:
@@ -857,7 +857,7 @@ class Coordinator:
             self._money.forget_late(each)
 
     def _count_late(self, job: str, events: list[JsonObject], counted: CountedCost) -> None:
-        """Record a job's late cost, first in the project, then as an event. Repeating it has no effect."""
+        """Record the late cost of a job, first in the project and then as an event. A repeated call has no effect."""
         more = counted.spent - CountedCost.of(events).spent
         about = {name: events[0].get(name) for name in ("item", "fence")}
         self._port.costs_more(job, str(about["item"]), counted.spent, more)
@@ -892,12 +892,12 @@ def _some(names: Collection[str]) -> str:
 
 
 def _told_cost(result: JsonObject) -> dict[str, float]:
-    """Return the cost, in US dollars, of the try that produced this result."""
+    """Return the cost in US dollars of the try that produced this result. The key is the number of the try."""
     return {str(result.get("try") or 1): float(result.get("cost_usd") or 0.0)}
 
 
 def _shown(under: _Under, heard: JsonObject) -> JsonObject:
-    """Return the display row of an attempt; it says so if the session has ended and its work is being saved."""
+    """Return an attempt's row for the display. It shows if the session has ended and its work is being saved."""
     under.heard = heard or ({**under.heard, "phase": "settling"} if under.heard else {})
     job, heard = under.job, under.heard
     known = {"slot": job.slot, "host": owner.current().host, "item": job.item, "title": under.title}

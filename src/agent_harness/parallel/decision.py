@@ -1,6 +1,6 @@
-"""Next steps of a parallel run: a pure function of the plan, without a clock.
+"""Next steps of a parallel run, computed by a pure function of the plan, without a clock.
 
-``decide`` reads the plan and returns the steps to do now. The caller writes the event of a step to disk first, then
+``decide`` returns the steps that the plan allows now. The caller first writes the event of a step to disk, and then
 calls ``decide`` again. If a coordinator is killed, the next coordinator replays the ledger, calls ``decide``, and
 continues.
 """
@@ -22,7 +22,7 @@ class StartAttempt:
 
 @dataclass(frozen=True, kw_only=True)
 class CombineCandidates:
-    """Step of a run: merge these candidates, as git objects, onto the head or onto a commit that lands before."""
+    """Step of a run: merge these candidates as git objects, onto the head or onto the tip of an earlier batch."""
 
     items: tuple[str, ...]
     on: str = ""  # a commit that lands before; empty: the head
@@ -42,28 +42,28 @@ class RejectItem:
 
 @dataclass(frozen=True, kw_only=True)
 class LandBatch:
-    """Step of a run: move the branch to the first ``count`` members of the batch, or complete such a move."""
+    """Step of a run: move the branch to the first ``count`` members of the batch, or complete an interrupted move."""
 
     count: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseBatch:
-    """Step of a run: dissolve the batch. Its members stay in the merge queue."""
+    """Step of a run: dissolve the batch. The members of the batch stay in the merge queue."""
 
     singly: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskPerson:
-    """Step of a run: ask the user, and start no new job before the answer."""
+    """Step of a run: ask the user a question, and start no new job before the user has answered."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class PushLanded:
-    """Step of a run: push the merged commits. After a rebase, move the branch to the verified commit."""
+    """Step of a run: push the merged commits. After a rebase, first move the branch to the verified commit."""
 
 
 Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | RejectItem | LandBatch | ReleaseBatch | AskPerson
@@ -71,7 +71,7 @@ Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | RejectItem | 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Facts that a decision needs and that are not part of the plan."""
+    """Facts that a decision needs but that the plan does not contain."""
 
     items: Sequence[OpenItem]  # that may be worked on, in the protocol's job
     slots: int  # free places for attempts
@@ -86,9 +86,8 @@ class Facts:
 
 
 def decide(plan: RunPlan, facts: Facts) -> list[Step]:
-    """Return the steps that can be done now, independent of one another.
-
-    A batch that is ready is merged before the next attempt starts, so that the attempt has the merged work."""
+    """Return the steps that can be done now. These steps do not depend on one another. If a batch is ready, it is
+    merged before the next attempt starts, so that the attempt has the merged work."""
     left = facts.slots
     if facts.most_attempts is not None:
         left = min(left, facts.most_attempts - plan.attempts)
@@ -126,9 +125,8 @@ def _landing_step(plan: RunPlan, *, at_rest: bool, held_up: frozenset[str]) -> S
 
 
 def _ahead_step(plan: RunPlan, facts: Facts) -> Step | None:
-    """Return the next step for batches that are verified on top of another batch, or None.
-
-    Their results count only if that other batch, which is still being checked, is merged."""
+    """Return the next step for batches that are verified on top of an earlier batch, or None. The results for such
+    batches count only if the earlier batch, which is still being checked, is merged."""
     known = plan.under_way
     if not known or known[0].vouched or plan.blocked or plan.push_problem or plan.joined:
         return None
@@ -174,7 +172,7 @@ class ItemChoice:
 
 
 def pick(plan: RunPlan, items: Sequence[OpenItem], count: int) -> list[StartAttempt]:
-    """Return the next ``count`` attempts to start, each with the reason for its selection; SC-7, SC-8."""
+    """Return the next ``count`` attempts to start, each with the reason for its selection. (SC-7, SC-8)"""
     if count <= 0:
         return []
     chosen = islice((each for each in choices(plan, items, count) if each.starts), count)
@@ -182,7 +180,7 @@ def pick(plan: RunPlan, items: Sequence[OpenItem], count: int) -> list[StartAtte
 
 
 def choices(plan: RunPlan, items: Iterable[OpenItem], count: int) -> Iterator[ItemChoice]:
-    """Yield, in the protocol's order, each item with the decision whether to start the item now, and the reason."""
+    """Yield each item in the protocol's order, with the decision whether to start it now, and the reason."""
     busy = {item: plan.work(item).touches for item in plan.in_state(WORKING, READY, LANDING)}
     left = count
     for item in items:
@@ -207,23 +205,21 @@ def _told(work: ItemProgress) -> str:
 
 
 def _excluded(item: OpenItem, busy: Mapping[str, Sequence[str]]) -> str | None:
-    """Return why the item must not run beside the busy items, such as declared files in common; else None."""
+    """Return the reason why the item must not run beside busy items, such as a common file. Otherwise, return None."""
     met = next((other for other, touches in busy.items() if meet(item.touches, touches)), None)
     return None if met is None else f"it waits for {met}: both declare changes to {_where(item.touches, busy[met])}"
 
 
 def meet(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Return True if two lists of file patterns may match the same file.
-
-    Only text before a wildcard is compared. A pattern that matches every file also meets an empty list."""
+    """Return True if two lists of file patterns may match the same file. Only the text before a wildcard is compared. A
+    pattern that matches every file also meets an empty list."""
     left, right = ([_literal(glob) for glob in globs] for globs in (some, others))
     return "" in left or "" in right or any(a.startswith(b) or b.startswith(a) for a in left for b in right)
 
 
 def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
-    """Return the unmerged item for which the fix of a rejected item must wait; else None. SC-31.
-
-    An earlier attempt would not have the other item's changes in its files and would be rejected again."""
+    """Return the reason why a rejected item must wait until another item is merged. Otherwise, return None. (SC-31)
+    Without the other item's changes in its files, the rejected item would be rejected again."""
     met = work.fix.get("met") if work.fix else None
     lands = (each for each in plan.in_state(READY, LANDING) if each in met and each not in plan.held) if met else ()
     other = next(iter(lands), None)
@@ -231,7 +227,8 @@ def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
 
 
 def _where(some: Sequence[str], others: Sequence[str]) -> str:
-    """Return the patterns in ``others`` that may match the same files as ``some``; if none, return ``some``."""
+    """Return the patterns in ``others`` that may match the same files as ``some``. If there are none, return
+    ``some``."""
     return ", ".join(glob for glob in others if meet(some, (glob,))) or ", ".join(some)
 
 

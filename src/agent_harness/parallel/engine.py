@@ -1,8 +1,8 @@
-"""Execution of jobs by processes of this machine or of other machines, behind one interface.
+"""Interface of engines, which execute jobs in processes on this machine or on other machines.
 
 An engine only runs workers. It gets a job and the job's folder, and reports when all processes of the job have exited.
-After this report only ``result.json`` in the folder counts, and a job without a result is lost. Planning, merging,
-budgets and state are not an engine's concern.
+Then only ``result.json`` in the folder counts. A job without this file is lost. Engines have no part in planning,
+merging, budgets and state.
 """
 
 import json
@@ -35,7 +35,7 @@ RUNNING, ENDED, UNKNOWN = "running", "ended", "unknown"
 
 
 class Engine(Protocol):
-    """Interface of an engine that runs workers. ``scale.md`` 2 and 11; see ``agent_harness.testing.check_engine``."""
+    """Interface of an engine that runs workers. See ``scale.md`` 2, 11 and ``agent_harness.testing.check_engine``."""
 
     name: str
     """Name of the engine, as shown in the display of a run."""
@@ -43,44 +43,42 @@ class Engine(Protocol):
     """True if the engine's agents run as processes of this machine and need its resources."""
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Open the engine, which then puts the id of each finished job into ``ended``.
-
-        Raise ``HarnessError`` if no worker can run."""
+        """Open the engine. After that, it puts the id of each finished job into the queue ``ended``. Raise
+        ``HarnessError`` if no worker can run."""
         ...
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Start a job, or wait for one that was submitted earlier; return immediately.
-
-        A job id is executed once, no matter how many times and by whom it is submitted."""
+        """Start a job, or wait for a job that was submitted earlier. Return immediately. The engine executes a job id
+        only once, even if several processes submit the job."""
         ...
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Tell the worker to end its attempt after the present operation, save the work and report a result."""
+        """Tell the job's worker to end its attempt after the present operation, save the work and report a result."""
         ...
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Return, by id, the state of each job that an earlier process submitted."""
+        """Return the state of each job that an earlier process submitted, by job id."""
         ...
 
     def heard(self) -> dict[str, JsonObject]:
-        """Return, by job id, the activity that remote workers reported. Jobs of this machine are left out."""
+        """Return the activity that remote workers reported, by job id. Jobs of this machine are not included."""
         ...
 
     def close(self) -> None:
-        """Close the engine. Its local processes end, but remote jobs continue."""
+        """Close the engine. Its processes on this machine end, but its jobs on other machines continue."""
         ...
 
 
 class EngineFactory(Protocol):
-    """Factory for the engine of a run. If a run has no factory, its jobs run as processes of this machine."""
+    """Factory for the engine of a run. Without a factory, the jobs of a run are processes of this machine."""
 
     def __call__(self, git: Git, folder: str, say: Callable[[str], None], refs: str) -> Engine | None:
-        """Build the engine. ``folder`` has the project's runs; ``refs`` is the ref folder of jobs on a remote."""
+        """Return the engine. ``folder`` contains the project's runs. ``refs`` is the prefix for refs of remote jobs."""
         ...
 
 
 class LocalEngine:
-    """Engine that executes jobs in child processes. The child processes end when this process ends."""
+    """Engine that executes jobs in child processes. These child processes end together with this process."""
 
     name = "local"
     is_local = True
@@ -92,7 +90,7 @@ class LocalEngine:
         self._next_begin = 0.0  # of the monotonic clock
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Store the queue for finished jobs. The local engine needs no connection."""
+        """Store the queue for the ids of finished jobs. The local engine needs no connection."""
         self._ended = ended
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
@@ -132,22 +130,21 @@ class LocalEngine:
         return {each.id: UNKNOWN for each in jobs}
 
     def heard(self) -> dict[str, JsonObject]:
-        """Return an empty result, because local jobs write their activity into the project."""
+        """Return an empty result, because jobs on this machine write their activity into the project."""
         return {}
 
     def close(self) -> None:
-        """End the idle worker processes. A worker process that executes a job ends with this process."""
+        """End the idle worker processes. A worker process that is executing a job ends together with this process."""
         while self._idle:
             self._idle.popitem()[1].close()
 
 
 class WorkerProcess:
-    """Child process that executes jobs one at a time, from its first job until this process ends.
-
-    If the child process has exited, for any reason, the next job starts a new one."""
+    """Child process that executes jobs, one at a time, from its first job until this process ends. If the child process
+    has exited for any reason, the next job starts a new child process."""
 
     def __init__(self, *, wrap_up_seconds: float = WRAP_UP_SECONDS) -> None:
-        """Set the seconds in which a cancelled job has to finish its operation and save its work."""
+        """Set the number of seconds in which a cancelled job must finish its operation and save its work."""
         self._running: process.Running | None = None
         self._wrap_up_seconds = wrap_up_seconds
 
@@ -160,7 +157,7 @@ class WorkerProcess:
         *,
         attempt: int = 1,
     ) -> None:
-        """Execute the job in this folder. Return after all processes of the job have exited."""
+        """Execute the job whose files are in ``folder``. Return after all processes of the job have exited."""
         running = self._begun(environment)
         told = {"order": job.id, "item": job.item, "name": job.name, "try": attempt}
         files.write_json(f"{job.workspace}.json", {**told, "process": running.record})

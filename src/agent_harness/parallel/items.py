@@ -2,8 +2,8 @@
 exchange.
 
 An *item* is a task or a feature. A *job* is one attempt at an item in a workspace, or one run of checks on a commit
-that is to be merged. A job's *fence* is its number among the jobs of its item. Values are exchanged as JSON files
-(``orders/ID/order.json``, ``result.json``), code as git objects.
+before its merge. A job's *fence* is its number among the jobs of its item. Coordinator and workers exchange values as
+JSON files (``orders/ID/order.json``, ``result.json``) and code as git objects.
 """
 
 import os
@@ -36,7 +36,7 @@ change.
 
 @dataclass(frozen=True, kw_only=True)
 class OpenItem:
-    """Item of the project that may be started now."""
+    """Item of the project that an agent may start now."""
 
     id: str
     name: str  # the id as one part of a file or ref name
@@ -90,7 +90,7 @@ class Job:
 
     @property
     def slot(self) -> str:
-        """Name of the job's workspace, such as ``w1`` or ``v1``."""
+        """Name of the job's workspace, such as ``w1`` (for an attempt) or ``v1`` (for checks)."""
         return self.workspace.rpartition("/")[2]
 
     @property
@@ -104,7 +104,7 @@ class Job:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "Job":
-        """Build a job from the content of ``order.json``. Members that this version does not know are ignored."""
+        """Return the job with the content of ``order.json``. Ignore members that this version does not know."""
         keys = {name: _KEYS.get(name, name) for name in cls.__dataclass_fields__}
         known: dict[str, Any] = {name: record[key] for name, key in keys.items() if key in record}
         known |= {name: tuple(known[name]) for name in _LISTS if name in known}
@@ -119,7 +119,7 @@ _ROWS: dict[str, type] = {"costs": dict, "verdicts": dict, "rescues": str, "outp
 
 
 def result_of(record: JsonObject) -> JsonObject:
-    """Return the valid members of an attempt's result, as if invalid members were missing."""
+    """Return the valid members of an attempt's result. Leave out each member with an invalid value."""
     found = {name: value for name, value in record.items() if isinstance(value, _RESULT.get(name, object))}
     for name, kind in _ROWS.items():
         rows = found.get(name)
@@ -128,12 +128,12 @@ def result_of(record: JsonObject) -> JsonObject:
 
 
 def job_folder(folder: str, job: str) -> str:
-    """Return the folder of a job's inputs and result, below the one for the project's parallel runs."""
+    """Return the folder of a job's inputs and result. ``folder`` is the folder of the project's parallel runs."""
     return os.path.join(folder, "orders", job.replace("/", "."))
 
 
 def result_of_job(folder: str, job: str) -> JsonObject:
-    """Return the valid members of the result of a job's attempt (see ``result_of``)."""
+    """Return the valid members of the result that a job's attempt wrote (see ``result_of``)."""
     return result_of(files.read_json_if_any(os.path.join(job_folder(folder, job), RESULT)))
 
 
@@ -146,7 +146,7 @@ class LandedItem:
 
 
 class ProjectPort(Protocol):
-    """Interface that a project offers to the coordinator. A repeated call of a writing method has no further effect."""
+    """Interface of a project for the coordinator. A repeated call of a method that writes has no further effect."""
 
     executor: str  # as ``WorkOrder.executor``
     input_files: tuple[str, ...]  # as ``WorkOrder`` has them
@@ -159,11 +159,12 @@ class ProjectPort(Protocol):
     push_target: PushTarget | None  # where landings are pushed to, as it was before any agent ran
 
     def items(self) -> list[OpenItem]:
-        """Return the items that may be started now, in the protocol's order."""
+        """Return the items that agents may start now, in the protocol's order."""
         ...
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return the exit code and reason if no new job may start: a question, a pause or a limit; else None."""
+        """Return the exit code and the reason if no new job may start, such as a pause or a limit. Otherwise, return
+        None."""
         ...
 
     def claim(self, jobs: Sequence[Job]) -> None: ...
@@ -171,7 +172,7 @@ class ProjectPort(Protocol):
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject: ...
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Take over the items of these jobs from a dead coordinator, and release the other items that it had taken."""
+        """Take over the items of these jobs from a dead coordinator. Release all other items that it had taken."""
         ...
 
     def holds(self, job: str, item: str) -> bool:
@@ -181,21 +182,19 @@ class ProjectPort(Protocol):
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Record the end of a job, once; ``result`` is None for a lost job. Accepted work waits to be merged.
-
-        ``spent_usd``, in US dollars, counts toward the run's budget; the project records the same amount."""
+        """Record the end of a job, only once. ``result`` is None for a lost job. Accepted work then waits to be merged.
+        ``spent_usd`` is the amount in US dollars that counts toward the run's budget. The project records this
+        amount."""
         ...
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Record ``more_usd``, the US dollars that a finished job has spent in addition to its record.
-
-        ``spent_usd`` is the job's total. A total that was already recorded shows that the call is a repetition."""
+        """Record ``more_usd``, the US dollars that a finished job has spent beyond its recorded amount. ``spent_usd``
+        is the job's total. If this total is already recorded, the call is a repetition."""
         ...
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """Merge the changes from ``base`` to ``commit`` into ``head``, including the project's own files.
-
-        ``proven`` is False for work that is still to be fixed. Such work does not count as done."""
+        """Merge the changes from ``base`` to ``commit`` into ``head``, and return the merge. Include the project's own
+        files. ``proven`` is False for work that must still be fixed. Such work does not count as done."""
         ...
 
     def checks(
@@ -206,11 +205,10 @@ class ProjectPort(Protocol):
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the named checks that must pass on a commit before it is merged to ``base``.
-
-        If ``members`` is None, the commit is a head without a known result. ``base`` is then the last trusted head,
-        or the commit itself if all merged work is to be proven again. ``before`` maps items to commits in ``base`` that
-        are not merged yet. ``unseen`` has merged items that the members were not proven with or broke before."""
+        """Return the checks, with names, that must pass on ``commit`` before it is merged into ``base``. If ``members``
+        is None, ``commit`` is a head whose result is not known. ``base`` is then the last trusted head, or ``commit``
+        itself to prove all merged work again. ``before`` maps items to commits in ``base`` that are not merged yet.
+        ``unseen`` has items that were merged after the members' attempts began, or that the members broke before."""
         ...
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject: ...
@@ -218,43 +216,41 @@ class ProjectPort(Protocol):
     def finalize(self, landings: Sequence[LandedItem]) -> None: ...
 
     def refuse_joined(self, commit: str) -> None:
-        """Raise an error if the merged work, rebased onto the remote's commits, is invalid. It precedes checks."""
+        """Raise an error if merged work is invalid after a rebase onto the remote's commits. Checks run later."""
         ...
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Record that the branch is at ``commit``, after a rebase onto the remote's commits.
-
-        ``joined`` maps each old commit to its new id; ``checked`` contains the result of the checks."""
+        """Record that the branch is at ``commit`` after a rebase onto the remote's commits. ``joined`` maps the id of
+        each old commit to its new id. ``checked`` contains the result of the checks."""
         ...
 
     def note_push(self, kind: str, commit: str, message: str) -> None: ...
 
     def put_back(self) -> dict[str, str]:
-        """Restore the project's state files if other programs wrote to them while agents were working.
-
-        Return each restored name with the path of the replaced version; empty if that version was not kept."""
+        """Restore the project's state files if other programs wrote to these files while agents were working. Return
+        each restored name with the path of the replaced version, or an empty text if that version was not kept."""
         ...
 
     def note_touched(self, item: str, message: str) -> None:
-        """Record which project files were changed during work on the item, and which were restored."""
+        """Record which files of the project were changed during work on the item, and which files were restored."""
         ...
 
     def reopen(self, items: Sequence[str], why: str) -> None: ...
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """Record that ``head`` no longer proves these merged items because of ``commit``, the merge of ``by``."""
+        """Record that these merged items fail on ``head`` because of ``commit``, which merged the item ``by``."""
         ...
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Stop the project with a question to the user. A question that is already pending stays instead."""
+        """Stop the project with a question to the user. If another question is already pending, keep that question."""
         ...
 
     def keep(self) -> None:
-        """Renew the leases of the run. The coordinator calls this method continuously."""
+        """Renew the leases of the run. The coordinator calls this method regularly."""
         ...
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """Return, by item, the activity of each running attempt, in the format of ``session/now.py``."""
+        """Return the activity of each running attempt, by item, in the format of ``session/now.py``."""
         ...
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
@@ -262,5 +258,5 @@ class ProjectPort(Protocol):
         ...
 
     def close(self, paused: str) -> None:
-        """End the run. If ``paused`` gives a reason, also pause the project."""
+        """End the run. If ``paused`` contains a reason, also pause the project for this reason."""
         ...

@@ -1,10 +1,9 @@
-"""Journal of one run. Each event is on disk before the coordinator acts on the event.
+"""Ledger of one run: a journal of events. Each event is on disk before the coordinator acts on it.
 
     {"n":12,"at":"...Z","type":"ended","item":"5","order":"RUN/5/1", ...}
 
-The state of a run is computed from its events (``parallel/plan.py``). After a coordinator was killed, the next
-coordinator replays the events and continues. An incomplete last line is ignored. Any other unreadable line is reported
-as damage.
+``parallel/plan.py`` computes the state of a run from these events. After a coordinator was killed, the next coordinator
+replays the events and continues. An incomplete last line is ignored. Any other unreadable line is reported as damage.
 """
 
 import errno
@@ -87,7 +86,7 @@ class Ledger:
         return [_event(self.path, number, line) for number, line in enumerate(whole.splitlines(), 1)]
 
     def folded(self) -> RunPlan:
-        """Return the plan that results from the events. Raise ``StateDamaged`` if they contradict each other."""
+        """Return the plan that results from the events. Raise ``StateDamaged`` if the events contradict each other."""
         try:
             self.plan = fold(self.events)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -96,7 +95,7 @@ class Ledger:
         return self.plan
 
     def of_job(self, job: str) -> list[JsonObject]:
-        """Return the events of a job; journals of earlier runs are read only if this run did not start it."""
+        """Return the events of a job. If this run did not start the job, read the journals of earlier runs."""
         mine = [each for each in self.events if each.get("order") == job]
         if any(each["type"] == "ordered" for each in mine) or not os.path.isdir(self._runs):
             return mine
@@ -105,13 +104,13 @@ class Ledger:
         return [*(each for each in found if each.get("order") == job), *mine]
 
     def note(self, kind: str, **members: object) -> JsonObject:
-        """Append an event to the journal on disk, then apply the event to the plan. Return the event."""
+        """Append an event to the journal on disk, and then apply the event to the plan. Return the event."""
         event = self.append(kind, **members)
         self.plan.apply(event)
         return event
 
     def append(self, kind: str, **members: object) -> JsonObject:
-        """Append an event to the journal and return it. The event is on disk when this method returns."""
+        """Append an event to the journal, and return the event. It is on disk when this method returns."""
         event: JsonObject = {"n": len(self.events) + 1, "at": clock.timestamp(fraction=True), "type": kind, **members}
         line = jsontext.line(event).encode("utf-8", "replace") + b"\n"
         try:
@@ -128,7 +127,7 @@ class Ledger:
         return event
 
     def _write(self, line: bytes) -> None:
-        """Write a complete line. If writing fails, remove the partial line, so that another line can follow."""
+        """Write a complete line. If the write fails, remove the partial line, so that another line can follow."""
         end = os.fstat(self._file).st_size
         try:
             while line:
@@ -140,7 +139,7 @@ class Ledger:
             raise
 
     def put_away(self) -> None:
-        """Move the journal to those of finished runs, which are kept for 90 days, and start a new one."""
+        """Move the journal to the folder of finished runs, where it stays for 90 days. Start a new journal."""
         self.plan = RunPlan()
         if not self.events:
             return
@@ -159,7 +158,7 @@ class Ledger:
 
 
 def renamed(path: str, target: str) -> None:
-    """Rename a journal file durably, over an existing one. Raise ``Refused`` if the file system does not permit it."""
+    """Rename a journal file durably, and replace an existing file. Raise ``Refused`` if this is impossible."""
     try:
         os.replace(path, target)
         for folder in dict.fromkeys((os.path.dirname(target), os.path.dirname(path))):
@@ -170,9 +169,8 @@ def renamed(path: str, target: str) -> None:
 
 @contextmanager
 def run_held(folder: str, *, hint: str, told: str = "a parallel run is running here") -> Iterator[None]:
-    """Hold the run's lock within the context, so that no other process runs or writes the ledger.
-
-    Wait up to two seconds for a run that is about to end. Raise ``Busy`` if the lock stays taken."""
+    """Hold the run's lock within the context, so that no other process runs here or writes the ledger. Wait up to two
+    seconds for a run that is about to end. After that, raise ``Busy``."""
     lock = LockFile(os.path.join(folder, RUN_LOCK))
     if holder := await_free(lock.try_take, time.monotonic() + ENDING_SECONDS):
         raise Busy(f"{told} ({holder})", hint=hint)
@@ -183,7 +181,7 @@ def run_held(folder: str, *, hint: str, told: str = "a parallel run is running h
 
 
 def project_id(folder: str) -> str:
-    """Return the id in ledgers, refs and workflow ids. The first call creates it in the runs' folder."""
+    """Return the project's id for ledgers, refs and workflow ids. The first call creates it in the runs' folder."""
     if found := _known_id(folder):
         return found
     made = secrets.token_hex(12)
@@ -213,9 +211,8 @@ def _event(path: str, number: int, line: bytes) -> JsonObject:
 
 
 def readable(path: str, folder: str) -> list[JsonObject]:
-    """Return the events of a journal up to the first unreadable line.
-
-    Return an empty list if it does not begin with a run's start, or if it belongs to another project."""
+    """Return the events of a journal before the first unreadable line. If the journal does not begin with the start of
+    a run or belongs to another project, return an empty list."""
     known, events = _known_id(folder), list[JsonObject]()
     with (
         suppress(OSError, HarnessError),

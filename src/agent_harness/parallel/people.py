@@ -1,7 +1,5 @@
-"""Queries and requests of the user about a project's parallel runs, workspaces and merge queue.
-
-They run in a separate process, not in the coordinator.
-"""
+"""Queries and requests of the user about a project's parallel runs, workspaces and merge queue. The user's command
+executes this code in its own process, not in the process of the coordinator."""
 
 import os
 import shlex
@@ -36,7 +34,7 @@ _REFUSALS: dict[int, type[HarnessError]] = {each.exit_code: each for each in (Us
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelRuns:
-    """Parallel runs of one project, with the user's queries and requests about them. ``folder`` need not exist."""
+    """Parallel runs of one project, with the user's queries and requests about them. ``folder`` may be missing."""
 
     root: str
     folder: str
@@ -46,7 +44,7 @@ class ParallelRuns:
     left: Callable[[], LeftRun] = lambda: LeftRun(workers=1, branch=None, claims={})
 
     def coordinator(self) -> Owner | None:
-        """Return the coordinator process of the present run; None if no run is active."""
+        """Return the coordinator process of the present run. Return None if no run is active."""
         return _holder(os.path.join(self.folder, RUN_LOCK))
 
     def plan(self) -> RunPlan:
@@ -59,7 +57,8 @@ class ParallelRuns:
         return ledger.folded()
 
     def unpushed_here(self) -> int:
-        """Return the workers of the last run if its merged commits on this branch are not pushed yet; else 0."""
+        """Return the number of workers of the last run if its merged commits must still be pushed. Otherwise, return
+        0."""
         with suppress(HarnessError):
             plan = self.plan()
             is_here = self.git is not None and self.git.branch() == plan.branch
@@ -77,13 +76,13 @@ class ParallelRuns:
         return {"places": found, "set_aside": self._set_aside(), "next": follows if found else BEGIN}
 
     def _set_aside(self) -> list[str]:
-        """Return folders beside the workspaces: unreadable ones that were moved aside, and unknown ones."""
+        """Return the paths of folders that are not workspaces: unreadable folders that were moved aside, and others."""
         there = os.path.join(self.folder, "places")
         folders = [entry.path for entry in os.scandir(there) if entry.is_dir()] if os.path.isdir(there) else []
         return sorted(path for path in folders if os.path.basename(path) not in self._existing())
 
     def workspace_path(self, name: str) -> JsonObject:
-        """Return the folder of a workspace. If the name is unknown, raise ``UsageError`` with the existing names."""
+        """Return the folder of a workspace. For an unknown name, raise ``UsageError`` with the existing names."""
         known = self._existing()
         if name not in known:
             told = f"There is no workspace {name}" + (f"; the workspaces are: {', '.join(known)}" if known else "")
@@ -91,9 +90,8 @@ class ParallelRuns:
         return {"place": name, "path": known[name].folder, "next": "harness workspace list"}
 
     def prune(self) -> JsonObject:
-        """Remove unused workspaces, after their work has been saved in rescues; SC-13.
-
-        Keep those that the next run needs. Raise ``Busy`` during a run."""
+        """Remove unused workspaces after their work was saved on rescue refs, and return the JSON answer. (SC-13) Keep
+        the workspaces that the next run needs. Raise ``Busy`` during a run."""
         owner.refuse_agents(self.root, "harness workspace prune")
         known = self._existing()
         if not known:
@@ -133,10 +131,10 @@ class ParallelRuns:
     # ---- requests
 
     def ask(self, verb: str, **args: object) -> JsonObject:
-        """Send a request to the coordinator and return its ledger event; ``said`` describes the effect.
+        """Send a request to the coordinator, and return its ledger event. ``said`` describes the effect of the request.
 
-        If no run is active, requests about the queue are carried out here, and others raise ``NothingEligible``.
-        Raise ``Busy`` if the coordinator does not answer in time."""
+        If no run is active, this process carries out requests about the queue, and other requests raise
+        ``NothingEligible``. Raise ``Busy`` if the coordinator does not answer in time."""
         command = f"harness {'queue ' if verb in requests.OF_QUEUE else ''}{_COMMANDS.get(verb, verb)}"
         for workspace in [self.root, *(each.folder for each in self._existing().values())]:
             owner.refuse_agents(workspace, command)
@@ -151,7 +149,7 @@ class ParallelRuns:
         return {"event": event, "said": requests.told(event), "next": follows}
 
     def _asked(self, verb: str, args: JsonObject) -> JsonObject | None:
-        """Send a request and return the coordinator's event; None if the run ended without an answer."""
+        """Send a request, and return the coordinator's event. Return None if the run ended without an answer."""
         mailbox = requests.Mailbox(self.folder)
         request = mailbox.post(verb, args)
         try:
@@ -193,7 +191,7 @@ class ParallelRuns:
     # ---- the queue
 
     def queue(self) -> JsonObject:
-        """Return the merge queue in order, according to the ledger, even if the run is dead or finished."""
+        """Return the merge queue of the last run in order, as recorded in its ledger, even if the run is dead."""
         plan = self.plan()
         rows = queue_rows(plan)
         is_alive = self.coordinator() is not None
@@ -205,10 +203,8 @@ class ParallelRuns:
         return {"run": plan.run, "alive": is_alive, "queue": rows, "unpushed": unpushed, "next": follows}
 
     def rebuild(self) -> JsonObject:
-        """Rebuild the ledger from refs, results and the project's files, and report the facts that stay unknown.
-
-        Raise ``NothingEligible`` if the ledger is readable, and ``Busy`` during a run.
-        """
+        """Rebuild the ledger from refs, results and the project's files. Return a report that also lists unknown facts.
+        Raise ``NothingEligible`` if the ledger is readable, and ``Busy`` during a run."""
         for workspace in [self.root, *(each.folder for each in self._existing().values())]:
             owner.refuse_agents(workspace, "harness queue rebuild")
         if self.git is None:
@@ -241,10 +237,10 @@ class PreviewedRun:
 
 
 def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> PreviewedRun:
-    """Return the expected start of the next run; change nothing. Raise ``StateDamaged`` as the run would.
+    """Return the state from which the next run would start. Raise ``StateDamaged`` as the run would. Change nothing.
 
-    If a run is active, return its plan. After a killed run, existing results are included, and attempts without a
-    result count as ended. With ``elsewhere`` they count as running: only their engine knows their state."""
+    If a run is active, return its plan. After a killed run, existing results count, and attempts without a result count
+    as ended. With ``elsewhere``, such attempts may still be running, because only their engine knows their state."""
     known = Ledger(folder, only_read=True).folded()
     if _holder(os.path.join(folder, RUN_LOCK)):
         return PreviewedRun(plan=known)
@@ -266,7 +262,8 @@ def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> Previ
 
 
 def refuse_gone(git: Git, folder: str, named: str | None) -> None:
-    """Raise ``UnsafeTree`` if the previous run's branch was deleted, unless another is named or checked out."""
+    """Raise ``UnsafeTree`` if the branch of the previous run was deleted and the next run would use this branch.
+    ``named`` is the branch that the user named. The default is the checked-out branch."""
     branch = f"refs/heads/{named}" if named else git.branch()
     if branch is None or git.commit_of(branch):
         return
@@ -278,7 +275,7 @@ def refuse_gone(git: Git, folder: str, named: str | None) -> None:
 
 
 def _holder(lock: str) -> Owner | None:
-    """Return the live process that holds a lock file, or None. The lock itself is not touched."""
+    """Return the live process that holds a lock file, or None. Do not take or change the lock."""
     try:
         found = Owner.from_record(files.read_json(lock))
     except (OSError, HarnessError):
@@ -328,7 +325,7 @@ def _shown(workspace: Workspace) -> JsonObject:
 
 
 def _size(folder: str) -> int:
-    """Return the total size in bytes of all files in a folder. The folder may change during the call."""
+    """Return the total size of all files in a folder, in bytes. The files may change during the call."""
     total = 0
     for where, _, names in os.walk(folder):
         for name in names:

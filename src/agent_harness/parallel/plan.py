@@ -1,10 +1,7 @@
-"""State of a parallel run: a pure value without a clock.
-
-``RunPlan.apply`` adds one event of the ledger to the state. The order of events fully determines the state, so a replay
-can stop at any event and continue later.
-
-An item is ``open`` unless the plan says otherwise. The project's own file decides whether an open item may be started.
-"""
+"""State of a parallel run: a pure value without a clock. ``RunPlan.apply`` adds one event of the ledger to the state.
+The order of the events fully determines the state. A replay can therefore stop at any event and continue later. An item
+is ``open`` unless the plan contains another state. The project's own file decides whether an agent may start an open
+item."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -72,7 +69,7 @@ class ItemProgress:
 
 @dataclass
 class LandingBatch:
-    """Batch of candidates to be merged together, with the commit of each prefix and the state of the verification."""
+    """Batch of candidates to be merged together, with the commit of each prefix and the state of its verification."""
 
     id: int
     members: list[str]
@@ -92,7 +89,7 @@ class LandingBatch:
 
 @dataclass
 class JoinedHead:
-    """Merged commits that were rebased onto the remote's commits. The branch moves to this head after verification."""
+    """Merged commits that were rebased onto the remote's commits. After verification, the branch moves to this head."""
 
     commit: str
     before: str  # the commit of the branch that it takes the place of
@@ -102,7 +99,7 @@ class JoinedHead:
 
 @dataclass
 class RunPlan:
-    """State of a parallel run after all events so far."""
+    """State of a parallel run after all its events so far."""
 
     run: str = ""
     engine: str = ""  # of its workers; empty: those of this machine
@@ -148,7 +145,7 @@ class RunPlan:
         return self.works.setdefault(item, ItemProgress())
 
     def in_state(self, *states: str) -> list[str]:
-        """Return the items in one of these states. ``open`` and ``landed`` are not permitted as states here."""
+        """Return the items with one of the ``states``. The states ``open`` and ``landed`` are not permitted here."""
         return [item for item in self.busy if self.works[item].state in states]
 
     def _set(self, item: str, state: str) -> ItemProgress:
@@ -162,7 +159,7 @@ class RunPlan:
 
     @property
     def under_way(self) -> list[LandingBatch]:
-        """Batches that are being verified or merged, in order."""
+        """Batches that are now being verified or merged, in the order of their merges."""
         return [self.batch, *self.ahead] if self.batch else []
 
     # ---- folding
@@ -204,7 +201,7 @@ class RunPlan:
                 self.queue.append(each["item"])
 
     def carried(self) -> list[JsonObject]:
-        """Return the records of items that the next run takes over from this run."""
+        """Return a record for each item that the next run takes over from this run."""
         return [
             {
                 "item": item,
@@ -316,7 +313,7 @@ class RunPlan:
             self._give_up_ahead()
 
     def _give_up_ahead(self) -> None:
-        """Return all batches ahead to the queue, in order: the batch below them will not be merged."""
+        """Put the items of all batches that build on an abandoned batch into the queue again, in order."""
         members = [item for batch in self.ahead for item in batch.members]
         for item in members:
             self._move(item, "released")
@@ -439,21 +436,20 @@ class RunPlan:
 
     @property
     def moving(self) -> tuple[str, str] | None:
-        """Old and new commit of a branch move that was recorded but may be incomplete; None if there is none."""
+        """Old and new commit of a recorded move of the branch that may be incomplete. None if there is no such move."""
         if self.batch and self.batch.landing:
             return self.batch.base, self.batch.landing
         return (self.joined.before, self.joined.commit) if self.joined and self.joined.proven else None
 
     @property
     def broken(self) -> dict[str, tuple[str, ...]]:
-        """Merged items that broke other items and are not fixed, each with the items that it broke."""
+        """Merged items that broke other items and are not fixed yet, each with the items that it broke."""
         return {item: work.breaks for item, work in self.works.items() if work.breaks and work.state != LANDED}
 
     @property
     def left_unpushed(self) -> JsonObject | None:
-        """Merged commit that was not pushed, with the reason in ``why``; None if there is nothing to push.
-
-        ``message`` is for the user. The next run pushes the commit, unless the user has to pull first."""
+        """Merged commit that was not pushed, with the reason in ``why``. None if there is no such commit. ``message``
+        is a text for the user. The next run pushes the commit, unless the user must first pull from the remote."""
         if not self.unpushed:
             return None
         why = self.push_problem or self.push_waits or "the run ended before"
@@ -462,7 +458,7 @@ class RunPlan:
 
     @property
     def shut_slots(self) -> list[str]:
-        """Slots of the run whose workspace could not be set up."""
+        """Slots of the run whose workspace could not be set up. These slots get no jobs."""
         return [slot for slot in self.shut if int(slot[1:]) <= self.workers]
 
     def _on_blocked(self, event: JsonObject) -> None:

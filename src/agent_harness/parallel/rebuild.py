@@ -1,12 +1,12 @@
 """Reconstruction of a missing or unreadable ledger from the state on disk: ``harness queue rebuild``.
 
-If the project still assigns an item to a job, the job keeps the item. The next run collects the job's result; a job
-without a result counts as lost. If a candidate is already on the branch, according to trailers, its merge is completed
-and not repeated. A candidate that no job owns becomes a rescue.
+If the project still assigns an item to a job, the job keeps the item. The next run collects the job's result. A job
+without a result counts as lost. If commit trailers show that a candidate is already on the branch, its merge is only
+completed. A candidate that no job owns gets a rescue ref.
 
-Some facts are only in a ledger: rejected, held, parked, spent, not pushed. They come from the readable part of the old
-ledger, or else from the previous run's journal. Refs and results take precedence over both. Other facts stay unknown,
-and ``told`` lists them. Source: ``scale.md`` 7, SC-14, SC-29.
+Only a ledger contains some facts: rejected, held, parked, spent, not pushed. These facts come from the readable part of
+the old ledger, or else from the previous run's journal. Refs and results take precedence. ``told`` lists the facts that
+stay unknown. Source: ``scale.md`` 7, SC-14, SC-29.
 """
 
 import os
@@ -66,8 +66,8 @@ class LeftJob:
 
 @dataclass(kw_only=True)
 class EarlierJournal:
-    """Readable part of a journal: ``plan`` is the state after ``lines`` lines, and ``where`` names the place for the
-    user.
+    """Readable part of a journal. ``plan`` is the state after its first ``lines`` lines. ``where`` names the
+    journal.
     """
 
     plan: RunPlan = field(default_factory=RunPlan)
@@ -91,7 +91,7 @@ class Rebuilt:
     kept: str = ""  # path of the old ledger
 
     def told(self) -> list[str]:
-        """Return a report about the rebuilt ledger as lines of text."""
+        """Return a report for the user about the rebuilt ledger, as lines of text."""
         ready = [each.item for each in self.jobs if each.commit and each.item not in self.landed]
         lost = [each.item for each in self.jobs if not each.since]
         back = [f"{each['item']} ({_times(each)})" for each in self.carried if each["bounces"] or each["mend"]]
@@ -121,7 +121,7 @@ def _times(carried: JsonObject) -> str:
 
 
 def is_missing(folder: str) -> bool:
-    """Return True if jobs exist, but no ledger with a whole line. A kill or a full disk can leave an empty ledger."""
+    """Return True if jobs exist but the ledger has no complete line. A kill or a full disk can leave it empty."""
     with suppress(OSError):
         return bool(os.listdir(os.path.join(folder, "orders"))) and not _has_line(os.path.join(folder, "ledger.jsonl"))
     return False
@@ -138,7 +138,7 @@ def _has_line(path: str) -> bool:
 
 
 def where_missing(folder: str, git: Git, branch: str, left: LeftRun, *, say: Callable[[str], None]) -> None:
-    """At the start of a run, rebuild the ledger if it is missing, and report the rebuild. SC-14."""
+    """Rebuild the ledger at the start of a run if it is missing, and report this to the user. (SC-14)"""
     if not is_missing(folder):
         return
     with run_held(folder, hint="wait for it, or end it by Ctrl-C"):
@@ -147,10 +147,8 @@ def where_missing(folder: str, git: Git, branch: str, left: LeftRun, *, say: Cal
 
 
 def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
-    """Replace the ledger with a rebuilt one. The old ledger is kept among the finished runs.
-
-    The call can be repeated with the same result, because refs and results do not change.
-    """
+    """Replace the ledger by a rebuilt ledger, and return the rebuilt facts. Keep the old ledger among the finished
+    runs. A repeated call has the same result, because refs and results do not change."""
     before = _earlier(folder)
     refs = ProjectRefs(project_id(folder))
     proven = {job: {commit} for job, commit in _accepted(folder).items()}
@@ -210,9 +208,7 @@ def _earlier(folder: str) -> EarlierJournal:
 
 
 def _readable(path: str, folder: str) -> EarlierJournal | None:
-    """Return the part of a journal before the first unreadable or invalid event; None if it has no event of this
-    project.
-    """
+    """Return the part of a journal before the first unreadable or invalid event. Return None if this part is empty."""
     events = journals.readable(path, folder)
     plan, lines = RunPlan(), 0
     pushed: set[str] = set()
@@ -236,13 +232,13 @@ def _readable(path: str, folder: str) -> EarlierJournal | None:
 
 
 def _positions_in_queue(plan: RunPlan) -> Callable[[str], int]:
-    """Return a function that maps an item to its position in the queue. Items outside the queue come last."""
+    """Return a function that returns an item's position in the queue. Items outside the queue come last."""
     order = [item for batch in plan.under_way for item in batch.members] + plan.queue
     return lambda item: order.index(item) if item in order else len(order)
 
 
 def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: EarlierJournal) -> str:
-    """Return the last merged commit if the remote may not have it; else an empty string."""
+    """Return the last merged commit if the remote may not have this commit. Otherwise, return an empty text."""
     if not before.pushes and not before.plan.unpushed:
         return ""
     commits = {*on_branch.values()}
@@ -256,7 +252,7 @@ def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: Earli
 def _carried(
     git: Git, known: list[LeftJob], on_branch: Mapping[str, str], plan: RunPlan, left: LeftRun
 ) -> list[JsonObject]:
-    """Return a record for each item, based on the item's last job and on earlier journals."""
+    """Return a record for each item, made from the item's last job and from earlier journals."""
     last = _last(known)
     rows: list[JsonObject] = []
     for item in dict.fromkeys([*last, *plan.works, *left.rejected]):
@@ -279,9 +275,7 @@ def _carried(
 
 
 def _is_sent_back(plan: RunPlan, job: LeftJob) -> bool:
-    """Return True if the job's candidate was rejected, even if the killed run had not yet recorded the rejection in the
-    project.
-    """
+    """Return True if the job's candidate was rejected. A killed run may not have recorded this in the project yet."""
     work = plan.works.get(job.item)
     return work is not None and (work.state, work.job) == (OPEN, job.id) and work.rejections > 0
 
@@ -294,21 +288,21 @@ def _is_kept(git: Git, *commits: str) -> bool:
 
 
 def _folders(folder: str) -> dict[str, re.Match[str]]:
-    """Return the folders of all jobs: each path with the parts of the folder's name."""
+    """Return the path of each job's folder, with a match object that contains the parts of the folder's name."""
     there = os.path.join(folder, "orders")
     names = sorted(os.listdir(there)) if os.path.isdir(there) else []
     return {os.path.join(there, name): match for name in names if (match := _NAME.fullmatch(name))}
 
 
 def _accepted(folder: str) -> dict[str, str]:
-    """Return the proven commit of each job whose work was accepted."""
+    """Return the proven commit of each job whose work was accepted, by job."""
     results = ((match, result_of_job(folder, "/".join(match.groups()))) for match in _folders(folder).values())
     found = {"/".join(match.groups()): result for match, result in results if result.get("status") == ACCEPTED}
     return {job: str(result.get("commit")) for job, result in found.items()}
 
 
 def _jobs(folder: str, git: Git, refs: ProjectRefs) -> list[LeftJob]:
-    """Return the attempts whose folder exists and whose job file agrees with the folder's name."""
+    """Return the attempts that have a folder and a job file that agrees with the folder's name."""
     found = (_job(path, match, git, refs) for path, match in _folders(folder).items())
     return [each for each in found if each]
 
@@ -335,7 +329,7 @@ def _job(folder: str, match: re.Match[str], git: Git, refs: ProjectRefs) -> Left
 
 
 def _last(known: list[LeftJob]) -> dict[str, LeftJob]:
-    """Return, for each item, its most recent job."""
+    """Return the most recent job of each item."""
     last: dict[str, LeftJob] = {}
     for each in known:
         if each.item not in last or each.fence > last[each.item].fence:
@@ -349,7 +343,7 @@ def _write(ledger: Ledger, job: LeftJob) -> None:
 
 
 def _write_landing(ledger: Ledger, git: Git, branch: str, landed: Mapping[str, str]) -> None:
-    """Record a merge that has already moved the branch, so that the next run completes the remaining steps."""
+    """Record a merge that has already moved the branch, so that the next run carries out the remaining steps."""
     commits = {sha: item for item, sha in landed.items() if sha}
     if not commits:
         return
@@ -366,7 +360,7 @@ def _write_landing(ledger: Ledger, git: Git, branch: str, landed: Mapping[str, s
 
 
 def _kept(folder: str) -> str:
-    """Move the present ledger, if it exists, to the finished runs. Return its new path, or an empty string."""
+    """Move the present ledger to the finished runs. Return its new path, or an empty text if there is no ledger."""
     path, runs = os.path.join(folder, "ledger.jsonl"), os.path.join(folder, "runs")
     if not os.path.lexists(path):
         return ""

@@ -1,13 +1,13 @@
 """Requests of the user to a parallel run: the rules that grant a request, and its delivery to the coordinator.
 
-``granted`` turns a request into a ledger event, based on the plan. For an impossible request it raises an error that
-lists what is possible. ``told`` describes such an event to the user. Requests are files in ``parallel/mailbox``:
+``granted`` turns a request into an event of the ledger. For an impossible request, it raises an error that lists the
+possible requests. ``told`` describes such an event to the user. Each request is a file in ``parallel/mailbox``:
 
     ID.json          {"id", "verb", "args", "by", "at"}, written by the requester
     ID.taken.json    the same file, renamed when the coordinator takes it, so that it can no longer be withdrawn
     ID.answer.json   written by the coordinator, deleted by the requester
 
-A request of a process that has exited is discarded. Any other file is reported once and left alone.
+If the process of a request has exited, the request is discarded. Any other file is reported once and stays.
 """
 
 import os
@@ -37,9 +37,8 @@ _STALE_SECONDS = 600.0
 
 
 def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject]:
-    """Return the type and members of the ledger event for a request.
-
-    Raise ``UsageError`` for an invalid request, and ``Busy`` if the candidate is being merged now."""
+    """Return the type and the members of the ledger event for a request. Raise ``UsageError`` for an invalid request,
+    and ``Busy`` if the candidate is being merged now."""
     if verb == SCALE:
         workers = args.get("workers")
         if type(workers) is not int or not 1 <= workers <= MOST_WORKERS:
@@ -62,7 +61,7 @@ def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject
 
 
 def _of_queue(plan: RunPlan, verb: str) -> tuple[str, list[str]]:
-    """Return the event type for a queue request, and the items to which the request can apply."""
+    """Return the event type for a request about the queue, and the items to which the request can apply."""
     return {
         HOLD: ("held", plan.in_state(READY, WORKING)),
         RELEASE: ("unheld", [*plan.held]),
@@ -112,7 +111,7 @@ def told(event: JsonObject) -> str:
 
 
 class Mailbox:
-    """Mailbox for requests to the parallel runs in ``folder``."""
+    """Mailbox for the user's requests to the parallel runs in ``folder``."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, "mailbox")
@@ -124,7 +123,7 @@ class Mailbox:
     # ---- who asks
 
     def post(self, verb: str, args: JsonObject) -> str:
-        """Write a request to the mailbox and return its id."""
+        """Write a request to the mailbox, and return the id of the request."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         request = secrets.token_hex(12)
         known = {"id": request, "verb": verb, "args": args, "by": owner.current().as_record(), "at": clock.timestamp()}
@@ -141,7 +140,7 @@ class Mailbox:
         return found
 
     def withdraw(self, request: str) -> bool:
-        """Withdraw a request. Return False if the coordinator has already taken or answered the request."""
+        """Withdraw a request, and return True. If the coordinator has already taken or answered it, return False."""
         try:
             os.unlink(self._path(request))
         except FileNotFoundError:
@@ -155,7 +154,7 @@ class Mailbox:
     # ---- the coordinator
 
     def taken(self, say: Callable[[str], None]) -> Iterator[JsonObject]:
-        """Take all open requests, oldest first; a taken request cannot be withdrawn."""
+        """Take all open requests, and yield them with the oldest first. A taken request cannot be withdrawn."""
         try:
             entries = sorted(os.scandir(self._folder), key=lambda each: each.stat(follow_symlinks=False).st_mtime_ns)
         except OSError:  # none, or one that was withdrawn at this moment

@@ -1,8 +1,6 @@
-"""``harness run --workers N`` until its coordinator starts, and the preview of ``--dry-run``.
-
-A protocol opens its project, recovers interrupted work, and passes its ``ProjectPort`` to this module. The part that
-all protocols share is here: the target branch, the folder of the run, the engine, the settings, and the next command.
-"""
+"""Part of ``harness run --workers N`` before its coordinator starts, and the preview of ``--dry-run``. A protocol opens
+its project, recovers interrupted work, and passes its ``ProjectPort`` to this module. This module contains the part for
+all protocols: the target branch, the run's folder, the engine, the settings, and the next command."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -48,14 +46,13 @@ class RunRequest:
 
 
 def existing_folder(stands_for: str, project: str) -> str | None:
-    """Return the folder of the runs of the project that ``stands_for`` identifies; None if it does not exist."""
+    """Return the folder with the project's runs, or None if it is missing. ``stands_for`` identifies the project."""
     found = trusted_state.existing(stands_for, project, writable=False)
     return os.path.join(found, "parallel") if found else None
 
 
 def made_folder(stands_for: str, project: str) -> str:
-    """Return the folder of the runs of the project that ``stands_for`` identifies; create it if necessary.
-
+    """Return the folder with the project's runs, and create it if necessary. ``stands_for`` identifies the project.
     Raise ``Refused`` if no folder outside the project is writable."""
     found = trusted_state.make(stands_for, project)[0]
     if found is None:
@@ -65,10 +62,10 @@ def made_folder(stands_for: str, project: str) -> str:
 
 
 def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *, otherwise: str) -> str:
-    """Return the full name of the target branch: the one that the user named, or the checked-out branch.
+    """Return the full name of the target branch: the branch that the user named, or the checked-out branch.
 
-    Raise ``UnsafeTree`` if there is no branch or commit; it says how to restore the previous run's deleted branch.
-    ``otherwise`` is the suggested command without workers."""
+    Raise ``UnsafeTree`` if there is no branch or no commit. For a deleted branch of the previous run, the error has the
+    command that restores it. ``otherwise`` is the suggested command without workers."""
     if git is not None and folder is not None:
         refuse_gone(git, folder, named)
     if git is None or git.head() is None:
@@ -100,17 +97,17 @@ class PreparedRun:
         say: Callable[[str], None],
         stop: Stop,
     ) -> "PreparedRun":
-        """Prepare a run in ``folder``; ``refs`` is the ref prefix of jobs for other machines."""
+        """Return a run that is prepared in ``folder``. ``refs`` is the prefix of refs for jobs on other machines."""
         engine = request.engine_factory(git, folder, say, refs) if request.engine_factory else None
         return cls(request=request, git=git, branch=branch, folder=folder, say=say, stop=stop, engine=engine)
 
     def rebuild_ledger(self, left: LeftRun) -> None:
-        """Rebuild the ledger if the ledger is missing although an earlier run has left work."""
+        """Rebuild the ledger if it is missing although an earlier run has left work."""
         left = replace(left, workers=self.request.workers)
         rebuild.where_missing(self.folder, self.git, self.branch, left, say=self.say)
 
     def say_odd_touches(self, found: Mapping[str, object]) -> None:
-        """Report the items whose member ``touches`` is invalid."""
+        """Tell the user about each item whose member ``touches`` is invalid."""
         for line in odd_touches(found):
             self.say(line)
 
@@ -142,7 +139,8 @@ class PreparedRun:
 
 
 def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
-    """Return the command to type after a run: of a pause, else the run's own hint, else of a held queue."""
+    """Return the command to type after a run. A pause comes first, then the run's own hint, then items held in the
+    queue. ``otherwise`` is the default."""
     if paused:
         return "harness resume"
     return str(done.get("hint") or ("harness queue" if done["reason"] == "held" else otherwise))
@@ -153,7 +151,7 @@ def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunPreview:
-    """Input for ``preview``: a protocol's description of a run that will not be started."""
+    """Description of a run that will not be started, made by a protocol as input for ``preview``."""
 
     git: Git
     folder: str  # of the run; it need not exist
@@ -169,7 +167,7 @@ class RunPreview:
 
 
 def preview(found: PreviewedRun, run: RunPreview) -> JsonObject:
-    """Return the items that the run would start, and why the others would not; change nothing."""
+    """Return the items that the run would start, and the reasons why other items must wait. Change nothing."""
     known = found.plan
     free = run.workers - len(known.in_state(WORKING))
     most = free if run.most is None else min(free, run.most)
@@ -194,7 +192,7 @@ def preview(found: PreviewedRun, run: RunPreview) -> JsonObject:
 
 
 def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] = str) -> list[str]:
-    """Return the preview as text lines. ``at_most`` words the limits; ``named`` formats an item's id."""
+    """Return the preview as lines of text. ``at_most`` describes the limits. ``named`` formats an item's id."""
     text = [f"{found['workers']} workers on {_short(found['branch'])}:"]
     text += [f"  {each['slot']}  {named(each['item'])}: {each['title']} ({each['reason']})" for each in found["starts"]]
     text += [f"      {named(each['item'])}: {each['reason']}" for each in found["waits"]]
@@ -208,7 +206,7 @@ def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] =
 
 
 def shown_target(target: PushTarget | None) -> str | None:
-    """Return the push target as text for the user; None if nothing is pushed."""
+    """Return the push target as text for the user. Return None if nothing is pushed."""
     return f"{target.remote}, {_short(target.branch)}" if target else None
 
 

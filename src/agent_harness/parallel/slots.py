@@ -1,4 +1,4 @@
-"""Slots that one run takes for its jobs from this machine and from agent accounts. SC-40, SC-41, SC-43.
+"""Slots for the agents and checks of one run, limited by the machine and by agent accounts. (SC-40, SC-41, SC-43)
 
 ``kernel/host/`` knows the number of slots and their holders. ``supervision/agent_slots.py`` has the limits of an
 account.
@@ -20,12 +20,12 @@ SHORT_SECONDS = 60.0
 
 
 class RunSlots:
-    """Access of one run to agent slots and check slots. The caller that takes a slot must release it."""
+    """Access of one run to slots for agents and for checks. A caller that takes a slot must release this slot."""
 
     def __init__(
         self, folder: str, memory: int, accounts: Sequence[str], policy: RefusalPolicy, say: Callable[[str], None]
     ) -> None:
-        """Prepare the slots. Of the ``accounts``, in order, the first one with a free slot is used."""
+        """Prepare the slots. The run uses the first of the ``accounts`` that has a free slot."""
         self._folder = folder
         self._memory = memory
         self._accounts = tuple(accounts)
@@ -39,20 +39,19 @@ class RunSlots:
         self.why: list[str] = []  # a job could not be given in this round
 
     def begin_round(self) -> None:
-        """Start a new round of job starts. The reasons and limits of the last round no longer apply."""
+        """Start a new round of job starts. Forget the reasons and limits of the last round."""
         self._is_full = False
         self.refused = None
         self.why = []
 
     @property
     def waits(self) -> bool:
-        """Return True if a job of this round only waits for a free slot or for the end of a provider's refusal."""
+        """True if a job of this round only waits for a free slot or for the end of a provider's refusal."""
         return self._is_full or (self.refused is not None and self._policy.wait)
 
     def for_agent(self, told: JsonObject, *, is_beside: bool) -> tuple[HostSlot, JsonObject] | None:
-        """Return a slot and the job inputs for an agent; None if no agent may start.
-
-        If other agents are running, also require free memory and disk space."""
+        """Return a slot and the job inputs for an agent. Return None if no agent may start now. If other agents are
+        running (``is_beside``), also require free memory and disk space."""
         if is_beside and (short := shortage(self._folder, self._memory)):
             self._wait(host.AGENTS, f"No further agent starts: {short}")
             return None
@@ -92,7 +91,7 @@ class RunSlots:
         self._say_once(kind, why)
 
     def _say_once(self, kind: str, why: str) -> None:
-        """Report a reason for waiting. The report is not repeated until a job of the same kind has started."""
+        """Report a reason for waiting. Do not repeat the report until a job of this kind has started."""
         self.why = list(dict.fromkeys([*self.why, why]))
         if self._said.get(kind) != why:
             self._said[kind] = why
@@ -100,7 +99,8 @@ class RunSlots:
 
 
 def shortage(folder: str, memory: int) -> str | None:
-    """Return why no agent may start: less than ``memory`` bytes, or less than 2 GB of disk, are free; else None."""
+    """Return the reason why no agent may start: less than ``memory`` bytes are free, or less than 2 GB of disk. Return
+    None if memory and disk are sufficient."""
     disk = os.statvfs(folder)
     if free_memory() < memory:
         return f"less than {memory >> 20} MB of memory are free"
@@ -108,14 +108,15 @@ def shortage(folder: str, memory: int) -> str | None:
 
 
 class MemoryWatch:
-    """Rule: while less than half of ``memory`` is free, cancel one agent each minute. Times are of one clock."""
+    """Rule for short memory: while less than half of ``memory`` is free, cancel one agent each minute."""
 
     def __init__(self, memory: int) -> None:
         self._least = memory // 2
         self._short_since: float | None = None
 
     def is_due(self, free: int, now: float) -> bool:
-        """Return True if an agent should be cancelled now, given the free bytes. Call this continuously."""
+        """Return True if an agent should be cancelled now. ``free`` is the free memory in bytes. ``now`` is in seconds.
+        Call this method regularly."""
         if free >= self._least:
             self._short_since = None
             return False

@@ -1,13 +1,10 @@
-"""Process that executes jobs one at a time: ``python -m agent_harness.parallel.worker_process``.
-
-Each line of its standard input requests a job: ``{"folder", "hands", "environment"}``. The job runs in a fork of this
-process, which has already imported all modules. When all processes of the job have exited, ``over`` is written. If a
-fork is killed or leaves a process behind, this process exits, and its supervisor ends the remaining processes.
-
-The fork locks the workspace, prepares it for the job, runs the protocol's code there, and copies the results to the
-project: a candidate under its own ref, all other work as rescues. ``result.json`` is written last, by rename; without
-this file only the project's refs count. SC-11..13, SC-29.
-"""
+"""Process that executes jobs one at a time: ``python -m agent_harness.parallel.worker_process``. Each line of its
+standard input requests a job: ``{"folder", "hands", "environment"}``. The job runs in a fork of this process, which has
+already imported all modules. When all processes of the job have exited, this process writes ``over``. If a fork is
+killed or leaves a process behind, this process exits, and its supervisor ends the remaining processes. The fork locks
+the workspace, prepares it for the job, and runs the protocol's code there. Then it copies the results to the project: a
+candidate under its own ref, and all other work under rescue refs. It writes ``result.json`` last, by a rename. Without
+this file, only the project's refs count. (SC-11..13, SC-29)"""
 
 import gc
 import json
@@ -53,7 +50,7 @@ _OURS = "agent_harness."
 
 
 def main() -> int:
-    """Execute jobs until the input ends, or until a job's fork fails or leaves a process behind."""
+    """Execute jobs until the input ends, or until a fork fails or leaves a process behind. Return the exit status."""
     prctl = find_prctl()
     prctl(_CHILD_SUBREAPER, 1)  # processes left by a fork become children of this process
     is_told = False
@@ -89,7 +86,7 @@ def main() -> int:
 
 
 def _become_worker(prctl: Callable[..., object], request: JsonObject, told: int) -> None:
-    """Execute one job in the fork, with its environment and log; report the imported modules, never return."""
+    """Execute one job in the fork, with the job's environment and log. Report the imported modules. Never return."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     prctl(_PDEATHSIG, int(signal.SIGKILL))
     code = 1
@@ -112,7 +109,7 @@ def _become_worker(prctl: Callable[..., object], request: JsonObject, told: int)
 
 
 def log_of(folder: str) -> int:
-    """Open the log of a job for appending. Raise ``OSError`` or ``StateDamaged`` if it is not a regular file."""
+    """Open a job's log for appending, and return its file descriptor. Raise an error if it is not a regular file."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     return files.open_regular(os.path.join(folder, LOG), flags, 0o600)
 
@@ -134,7 +131,7 @@ def _import(names: Iterable[str]) -> None:
 
 
 def carried_out(folder: str) -> int:
-    """Execute the job in ``folder`` and write its result. Return 0 unless its workspace was destroyed."""
+    """Execute the job in ``folder``, and write its result. Return 1 if its workspace was destroyed, otherwise 0."""
     job = Job.from_record(files.read_json(os.path.join(folder, JOB)))
     try:
         result = execute(job, folder)
@@ -150,13 +147,13 @@ def carried_out(folder: str) -> int:
 
 
 def _executor(named: str) -> tuple[str, str]:
-    """Return the module and function for the executor name in a job's file."""
+    """Return the module and the function for the name of an executor in a job's file."""
     module, _, name = EXECUTORS.get(named, named).partition(":")
     return module, name
 
 
 def execute(job: Job, folder: str) -> JsonObject:
-    """Execute a job in its workspace. Return the protocol's result, to which the refs of saved work are added."""
+    """Execute a job in its workspace. Return the protocol's result, with the refs of the saved work."""
     project, workspace = Git(job.home), Workspace(job.workspace)
     module, name = _executor(job.executor)
     with workspace.locked():
@@ -180,7 +177,7 @@ def execute(job: Job, folder: str) -> JsonObject:
 
 
 def _worked(job: Job, workspace: Workspace, act: Callable[[], JsonObject]) -> JsonObject:
-    """Set up the workspace, if need be once more in a new one, then call ``act``. SC-12, SC-17."""
+    """Set up the workspace, call ``act``, and return its result. If the set-up fails, retry it once. (SC-12, SC-17)"""
     project = Git(job.home)
     for is_new in (False, True):
         try:

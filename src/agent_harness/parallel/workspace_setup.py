@@ -1,10 +1,10 @@
 """Contents of a workspace besides its commit's files: copies of the project's installed packages, and separate ports.
 
-Packages are copied because agents install packages: a change in an agent's ``.venv`` affects neither the project nor
-another workspace. In a copy, the project's path is replaced by the workspace's path (first lines of scripts, paths of
-editable installs). So nothing in a workspace imports the project's files. A copy is kept for the next job, and is
-renewed if the project's packages have changed. The user's set-up command runs when a workspace is created, and when a
-file that lists the packages has changed. The teardown command runs before a workspace is removed. SC-17, SC-18.
+Packages are copied because agents install packages. A change in an agent's ``.venv`` then affects neither the project
+nor another workspace. In a copy, the workspace's path replaces the project's path (first lines of scripts, paths of
+editable installs). Therefore, nothing in a workspace imports the project's files. The next job uses the same copy,
+unless the project's packages have changed. The user's set-up command runs in a new workspace, and when a file that
+lists the packages has changed. The teardown command runs before a workspace is removed. (SC-17, SC-18)
 """
 
 import os
@@ -54,7 +54,7 @@ _TOLD = ("HARNESS_WORKER", "HARNESS_SLOT", "HARNESS_PORT_", "HARNESS_DB_SUFFIX")
 def linkable_in(
     project: Git, patterns: Sequence[str], own: Sequence[str], *, installed: bool = True
 ) -> tuple[str, ...]:
-    """Return what is copied into workspaces: installed packages, and ignored files that match a pattern."""
+    """Return the paths to copy into workspaces: installed packages, and ignored files that match a pattern."""
     top = str(project.top())
     ignored = ignored_paths(Git(top))
     wished = matcher([each for pattern in (*patterns, *_included(top)) for each in _anywhere(pattern)])
@@ -79,7 +79,7 @@ def not_linkable(project: Git, patterns: Sequence[str]) -> list[str]:
 
 
 def lend(project: str, workspace: Git, paths: Sequence[str]) -> None:
-    """Copy these paths of the project at ``project`` into a workspace. Its own files are kept."""
+    """Copy these paths of the project into a workspace. Do not replace the workspace's own files."""
     folder = str(workspace.top())
     known = files.read_json(record) if os.path.exists(record := f"{folder}.lent") else {}
     if not paths and not known:
@@ -117,7 +117,7 @@ def _included(top: str) -> list[str]:
 
 
 def _anywhere(pattern: str) -> Sequence[str]:
-    """Return the pattern in a form that matches at any depth. A pattern with a slash is returned unchanged."""
+    """Return the pattern in a form that matches at any depth. Do not change a pattern with a slash."""
     return (pattern,) if "/" in pattern.rstrip("/") else (f"**/{pattern}",)
 
 
@@ -126,7 +126,7 @@ def _leads_inside(target: str, folder: str) -> bool:
 
 
 def _stamp(path: str) -> str:
-    """Return a stamp of the folder and its package folders that changes when packages are installed."""
+    """Return a text that describes the state of a folder. The text changes when packages are installed there."""
     folders = [path, *(str(site) for pattern in _SITES for site in Path(path).glob(pattern))]
     times = [os.lstat(each).st_mtime_ns for each in folders]
     with suppress(NotADirectoryError):
@@ -135,7 +135,7 @@ def _stamp(path: str) -> str:
 
 
 def _copy(source: str, target: str) -> None:
-    """Copy only files, folders and symbolic links; a copy of a socket, for example, would be useless."""
+    """Copy a path, but only files, folders and symbolic links. A copy of a socket, for example, would be useless."""
 
     def special(folder: str, names: list[str]) -> Iterable[str]:
         paths = ((name, os.path.join(folder, name)) for name in names)
@@ -150,7 +150,7 @@ def _copy(source: str, target: str) -> None:
 
 
 def _texts_of(folder: str) -> Iterator[Path]:
-    """Yield those text files of an environment that may contain the environment's own path or the project's path."""
+    """Yield the text files of an environment that may contain its own path or the project's path."""
     path = Path(folder)
     yield path / "pyvenv.cfg"
     for name in _SCRIPTS:
@@ -161,7 +161,7 @@ def _texts_of(folder: str) -> Iterator[Path]:
 
 
 def _rename(path: Path, old: str, new: str) -> None:
-    """Replace the project's path by the workspace's path in a text file. A binary file stays unchanged."""
+    """Replace the project's path by the workspace's path in a text file. Do not change a binary file."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size > _TEXT_BYTES:
         return
     content = path.read_bytes()
@@ -203,8 +203,7 @@ class SetUp:
 
 
 def set_up(workspace: Git, project: str, wished: SetUp) -> None:
-    """Run the set-up command in a workspace, unless the last set-up is still valid; restore files of git.
-
+    """Run the set-up command in a workspace, unless its last set-up is still valid. Then restore files of the commit.
     Raise ``PreflightFailed``, with the last output lines, if the command fails or times out."""
     folder = str(workspace.top())
     record = f"{folder}.setup"
@@ -229,7 +228,7 @@ def set_up(workspace: Git, project: str, wished: SetUp) -> None:
 
 
 def tear_down(folder: str) -> str | None:
-    """Run the teardown command of a workspace. Return a message if the command fails, else None."""
+    """Run the teardown command of a workspace. Return a message if the command fails, otherwise None."""
     try:
         known = files.read_json(f"{folder}.setup")
     except (OSError, HarnessError):
@@ -265,7 +264,7 @@ def _digest_of(workspace: Git, base: str, wished: SetUp) -> str:
 
 
 class PortBlocks:
-    """Port numbers for each slot, unique among this user's projects, reserved until this process ends."""
+    """Port numbers for each worker slot, unique among the user's projects and reserved until this process ends."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -273,7 +272,7 @@ class PortBlocks:
         self._held: list[LockFile] = []
 
     def variables(self, slot: str, workers: int) -> Mapping[str, str]:
-        """Return the environment of a slot's agents, set-up and checks. Raise ``Refused`` if no ports are left."""
+        """Return the environment variables of a slot's agents and checks. Raise ``Refused`` if no ports are free."""
         number = slot.lstrip("wv")
         told = {"HARNESS_WORKER": slot, "HARNESS_SLOT": number, "HARNESS_WORKERS": str(workers)}
         told["HARNESS_DB_SUFFIX"] = f"_{slot}"

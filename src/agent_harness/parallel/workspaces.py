@@ -9,9 +9,9 @@
     places/w1.rest         exists while the project has all the work of the workspace
     places/v1.ignored      the ignored files that belong to a workspace for checks
 
-The content of a workspace is not trusted. Before the next job, its `.git` is created anew, and changed files are read
-again. Before that, all work that the project lacks is saved in rescues of the project: commits, stashes, changed and
-new files. If this fails, the folder is moved aside as it is. Ignored files (installed packages, caches) stay.
+The harness does not trust the content of a workspace. Before the next job, it creates `.git` again, and reads changed
+files again. Before that, it saves all work that the project lacks on rescue refs of the project: commits, stashes,
+changed and new files. If this fails, it moves the folder aside. Ignored files (installed packages, caches) stay.
 """
 
 import os
@@ -60,7 +60,7 @@ class Workspace:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the workspace's lock within the context. Raise ``Busy`` if another process holds the lock."""
+        """Hold the lock of the workspace within the context. Raise ``Busy`` if another process holds this lock."""
         os.makedirs(os.path.dirname(self.folder), mode=0o700, exist_ok=True)
         lock = LockFile(f"{self.folder}.lock")
         if holder := lock.try_take():
@@ -87,7 +87,7 @@ class Workspace:
         return Git(self.folder)
 
     def is_whole(self, base: str) -> bool:
-        """Return True if the workspace still has its own repository, with its job's ``base``."""
+        """Return True if the workspace still has its own repository, and the commit ``base`` of its job."""
         found = Git(self.folder)
         own = Path(os.path.realpath(self.folder), ".git")
         try:
@@ -97,7 +97,7 @@ class Workspace:
             return False
 
     def prepare(self, project: Git, base: str, branch: str, refs: ProjectRefs) -> None:
-        """Reset the workspace to ``base``. Call ``rescue`` before, because the workspace's content is lost."""
+        """Reset the workspace to the commit ``base``. Call ``rescue`` first, because all other content is lost."""
         project.update_ref(refs.workspace(self.name), base)  # so that no gc of the project removes the shared objects
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         remove(old := os.path.join(self.folder, ".git"))
@@ -118,9 +118,8 @@ class Workspace:
                 raise UnsafeTree(f"{self.folder} is not at the commit {base[:10]}")
 
     def drop_planted(self) -> bool:
-        """Delete ignored files created after ``note_ignored``, so that checks cannot influence later ones.
-
-        Return False if an older ignored file has changed."""
+        """Delete ignored files created since ``note_ignored``, so that one check cannot influence later checks. Return
+        True. Return False if an older ignored file has changed."""
         known = files.read_json_if_any(self._ignored)
         if not known:
             return False
@@ -135,11 +134,12 @@ class Workspace:
         return True
 
     def note_ignored(self) -> None:
-        """Record the present ignored files. Call this directly after the workspace's set-up."""
+        """Record the ignored files that now exist. Call this method directly after the workspace's set-up."""
         files.write_json(self._ignored, {"": "", **self._ignored_files()})
 
     def _ignored_files(self) -> dict[str, str]:
-        """Return a stamp per ignored path, which only root could keep while changing the file."""
+        """Return a stamp for each ignored path. The stamp changes when the file changes, and only root can prevent
+        this."""
         listed = self.git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", timeout_seconds=600)
         found: dict[str, str] = {}
         for path in filter(None, os.fsdecode(listed).split("\0")):
@@ -153,9 +153,8 @@ class Workspace:
             remove(path)
 
     def rescue(self, project: Git, name: str, own: Sequence[str]) -> list[str]:
-        """Save the work that only the workspace has as rescues of the item ``name``; return their refs.
-
-        If git cannot read the workspace, the folder is kept under another name."""
+        """Save work that exists only in the workspace, on rescue refs of the item ``name``. Return these refs. If git
+        cannot read the workspace, keep the folder under another name, and return this path."""
         if not os.path.isdir(self.folder):
             return []
         try:
@@ -195,20 +194,20 @@ class Workspace:
 
 
 def _tips(git: Git, commits: list[str]) -> list[str]:
-    """Return the commits that are not an ancestor of another commit in the list."""
+    """Return those commits that are not an ancestor of another commit in the list."""
     if len(commits) < 2:
         return commits
     return git.text("merge-base", "--independent", *commits).split()
 
 
 def free_ref(git: Git, folder: str) -> str:
-    """Return the next free numbered ref below a ref prefix."""
+    """Return the name of the next free ref below the prefix ``folder``. Its last part is a number."""
     numbers = [ref.rpartition("/")[2].partition("-")[0] for ref in git.refs_below(f"{folder}/")]
     return f"{folder}/{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
 
 
 def kept_as(git: Git, folder: str, commit: str) -> str:
-    """Store a commit under the next free numbered ref below a ref prefix; return the new ref."""
+    """Store a commit under the next free numbered ref below the prefix ``folder``. Return the new ref."""
     for _ in range(TRIES):
         with suppress(GitFailed):  # another process has taken it meanwhile
             git.update_ref(ref := free_ref(git, folder), commit, "")
@@ -218,14 +217,13 @@ def kept_as(git: Git, folder: str, commit: str) -> str:
 
 
 def fetch_into(workspace: Git, project: Git, commit: str, ref: str) -> None:
-    """Copy a commit with all its objects from a workspace into the project, under this ref."""
+    """Copy a commit and all its objects from a workspace into the project, and store the commit under ``ref``."""
     project.update_ref(ref, _brought(workspace, project, commit))
 
 
 def _brought(workspace: Git, project: Git, commit: str) -> str:
-    """Copy a commit from the workspace into the project without creating a ref; return the commit.
-
-    The workspace's own git settings are not used. Raise ``GitFailed`` if an object is missing."""
+    """Copy a commit from the workspace into the project without a ref, and return the commit. Git does not use the
+    workspace's own settings. Raise ``GitFailed`` if an object is missing."""
     with project.view():
         if project.commit_of(commit) is None:
             words = ("pack-objects", "--revs", "--local", "--stdout", "-q")
@@ -237,13 +235,13 @@ def _brought(workspace: Git, project: Git, commit: str) -> str:
 
 
 def _borrowed(workspace: Git, project: Git) -> str:
-    """Return the commit at which the workspace's job began; empty if the project lacks it. Agents may change the id."""
+    """Return the commit at which the workspace's job began, or an empty text if the project does not have it."""
     found = text_of(workspace.git_dir() / "harness-base").strip()
     return found if _WHOLE_ID.fullmatch(found) and project.commit_of(found) == found else ""
 
 
 def _is_readable(git_dir: Path) -> bool:
-    """Return True if the folder has no pipe or device, for which git and other readers would wait forever."""
+    """Return True if the folder contains no pipe or device. Git and other programs would wait forever for those."""
     for at, folders, names in os.walk(git_dir):
         if at == str(git_dir) and "objects" in folders:
             folders.remove("objects")  # a pipe there is not an object
@@ -254,9 +252,8 @@ def _is_readable(git_dir: Path) -> bool:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """Return the content of a file that an agent may have written.
-
-    Raise ``StateDamaged`` if it is not a regular file, and ``UnsafeTree`` if it is too large."""
+    """Return the content of a file that an agent may have written. Raise ``StateDamaged`` if the file is not a regular
+    file, and ``UnsafeTree`` if the file is too large."""
     with os.fdopen(files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
         found = file.read(_LOG_BYTES + 1)
     if len(found) > _LOG_BYTES:
@@ -265,7 +262,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _make_repository(project: Git, folder: Path, base: str, branch: str) -> None:
-    """Create a repository at ``base`` that shares the project's objects and has its tags, but no remotes or hooks."""
+    """Create a repository at the commit ``base``. It shares the project's objects and tags, but no remotes or hooks."""
     for name in ("objects/info", "refs/heads", "info"):
         (folder / name).mkdir(parents=True)
     (folder / "objects/info/alternates").write_bytes(os.fsencode(project.shared_dir() / "objects") + b"\n")
@@ -295,17 +292,17 @@ def _quoted(text: str) -> str:
 
 
 def copy_plain(source: str, target: str, wanted: Callable[[str], bool] = lambda _name: True) -> None:
-    """Copy the regular files of a folder that an agent may have written. Existing files stay unchanged.
-
-    Symbolic links, pipes, devices and names that are not ``wanted`` are left out, as are folders deeper than 20 levels
-    and files beyond 10,000. A file above 64 MiB, or above what is left of 256 MiB, loses its beginning and says so."""
+    """Copy the regular files of a folder that an agent may have written. Existing files stay unchanged. Leave out
+    links, pipes, devices, names that are not ``wanted``, folders deeper than 20 levels, and files beyond 10,000. Copy
+    at most 64 MiB of a file and 256 MiB in total. If a file is larger, cut its beginning, and mention the cut in the
+    copy."""
     left = _ALL_BYTES
     for _, at, to in sorted(islice(_free_names(source, target, wanted), _MOST_FILES)):
         left -= _copy_end(at, to, min(_FILE_BYTES, max(0, left)))
 
 
 def _free_names(source: str, target: str, wanted: Callable[[str], bool]) -> Iterator[tuple[int, str, str]]:
-    """Yield the size, path and target path of each regular file whose target path is not in use."""
+    """Yield the size, path and target path of each regular file whose target path does not exist yet."""
     for at, folders, names in () if os.path.islink(source) else os.walk(source):
         below = os.path.relpath(at, source)
         if below.count(os.sep) >= _MOST_DEEP:
@@ -320,7 +317,7 @@ def _free_names(source: str, target: str, wanted: Callable[[str], bool]) -> Iter
 
 
 def _copy_end(source: str, target: str, most: int) -> int:
-    """Copy at most ``most`` bytes, whole lines at the end of a file; return the number of bytes written."""
+    """Copy whole lines from the end of a file, at most ``most`` bytes. Return the number of bytes written."""
     try:
         descriptor = files.open_regular(source, os.O_RDONLY | os.O_NOFOLLOW)
     except (HarnessError, OSError):
@@ -346,7 +343,7 @@ def _copy_end(source: str, target: str, most: int) -> int:
 
 
 def existing(folder: str) -> Iterable[Workspace]:
-    """Yield each workspace that exists in a folder."""
+    """Yield each workspace that exists in the folder."""
     with suppress(FileNotFoundError):
         for entry in sorted(os.scandir(folder), key=lambda each: each.name):
             if entry.is_dir(follow_symlinks=False) and re.fullmatch(r"[wv]\d+", entry.name):

@@ -1,4 +1,4 @@
-"""The course of a session, shared by every kind of work: from its checkpoint to its end.
+"""Course of a session from its checkpoint to its end. All kinds of work share this course.
 
     work             interface of one piece of work, and a table of the differences between kinds of work
     runner           runs turns and fix rounds until the work is accepted, rejected or unfinished

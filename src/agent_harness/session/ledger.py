@@ -1,17 +1,18 @@
-"""Permanent record of the verdicts on all claims: ``verdicts.jsonl``, one line each, in the same format for every
-protocol.
+"""Permanent record of the verdicts on all claims: ``verdicts.jsonl``. It has one line for each verdict, in the same
+format for every protocol.
 
     {"v":1, "n":7, "at":..., "id":..., "item":"5", "claim":["5"], "verdict":"rejected", "codes":["regression"], ...,
      "steps":[{"step":"proof", "command":..., "exit":0, "passed":4, "failed":0, "result":"passed", ...}], "prev":...}
 
-The lines are numbered and chained: ``prev`` is the SHA-256 of the previous line, so ``check`` finds a line that was
-changed, removed or inserted. Writers lock the file. A partial line of a killed writer stays in the file; readers skip
-the partial line. A line names its claim by ``id``, so recovery after a crash does not write a verdict twice.
+The lines are numbered and chained: ``prev`` is the SHA-256 of the previous line. ``check`` therefore finds a line that
+was changed, removed or inserted. Writers lock the file. A partial line of a killed writer stays in the file, and
+readers skip the partial line. A line names its claim by ``id``, so recovery after a crash does not write a verdict
+twice.
 
 A user's decision on an item, such as `harness override`, is a line with ``by: person``. Its ``of`` is the number of the
 verdict that the decision concerns.
 
-The file is outside the project, in a folder that agents are not told about: see ``kernel/trusted_state.py``. The output
+The file is outside the project, in a folder whose path agents do not learn: see ``kernel/trusted_state.py``. The output
 of each step is beside the project's logs, as ``N-STEP.txt``. Source: ``faces.md`` F-REC-1, F-REC-2.
 """
 
@@ -81,7 +82,7 @@ class VerdictStep:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> VerdictStep:
-        """Return the step in a stored record. A value of the wrong type counts as missing."""
+        """Return the step of a verdict from its stored record. A value of the wrong type counts as missing."""
         return cls(
             step=_text(record.get("step")) or "",
             result=_text(record.get("result")) or "",
@@ -97,7 +98,7 @@ class VerdictStep:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimVerdict:
-    """One line of the verdict file. An unknown value is None."""
+    """One line of the file of verdicts: the verdict on one claim. An unknown value is None."""
 
     item: str  # the id of the feature, task or long task; "cleanup" for a session without an item
     verdict: str  # ACCEPTED or REJECTED
@@ -141,7 +142,8 @@ class ClaimVerdict:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ClaimVerdict:
-        """Return the verdict in a record. Values of the wrong type count as missing; ``rest`` keeps unknown keys."""
+        """Return the verdict in a stored record. A value of the wrong type counts as missing. ``rest`` has other
+        keys."""
         known: JsonObject = {name: parse(record[name]) for name, parse in _PARSERS.items() if name in record}
         known |= {name: known.get(name) or "" for name in ("item", "verdict", "id", "at")}
         known |= {name: known.get(name) or 0 for name in ("n", "regressions_total")}
@@ -149,7 +151,7 @@ class ClaimVerdict:
         return cls(**known, rest=rest)
 
     def as_record(self) -> JsonObject:
-        """Return the verdict as a JSON object for the verdict file, without optional keys that are not set."""
+        """Return the verdict as a JSON object for the verdict file. Leave out optional keys that are not set."""
         named = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("rest", "prev")}
         members: JsonObject = {"v": 1, "n": self.n, "at": self.at, **named}
         members["steps"] = [dict(vars(step)) for step in self.steps]
@@ -201,11 +203,10 @@ _PARSERS = {
 
 
 def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
-    """Append a verdict to the file durably, and return the verdict with its number.
+    """Append a verdict to the file durably, and return the verdict with its number. Secrets in commands are masked.
 
-    If the file already contains this verdict on the claim, return that line and write nothing. Secrets in commands are
-    masked. Raise ``Refused`` if the disk is full or not writable. The run time does not depend on the file's size.
-    """
+    If the file already contains this verdict on the claim, return that line and write nothing. Raise ``Refused`` if the
+    disk is full or not writable. The run time does not depend on the file's size."""
     from agent_harness.kernel.redact import redact
 
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -225,7 +226,8 @@ def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
 
 
 def _of_claim(path: str, verdict: ClaimVerdict) -> ClaimVerdict | None:
-    """Return the line that an earlier process wrote for this claim and verdict; None if there is no such line."""
+    """Return the line that an earlier process wrote for this claim with this verdict, or None if there is no such
+    line."""
     near = islice(journal.backwards(path), _LOOKED_BACK) if verdict.id else ()
     found = (_verdict_in(line) for line in near if verdict.id in line)
     return next((each for each in found if each and (each.id, each.verdict) == (verdict.id, verdict.verdict)), None)
@@ -250,12 +252,12 @@ def _is_locked(descriptor: int) -> bool:
 
 
 def newest_first(path: str) -> Iterator[ClaimVerdict]:
-    """Yield the verdicts in the file, newest first. The file is read as needed; a missing file yields nothing."""
+    """Yield the verdicts in the file, newest first. Read only as much as needed. Yield nothing if there is no file."""
     return (found for _, found in _backwards(path))
 
 
 def after(path: str, number: int) -> list[ClaimVerdict]:
-    """Return the verdicts whose number is greater than ``number``, oldest first."""
+    """Return the verdicts in the file whose number is greater than ``number``, oldest first."""
     return [*takewhile(lambda found: found.n > number, newest_first(path))][::-1]
 
 
@@ -275,7 +277,7 @@ def last_about(path: str, item: str) -> ClaimVerdict | None:
 
 
 def was_accepted(path: str, item: str) -> bool:
-    """Return True if a verification ever accepted work on the item. The user's own decisions do not count."""
+    """Return True if a verification ever accepted work on the item. Decisions of the user do not count."""
     return any(found.item == item and found.accepted and not found.by_person for found in newest_first(path))
 
 
@@ -314,17 +316,15 @@ class ChainReport:
 
     @property
     def sentence(self) -> str:
-        """One sentence for the user: the number of verdicts, or where the file was altered."""
+        """Sentence for the user with the number of verdicts, or with the place where the file was altered."""
         if self.whole:
             return f"{self.lines} verdicts, and no verdict was altered"
         return f"the record of verdicts was altered: {self.problem}"
 
 
 def check(path: str) -> ChainReport:
-    """Verify the hash chain of the verdict file: no line was changed, inserted, or removed from the middle.
-
-    The check cannot detect lines that were cut off at the end. A missing file is valid. The whole file is read.
-    """
+    """Check that no line of the verdict file was changed, inserted, or removed from the middle. Return a report. The
+    check cannot detect lines that were cut off at the end. A missing file is valid."""
     lines = torn = 0
     before: str | None = None
     expected = 1
@@ -359,10 +359,9 @@ def not_landed(
 ) -> ClaimVerdict:
     """Record that proven work from a workspace was not merged, with the reason. Return the verdict line.
 
-    ``fix`` contains the reason (``why``), the conflicting ``files`` or the ``failing`` items, and the output of the
-    first failing item. The output is written to ``folder``, which is below ``root``. A second call for the same ``job``
-    writes nothing.
-    """
+    ``fix`` contains the reason (``why``), the conflicting ``files`` or the ``failing`` items, and the first failing
+    item's output. This output is written to ``folder``, which is below ``root``. A second call for a ``job`` writes
+    nothing."""
     what = ", ".join(str(each) for each in fix.get("files") or fix.get("failing") or ())
     told = ": ".join(filter(None, (str(fix.get("why")).replace("_", " "), what)))
     told = told.encode("utf-8", "backslashreplace").decode()  # the name of a file may be no text
@@ -389,10 +388,8 @@ def not_landed(
 def keep_output(
     folder: str, path: str, step: str, *, command: str, output: str, ended: str, problem: str | None = None
 ) -> str:
-    """Write the last part of a step's output, with secrets masked, to ``N-STEP.txt`` in the folder. Return the path.
-
-    N is the number of the next verdict in the file ``path``, or the next free number.
-    """
+    """Write the last part of a step's output, with secrets masked, to ``N-STEP.txt`` in the folder. Return the path. N
+    is the number of the next verdict in the file ``path``. If such a file exists, N is the next free number."""
     from agent_harness.kernel.redact import redact
 
     os.makedirs(folder, exist_ok=True)
@@ -404,22 +401,13 @@ def keep_output(
     while True:
         number += 1
         kept = os.path.join(folder, f"{number}-{step}.txt")
-        try:
-            os.close(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
-        except FileExistsError:  # also one that another worker has just started
-            continue
-        except OSError as error:
-            raise files.refusal(kept, "written", error) from None
-        try:
-            files.replace(kept, text)
-        except BaseException:
-            files.unlink(kept)
-            raise
-        return kept
+        if files.create(kept, text):  # another worker may have just taken the number
+            return kept
 
 
 def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:
-    """Delete outputs older than ``days`` and partial files of killed writers; return their number. Links are kept."""
+    """Delete outputs that are older than ``days`` days, and partial files of killed writers. Return their number.
+    Symbolic links stay."""
     removed = 0
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
     for name in names:

@@ -1,8 +1,7 @@
-"""Limits of one session, enforced by five monitors: time, context window, progress, repeated errors and cost.
-
-The progress monitor gets the files changed so far, each with a stamp (C43). The default limits are those of a feature
-project's settings (docs/configuration.md). Source: ``features.md`` sections K, N, Q.
-"""
+"""Limits of one session, enforced by five monitors: time, context window, progress, repeated errors and cost. The
+progress monitor gets the paths of the changed files. Each path has a stamp that changes when its file changes. The
+default limits are those in the settings of a feature project (docs/configuration.md). Source: ``features.md`` sections
+K, N, Q. (C43)"""
 
 import os
 from dataclasses import dataclass, field
@@ -58,11 +57,8 @@ DEPENDENCIES = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules"
 
 
 def changed_in_repository(git: Git, root: Path, base: str | None = None) -> ProjectFacts:
-    """Return every path that is uncommitted or differs from the commit ``base``. Each path has a stamp that changes
-    with the file's content.
-
-    Without ``base``, return only the uncommitted paths.
-    """
+    """Return the paths of all files that are uncommitted or differ from the commit ``base``. Each path has a stamp that
+    changes when its file changes. Without ``base``, return only the uncommitted paths."""
     paths = {change.path for change in git.status()}
     head = git.head() if base else None
     if base and head and head != base:
@@ -71,7 +67,8 @@ def changed_in_repository(git: Git, root: Path, base: str | None = None) -> Proj
 
 
 def changed_in_folder(root: Path) -> ProjectFacts:
-    """Return every file of a folder without git, with a stamp of its content. Dependencies and caches are skipped."""
+    """Return the paths of all files in a folder without git, except dependencies and caches. Each path has a stamp that
+    changes when its file changes."""
     found: dict[str, object] = {}
     for folder, names, files in os.walk(root):
         names[:] = sorted(set(names) - DEPENDENCIES)

@@ -1,7 +1,7 @@
-"""Filtering, sorting and formatting of log rows, for every kind of project.
+"""Filters, order and format of log rows, for every kind of project.
 
-A row is an object with ``ts``, ``level``, ``type`` and ``log``. It also has ``session`` if it belongs to a session, and
-``feature_id`` or ``task`` if it belongs to an item. Source: features.md UAH-073; ``faces.md`` 3, F-REC-6.
+A row is an object with ``ts``, ``level``, ``type`` and ``log``. A row about a session also has ``session``. A row about
+an item also has ``feature_id`` or ``task``. Source: features.md UAH-073; ``faces.md`` 3, F-REC-6.
 """
 
 import re
@@ -73,7 +73,8 @@ class Filter:
 
 
 def moment(text: str, at: datetime) -> datetime:
-    """Return the time of an age such as ``2h`` or ``3d``, or of an ISO date. Raise ``UsageError`` for other text."""
+    """Return the time that the text describes: an age such as ``2h`` or ``3d``, or an ISO date. Raise ``UsageError``
+    for any other text."""
     ago = _AGO.fullmatch(text.strip().lower())
     try:
         found = at - timedelta(**{_UNITS[ago[2]]: int(ago[1])}) if ago else clock.parse(text)
@@ -85,7 +86,7 @@ def moment(text: str, at: datetime) -> datetime:
 
 
 def wanted_of(text: str, *, since: str | None = None, until: str | None = None, **fields: Any) -> Filter:
-    """Return the filter for search words, times and other fields. Raise ``UsageError`` for an invalid time."""
+    """Return the filter with search words, times and other fields. Raise ``UsageError`` for an invalid time."""
     at = clock.now()
     return Filter(
         words=tuple(text.split()),
@@ -96,7 +97,7 @@ def wanted_of(text: str, *, since: str | None = None, until: str | None = None, 
 
 
 def newest(streams: Iterable[Iterator[JsonObject]], limit: int) -> JsonObject:
-    """Return the newest ``limit`` rows of all streams, oldest first; ``more`` is True if older rows exist."""
+    """Return the newest ``limit`` rows of all streams, oldest first. ``more`` is True if there are older rows."""
     newest_first = merge(*streams, key=lambda row: str(row.get("ts") or ""), reverse=True)
     found = list(islice(newest_first, limit + 1))
     return {"rows": found[:limit][::-1], "more": len(found) > limit}
@@ -108,7 +109,7 @@ def _rank(row: Mapping[str, Any]) -> int:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield every value as text, at any depth. There is no recursion, because agents can write very deep nesting."""
+    """Yield every value in a nested value as text. Use no recursion, because agents can write very deep nesting."""
     waiting = [value]
     while waiting:
         each = waiting.pop()

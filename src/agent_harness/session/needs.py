@@ -1,10 +1,10 @@
-"""The actions that the user has to take, for every kind of project, command and view.
+"""Actions that the user must take, for every kind of project, command and view.
 
 * Answer a pending question.
 * Decide on items that the user holds or has taken over, and on items that failed and are not retried.
-* Remove the cause that ended the last run, such as a full disk, a file in the way or a deleted branch.
+* Remove the cause that ended the last run, such as a full disk or a deleted branch.
 
-The result of a run is stored outside the project until the next run begins.
+The harness stores the result of a run outside the project until the next run begins.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TOLD_OTHERWISE = frozenset({"held", "parked", "question"})
 
 
 class Need(namedtuple("Need", ("message", "command"))):
-    """One action that the user has to take, with the command for it."""
+    """One action that the user must take, with the command for this action."""
 
     __slots__ = ()
 
@@ -63,12 +63,11 @@ def of(
     last_run: Mapping[str, object] | None = None,
     named: Callable[[str], str] = str,
 ) -> tuple[Need, ...]:
-    """Return all actions that the user has to take, beginning with those without which nothing can continue.
+    """Return all actions that the user must take. The actions without which no work can continue come first.
 
-    ``asked`` are the pending questions with their commands, and ``held`` the items excluded from merging. ``looks`` are
-    items that the user must try out, and ``failed`` items that no run starts again. ``last_run`` is the answer of
-    ``read_end``.
-    """
+    ``asked`` has the pending questions with their commands. ``held`` are items that the user excluded from merging.
+    ``looks`` are items that the user must try out. ``failed`` are items that no run starts again. ``last_run`` is the
+    answer of ``read_end``."""
     found = [Need(*each) for each in asked]
     message = str((last_run or {}).get("message") or "")
     prefix = "" if (last_run or {}).get("reason") == BLOCKED else "the last run ended: "
@@ -96,10 +95,8 @@ def _names(items: Sequence[str], named: Callable[[str], str]) -> str:
 
 
 def end_of(done: Mapping[str, Any]) -> JsonObject:
-    """Return why a run ended if the user has to act on the reason; otherwise an empty record.
-
-    ``done`` is the answer that the run returned.
-    """
+    """Return the reason why a run ended, if the user must act. Otherwise, return an empty record. ``done`` is the
+    answer of the run."""
     last: Mapping[str, Any] = (done.get("sessions") or [{}])[-1]
     ended_by_agent = last.get("reason") == _ERROR
     reason = done.get("reason") or (_ERROR if ended_by_agent else None)
@@ -114,7 +111,7 @@ def end_of(done: Mapping[str, Any]) -> JsonObject:
 
 
 def keep_end(home: str | None, end: JsonObject | None = None) -> None:
-    """Store the answer of ``end_of``. An empty answer deletes the stored result of the previous run."""
+    """Store the answer of ``end_of``. If the answer is empty, delete the stored result of the previous run."""
     if home is None:
         return
     path = os.path.join(home, LAST_RUN)
@@ -133,7 +130,7 @@ def looks_of(end: JsonObject) -> JsonObject:
 
 
 def read_end(home: str | None) -> JsonObject:
-    """Return the stored result of the last run; an empty record if the user has nothing to do about it."""
+    """Return the stored result of the last run. Return an empty record if the user need not act."""
     try:
         return files.read_json_if_any(os.path.join(home, LAST_RUN)) if home else {}
     except (OSError, HarnessError):
@@ -141,11 +138,8 @@ def read_end(home: str | None) -> JsonObject:
 
 
 def now_or_end_of(folder: str, home: str | None, *, under_way: bool) -> JsonObject:
-    """Return why the next run would end before its first turn; otherwise the stored result of the last run.
-
-    If work is ``under_way``, the repository is not examined, because an unfinished git operation may belong to the
-    agent.
-    """
+    """Return the reason why the next run would end before its first turn. Otherwise, return the last run's result. If
+    work is ``under_way``, do not check the repository, because an unfinished git operation may belong to the agent."""
     end = read_end(home)
     found: JsonObject = {} if under_way else _block_at(folder)
     return found if found and str(found["message"]) not in str(end.get("message")) else end
@@ -162,7 +156,7 @@ def _block_at(folder: str) -> JsonObject:
 
 
 def _may_be_blocked(folder: str) -> bool:
-    """Return False if a quick look at a few git files finds no problem. The git code then need not be imported."""
+    """Return False if a quick check of a few git files finds no problem. The slow git code is then not needed."""
     top = folder
     while not os.path.lexists(os.path.join(top, ".git")) and top != os.path.dirname(top):
         top = os.path.dirname(top)

@@ -6,9 +6,9 @@
      "budget":{"session_left":9.89, "item_left":..., "project_left":...}, "last":[...], "can":["pause"], "until":null,
      "began":...}
 
-Each file is in the project's state folder of the user. The file is replaced at each new phase or step, otherwise at
-most once a second, and removed when its session ends. Readers check whether the process that wrote the file is alive.
-No decision depends on these files, and write errors are ignored. Source: ``faces.md`` F-REC-4.
+Each file is in the user's state folder for the project. The session replaces its file at each new phase or step, and
+otherwise at most once a second. It removes the file at its end. A reader checks if the process that wrote the file is
+alive. No decision depends on these files, and write errors are ignored. Source: ``faces.md`` F-REC-4.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LAST_CHARACTERS = 200
 
 
 class NowRecord:
-    """Activity file of one running session. Without a path, nothing is written."""
+    """Activity file of one running session. Without a path, no file is written."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class NowRecord:
         left_usd: Mapping[str, float] | None = None,
         can: Sequence[str] = (),
     ) -> None:
-        """Set the fixed values: ``left_usd``, the remaining budgets; ``can``, commands that reach the session."""
+        """Set the values that stay fixed. ``left_usd`` has the remaining budgets, and ``can`` the possible commands."""
         self._path = path
         self._fixed: JsonObject = {"item": item, "title": title, "session": session, "agent": agent, "can": [*can]}
         self._turn: JsonObject = {"run": None, "turn": 0}
@@ -65,7 +65,7 @@ class NowRecord:
         self._waits = False
 
     def phase(self, name: str, *, until: datetime | None = None) -> None:
-        """Record a phase: ``preflight``, ``agent``, ``judging``, ``settling`` or ``waiting`` (``until`` a time)."""
+        """Record a phase: ``preflight``, ``agent``, ``judging``, ``settling`` or ``waiting`` (with ``until``)."""
         ends = _timestamp(until) if until else None
         self._at_once({"phase": name, "step": None, "since": _timestamp(), "until": ends})
 
@@ -74,16 +74,16 @@ class NowRecord:
         self._at_once({"step": name})
 
     def turn(self, run: str | None) -> None:
-        """Record that a turn starts. ``run`` is the tag of the agent's processes."""
+        """Record that a turn of the agent starts. ``run`` is the tag of the agent's processes."""
         self._turn = {"run": run, "turn": self._turn["turn"] + 1}
         self.phase("agent")
 
     def wait(self, seconds: float) -> None:
-        """Show that the session waits for a provider for this many seconds."""
+        """Record that the session waits for a provider for this many seconds."""
         self.phase("waiting", until=clock.now() + clock.timedelta(seconds=clock.scaled(seconds)))
 
     def said(self, text: str) -> None:
-        """Add text or tool calls of the agent, with secrets masked. Only the last lines are kept."""
+        """Record text or tool calls of the agent, with secrets masked. Keep only the last lines."""
         from agent_harness.kernel.redact import redact
         from agent_harness.kernel.terminal import one_line
 
@@ -94,13 +94,13 @@ class NowRecord:
         self._write()
 
     def used(self, tokens: Mapping[str, int], cost_usd: float | None, *, model: str | None = None) -> None:
-        """Set the tokens and the cost so far. ``cost_usd`` is None if the cost is unknown."""
+        """Record the tokens and the cost in US dollars so far. ``cost_usd`` is None if the cost is unknown."""
         self._used = {"model": model, "tokens": {**tokens}, "cost_usd": cost_usd, "cost_unknown": cost_usd is None}
         self._write()
 
     @property
     def folder(self) -> str | None:
-        """Folder of the activity file, which no agent can access; None if nothing is written."""
+        """Folder of the activity file, which no agent can access. None if no file is written."""
         return os.path.dirname(self._path) if self._path else None
 
     def also_can(self, verb: str) -> None:
@@ -112,7 +112,7 @@ class NowRecord:
                 os.unlink(self._path)
 
     def tick(self) -> None:
-        """Write an update that was delayed because the last one was too recent. To be called regularly."""
+        """Write an update that was delayed because the last update was too recent. The session calls this regularly."""
         if self._waits:
             self._write()
 
@@ -134,7 +134,7 @@ class NowRecord:
             run_snapshot.put(self._path, self._record())
 
     def _begin(self, folder: str) -> None:
-        """Create the folder, and delete the activity files of processes that have died."""
+        """Create the folder, and delete the activity files of processes that have exited."""
         from agent_harness.kernel import owner
 
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -169,7 +169,7 @@ def _timestamp(at: datetime | None = None) -> str:
 
 @contextmanager
 def waiting(path: str | None, refusal: LimitInForce, *, can: Sequence[str] = ("pause",)) -> Iterator[None]:
-    """Within the context, show that a run without a session waits for an account or a free agent slot."""
+    """Within the context, record that a run without a session waits for an account or a free agent slot."""
     record = NowRecord(path, item="run", agent=str(refusal.data["account"]), can=can)
     record.phase("waiting", until=clock.parse(refusal.data["until"]))
     try:
@@ -183,11 +183,10 @@ LOG_FILES = 5
 
 
 def keep_said(path: str, text: str) -> None:
-    """Append a run's output to the project's own log, each line with a timestamp and with secrets masked.
+    """Append the output of a run to the project's own log, each line with a timestamp and with secrets masked.
 
-    The last five files of one megabyte are kept. So the output remains available after a terminal is closed. Source:
-    ``faces.md`` F-REC-6.
-    """
+    The output therefore remains available after a terminal is closed. Keep the last five files of one megabyte. Source:
+    ``faces.md`` F-REC-6."""
     from agent_harness.kernel.redact import redact
     from agent_harness.kernel.terminal import printable
 
@@ -207,7 +206,7 @@ def keep_said(path: str, text: str) -> None:
 
 
 def said_at(line: str) -> tuple[str, str]:
-    """Split a line of the run log into its timestamp and its text."""
+    """Return the timestamp and the text of a line in the run log."""
     at, _, text = line.partition(" ")
     return at, text
 
@@ -220,7 +219,7 @@ def _turn_over(path: str) -> None:
 
 
 def read(folder: str | None) -> list[Now]:
-    """Return the activity of all sessions in this folder, including dead ones. Invalid files are ignored."""
+    """Return the activity of all sessions in this folder, including dead sessions. Ignore invalid files."""
     return [found for found, _ in _known(folder)]
 
 
@@ -229,7 +228,7 @@ def running(folder: str | None) -> list[Now]:
 
 
 def told(folder: str | None) -> list[JsonObject]:
-    """Return the stored activity records for a JSON answer. Each also has ``alive`` and ``seen``, its file's time."""
+    """Return the activity records for a JSON answer, with ``alive`` and the time of each last write (``seen``)."""
     return [{**record, "alive": found.alive} for found, record in _known(folder)]
 
 
@@ -251,7 +250,7 @@ def _known(folder: str | None) -> list[tuple[Now, JsonObject]]:
 
 
 def _records(folder: str | None) -> Iterator[tuple[str, JsonObject]]:
-    """Yield path and content of each activity file. ``seen`` in the content is the time of the last write."""
+    """Yield the path and content of each activity file. The member ``seen`` is the time of the file's last write."""
     try:
         names = sorted(os.listdir(folder or os.devnull))
     except OSError:

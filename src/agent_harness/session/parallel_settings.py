@@ -1,7 +1,7 @@
 """Settings of parallel runs, which task lists and feature projects share.
 
-They are read from ``parallel:`` in ``.harness.yaml``, or ``session_config.parallel`` in ``harness-tasks.json``.
-``HARNESS_PARALLEL__KEY`` overrides both files. An invalid setting is ignored and reported.
+The settings are in ``parallel:`` in ``.harness.yaml``, or in ``session_config.parallel`` in ``harness-tasks.json``.
+``HARNESS_PARALLEL__KEY`` overrides both files. The harness ignores and reports an invalid setting.
 """
 
 import json
@@ -26,43 +26,47 @@ def _setting(default: Any, means: str, *, least: int = 0) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelSettings:
-    workers: int = _setting(1, "Number of parallel agents in harness run without --workers.", least=1)
-    batch_max: int = _setting(8, "Maximum number of candidates that are merged together.", least=1)
-    test_runs: int = _setting(0, "Number of parallel check runs before merging; 0: half the number of cores.")
+    workers: int = _setting(1, "Number of concurrent agents of `harness run` without the option --workers.", least=1)
+    batch_max: int = _setting(8, "Maximum number of candidates (commits of proven work) in one merge batch.", least=1)
+    test_runs: int = _setting(0, "Maximum number of concurrent test runs before merges. 0: half of the cores.")
     window: int = _setting(
-        0, "Number of batches verified in parallel, each on top of the previous batch; 0: two, if test_runs allows two."
+        0, "Maximum number of batches that are verified at the same time. 0: two, if test_runs is at least two."
     )
     mends: int = _setting(
-        2, "Attempts to fix a change that the merge queue rejected, before the item starts again from the branch."
+        2, "Number of attempts to fix a change rejected before the merge. Then the item starts from the beginning."
     )
-    lend: bool = _setting(True, "Copy installed dependencies that git ignores into workspaces.")
-    links: tuple[str, ...] = _setting((), "Ignored folders to copy into workspaces. Default: verification.links.")
-    copy: tuple[str, ...] = _setting((), "Further ignored files to copy into workspaces, for example .env.local.")
+    lend: bool = _setting(True, "Copy installed dependencies that git ignores into each workspace.")
+    links: tuple[str, ...] = _setting(
+        (), "Folders that git ignores and that the harness copies into each workspace. Default: verification.links."
+    )
+    copy: tuple[str, ...] = _setting(
+        (), "Additional files that git ignores and that the harness copies into each workspace, for example .env.local."
+    )
     union: tuple[str, ...] = _setting(
         (), "Files for which a merge keeps the lines of both sides, such as CHANGELOG.md."
     )
     setup: str | None = _setting(
-        None, "Command that prepares a new workspace; it runs again when a file of setup_key changes."
+        None, "Command that prepares a new workspace. The harness runs it again after a file in setup_key has changed."
     )
     setup_key: tuple[str, ...] = _setting(
-        (), "Files whose change requires setup to run again. Default: the usual lock files."
+        (), "Files that setup depends on. If one of them changes, setup runs again. Default: the usual lock files."
     )
-    setup_minutes: int = _setting(10, "Time limit of setup and of teardown, in minutes.", least=1)
-    teardown: str | None = _setting(None, "Command that runs in a workspace before the workspace is removed.")
+    setup_minutes: int = _setting(10, "Time limit of the commands setup and teardown, in minutes.", least=1)
+    teardown: str | None = _setting(None, "Command that runs in a workspace before the harness removes the workspace.")
     fresh: bool = _setting(False, "Use a new workspace for every attempt.")
-    ports: int = _setting(20, "Number of ports reserved for each agent slot.")
+    ports: int = _setting(20, "Number of network ports that the harness reserves for each agent slot.")
     min_free_mb: int = _setting(
-        2048, "Free memory in MB that is needed to start another agent. The start also needs 2 GB of free disk."
+        2048, "Free memory, in MB, that is needed to start an additional agent. 2 GB of free disk are also needed."
     )
-    push: str | None = _setting(None, "REMOTE or REMOTE/BRANCH to push to after each merge; task lists only.")
+    push: str | None = _setting(None, "REMOTE or REMOTE/BRANCH to push to after each merge. Only for task lists.")
     refs: str = _setting(
-        REFS, "Ref folder for remote jobs on the git remote. Use refs/heads/NAME if the remote accepts only branches."
+        REFS, "Prefix of git refs for remote jobs. Use refs/heads/NAME if the remote accepts only branches."
     )
-    check: str | None = _setting(None, "Command that must pass on each merged commit; task lists only.")
+    check: str | None = _setting(None, "Command that must pass on each merged commit. Only for task lists.")
 
     @property
     def lent(self) -> tuple[str, ...]:
-        """Ignored files and folders that are copied into each workspace."""
+        """Ignored files and folders that the harness copies into each workspace."""
         return (*self.links, *self.copy)
 
 
@@ -80,11 +84,10 @@ def default(name: str) -> Any:
 def read(
     given: Mapping[str, object], environ: Mapping[str, str], *, where: str, say: Callable[[str], None] | None = None
 ) -> ParallelSettings:
-    """Return the parallel settings from a file. Environment variables override the file.
+    """Return the parallel settings from a file. Environment variables override the settings in the file.
 
-    Invalid settings in the file are ignored and reported through ``say``. Raise ``ConfigurationError`` for an invalid
-    environment variable. ``where`` is the prefix of the settings in reports.
-    """
+    Ignore invalid settings in the file, and report them through ``say``. ``where`` is the prefix of the settings in
+    these reports. Raise ``ConfigurationError`` for an invalid environment variable."""
     found: JsonObject = {}
     for name in TABLE:
         value = given.get(name)
@@ -108,7 +111,7 @@ def read(
 
 
 def _problem(name: str, value: object) -> str | None:
-    """Return why the value is invalid for the setting; None if the value is valid."""
+    """Return the reason why a value is invalid for this setting. Return None if the value is valid."""
     usual, least = default(name), TABLE[name].metadata["least"]
     if isinstance(usual, bool):
         return None if isinstance(value, bool) else "must be true or false"
@@ -127,7 +130,8 @@ def _problem(name: str, value: object) -> str | None:
 
 
 def _from_text(usual: object, text: str) -> object:
-    """Return the value of an environment variable, of the same type as ``usual``. A list is JSON or comma-separated."""
+    """Return the value in an environment variable's text, with the type of ``usual``. The text of a list is JSON, or
+    its values are separated by commas."""
     if isinstance(usual, bool):
         return _SWITCHES.get(text.strip().lower(), text)
     if isinstance(usual, int):

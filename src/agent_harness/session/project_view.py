@@ -1,11 +1,11 @@
-"""Read-only view of a project for commands, screens and pages, in the same values for every protocol.
+"""Read-only view of a project for commands, screens and pages. The view has the same values for every protocol.
 
     view = reader.load()          # reads new records only
     print(view.line, view.items, view.sessions, view.claims, view.gaps)
 
-All values come from files on disk, without a lock, so it does not matter which process runs, or whether it died. An
-unfinished last line is read later. An unreadable file becomes a ``Gap``, never an error. An unknown value is None. Each
-protocol implements ``Source``. Source: ``faces.md`` F-REC-4, F-REC-7.
+All values come from files on disk, without a lock, so the view also works if a process has died. A later call reads an
+unfinished last line. An unreadable file becomes a ``Gap``, never an error. An unknown value is None. Each protocol
+implements ``Source``. Source: ``faces.md`` F-REC-4, F-REC-7.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if not TYPE_CHECKING:
     T, Protocol = None, object
 
     class Generic:
-        """Substitute for ``typing.Generic``, which only a type checker needs and which takes long to import."""
+        """Replacement for ``typing.Generic``. Only a type checker needs ``Generic``, and its import takes long."""
 
         def __class_getitem__(cls, _of):
             return cls
@@ -80,7 +80,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A feature, a task, or a whole long task."""
+    """Item of a project: a feature, a task, or a whole long task."""
 
     id: str  # as sessions and claims name it
     name: str  # for people: "Feature #3"
@@ -101,13 +101,13 @@ class Item:
 
     @property
     def is_left(self) -> bool:
-        """True if the item is open, in work, or failed and will be tried again."""
+        """True if the item is open, is in progress, or failed and will be retried."""
         return self.again or self.state in (OPEN, WORKING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastSession:
-    """A session, attempt at a task, or slice. If it has not ended, its values are those known so far."""
+    """Session, attempt at a task, or slice of a long task. Before its end, the values are those known so far."""
 
     number: int | None  # of the session; of a slice, its place among them
     item: str | None  # ``None``: no item, as for a cleanup
@@ -157,7 +157,7 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
-    """Amounts in US dollars. Sessions whose cost is unknown are counted separately."""
+    """Amounts of money in US dollars. Sessions with an unknown cost are counted separately."""
 
     spent_usd: float = 0.0
     sessions: int = 0
@@ -167,7 +167,7 @@ class Money:
 
     @property
     def known_usd(self) -> float | None:
-        """Amount spent; None if no session's cost is known."""
+        """Amount spent in US dollars. None if no session has a known cost."""
         return None if self.unknown and not self.spent_usd and self.unknown >= self.sessions else self.spent_usd
 
     def __str__(self) -> str:
@@ -188,7 +188,7 @@ class Money:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """File that could not be read. The view lacks the records in this file."""
+    """File that could not be read. Its records are missing in the view."""
 
     file: str
     why: str
@@ -196,7 +196,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """Current activity of one session. For a dead session, this is its last known activity."""
+    """Current activity of one session. For a dead session, its last known activity."""
 
     item: str | None = None  # for people: "Feature #3", "task-001"
     title: str = ""
@@ -221,7 +221,7 @@ class Now:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Now:
-        """Return the activity in a stored record. A value of the wrong type counts as missing."""
+        """Return the activity of a session from its stored record. A value of the wrong type counts as missing."""
         who = owner.Owner.from_record(record.get("owner"))
         tokens, budget = record.get("tokens"), record.get("budget")
         known: JsonObject = {name: parse(record.get(name)) for name, parse in _NOW.items()}
@@ -239,7 +239,7 @@ class Now:
         return None if self.session_left is None else self.session_left + (self.cost_usd or 0.0)
 
     def line(self, at: datetime | None = None) -> str:
-        """Return the activity as one line, without unknown values. A dead session's line says when it was last seen."""
+        """Return the session's activity as one line, or for a dead session the time when it was last seen."""
         at = at or clock.now()
         name = f"{self.item or 'session'} ({self.agent})"
         if not self.alive:
@@ -251,12 +251,12 @@ class Now:
         return f"{name}: {', '.join(parts)}"
 
     def pace(self, at: datetime | None = None) -> str:
-        """Return the cost per minute as text; "" if the cost is unknown or the session began less than a minute ago."""
+        """Return the cost per minute as text. Return "" for an unknown cost or in the first minute of the session."""
         minutes = ((at or clock.now()) - self.began).total_seconds() / 60 if self.began else 0.0
         return f"${self.cost_usd / minutes:.2f}/min" if self.cost_usd and minutes >= 1 else ""
 
     def doing(self, at: datetime | None = None) -> str:
-        """Return the phase and its duration as text, or the time at which a wait ends."""
+        """Return the phase and its duration as text. During a wait, return the time at which the wait ends."""
         if self.phase == "waiting" and self.until:
             return f"waiting until {self.until.astimezone():%H:%M}"
         since = clock_text(((at or clock.now()) - self.since).total_seconds()) if self.since else ""
@@ -320,7 +320,7 @@ class ProjectView:
 
     @property
     def counted(self) -> str:
-        """Numbers of proven and checked items, such as ``4/7 proven, 2 checked``. Zero checked is not mentioned."""
+        """Text with the numbers of proven and checked items, such as ``4/7 proven, 2 checked``, but not "0 checked"."""
         return f"{self.proven}/{len(self.items)} proven{f', {self.checked} checked' if self.checked else ''}"
 
     @property
@@ -329,16 +329,16 @@ class ProjectView:
 
     @property
     def next(self) -> str:
-        """Command that the user should type next. While an agent works, this is a command that only reads."""
+        """Command that the user should type next. While an agent works, this command only reads."""
         at_work = self.several or any(each.alive for each in self.now)
         return AT_WORK if at_work and not self.state.comes_first else self.state.next
 
     def asked_of(self, item: Item) -> list[AskedQuestion]:
-        """Return the questions that block this item: its own, and those that stop every session."""
+        """Return the questions that block this item: questions about it, and questions that stop every session."""
         return [each for each in self.state.questions if each.item in (item.id, None) and (each.stops or each.item)]
 
     def next_of(self, item: Item) -> str:
-        """Return the next command for an item. A command that the whole project needs takes precedence."""
+        """Return the command to type next for an item, or the command that the whole project needs first."""
         if item.state in DONE:
             return item.next
         if asked := self.asked_of(item):
@@ -356,12 +356,12 @@ class ProjectView:
 
     @property
     def is_unreadable(self) -> bool:
-        """True if the state cannot be read, so that the number of proven items is unknown."""
+        """True if the state cannot be read. In this case, the number of proven items is unknown."""
         return bool(self.gaps) and not self.items
 
     @property
     def doing(self) -> str:
-        """Project's activity in a few words: a question first, then a running session, then a dead session."""
+        """Text about the project's activity. A question comes first, then a running session, then a dead session."""
         if any(each.stops for each in self.state.questions):
             return "needs you"
         if self.several:
@@ -387,25 +387,25 @@ class ProjectView:
 
 
 class Source(Protocol):
-    """Reader of one project's files; each protocol implements it."""
+    """Interface for the files of one project. Each protocol implements this interface."""
 
     kind: Kind
     path: str
 
     def home(self) -> str | None:
-        """Return the project's state folder. It is outside the project."""
+        """Return the path of the project's state folder, which is outside the project. Return None if there is none."""
         ...
 
     def now(self) -> Sequence[Now]:
-        """Return the activity of the project's sessions, including dead ones."""
+        """Return the current activity of the project's sessions, including dead sessions."""
         ...
 
     def several(self) -> str | None:
-        """Describe the active parallel run in a few words; None if no such run is active."""
+        """Return a few words about the active parallel run. Return None if no such run is active."""
         ...
 
     def state_files(self) -> Sequence[str]:
-        """Return the files that determine the project's state. If one of them changes, ``state`` has changed."""
+        """Return the paths of the files from which ``state`` is read. If such a file changes, the state has changed."""
         ...
 
     def state(self, read: Read) -> StatePart:
@@ -413,20 +413,20 @@ class Source(Protocol):
         ...
 
     def journals(self) -> Sequence[str]:
-        """Return the session history files, oldest first."""
+        """Return the paths of the files with the history of sessions, oldest first."""
         ...
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return the sessions in ``before``, updated with the new history rows."""
+        """Return the sessions in ``before``, updated with the new rows of the history."""
         ...
 
     def recordings(self) -> Sequence[str]:
-        """Return the ``glob`` patterns of the session recordings."""
+        """Return the ``glob`` patterns that match the transcripts of sessions."""
         ...
 
 
 class Read(Protocol):
-    """Function that reads one file. If the file cannot be read, it records a gap and returns ``otherwise``."""
+    """Function that reads one file. If the file is unreadable, it records a gap and returns ``otherwise``."""
 
     def __call__(self, file: str, read: Callable[[], T], otherwise: T) -> T: ...
 
@@ -436,7 +436,7 @@ UNREADABLE = (HarnessError, OSError, ValueError, TypeError, AttributeError, KeyE
 
 
 class ProjectReader:
-    """Reader of one project. After the first ``load``, each ``load`` reads only new records."""
+    """Reader of one project. The first ``load`` reads all records, and each later ``load`` reads only new records."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -447,7 +447,7 @@ class ProjectReader:
         self._view = ProjectView(kind=source.kind, path=source.path, state=StatePart())
 
     def load(self) -> ProjectView:
-        """Return the current view of the project. If nothing has changed, this is the same object as before."""
+        """Return the current view of the project. If nothing has changed, return the previous object."""
         home, before = self._source.home(), self._view
         now, several = tuple(self._source.now()), self._source.several()
         found = ProjectView(
@@ -465,11 +465,11 @@ class ProjectReader:
 
     @property
     def home(self) -> str | None:
-        """Project's state folder, which is outside the project; None if the folder does not exist yet."""
+        """Path of the project's state folder, which is outside the project. None if the folder does not exist yet."""
         return self._source.home()
 
     def recordings(self) -> list[str]:
-        """Return the paths of the session recordings. Files that resolve to a path outside the project are left out."""
+        """Return the paths of the sessions' transcripts. Leave out paths that lead outside the project."""
         import glob
 
         found = (path for pattern in self._source.recordings() for path in sorted(glob.glob(pattern)))
@@ -477,12 +477,12 @@ class ProjectReader:
         return [path for path in found if os.path.realpath(path).startswith(os.path.join(root, ""))]
 
     def chain(self) -> ChainReport | None:
-        """Return the result of verifying the hash chain of the verdicts; None if there is no state folder."""
+        """Verify the hash chain of the verdicts, and return the report. Return None if there is no state folder."""
         home = self._source.home()
         return check(os.path.join(home, FILE)) if home else None
 
     def _state(self, alive: tuple[bool, ...]) -> StatePart:
-        """Return the project's state. It is read again only if a state file was replaced or ``alive`` has changed."""
+        """Return the project's state. Read it again only if a state file was replaced or ``alive`` has changed."""
         stamps = [alive, *(files.stamp_of(path) for path in self._source.state_files())]
         if stamps == self._stamps:
             return self._view.state
@@ -499,7 +499,7 @@ class ProjectReader:
 
 
 class _Histories(Generic[T]):
-    """Combined records of several history files, oldest first. If one file was replaced, all files are read again."""
+    """Combined records of several history files, oldest first. If a file is replaced, all files are read again."""
 
     def __init__(self, fold: Callable[[Iterable[JsonObject], tuple[T, ...]], tuple[T, ...]]) -> None:
         self._fold = fold
@@ -550,14 +550,14 @@ def _is_same(one: ProjectView, other: ProjectView) -> bool:
 
 
 def clock_text(seconds: float) -> str:
-    """Return a duration as text, such as ``0:42`` or ``1:02:22``."""
+    """Return a duration in seconds as text, such as ``0:42`` or ``1:02:22``."""
     spent = max(0, int(seconds))
     hours, minutes = spent // 3600, spent // 60 % 60
     return f"{hours}:{minutes:02}:{spent % 60:02}" if hours else f"{minutes}:{spent % 60:02}"
 
 
 def span(seconds: float) -> str:
-    """Return a rounded duration as text, such as ``8 s``, ``12 min`` or ``3 h 05``."""
+    """Return a duration in seconds as rounded text, such as ``8 s``, ``12 min`` or ``3 h 05``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -577,12 +577,12 @@ def text(value: object) -> str | None:
 
 
 def models(value: object) -> str | None:
-    """Return the model name, or the names in a list joined by commas; None for any other value."""
+    """Return the model name as text. Names in a list are joined by commas. Return None for any other value."""
     return ", ".join(texts(value)) or text(value)
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return the strings in a list; an empty tuple if the value is not a list."""
+    """Return the strings in a list. Return an empty tuple if the value is not a list."""
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
@@ -591,7 +591,7 @@ def whole(value: object) -> int | None:
 
 
 def amount(value: object) -> float | None:
-    """Return the value if it is a plausible amount of money or time; otherwise None."""
+    """Return the value if it is a plausible amount of money or time. Otherwise, return None."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12
     return float(value) if known else None  # type: ignore[arg-type]  # a number by now
 

@@ -9,8 +9,8 @@
     auth          the key or login is not accepted     none                                       error
     money         the account has no money left        none                                       error
 
-A wait never exceeds the session's time limit; longer waits are the run's task (``supervision/dispatch.py``). If another
-agent may take over, waits are short. Retries do not count against the feature. Source: features.md UAH-374..378,
+A wait never exceeds the session's time limit. A longer wait is a task of the run (``supervision/dispatch.py``). If
+another agent can continue, waits are short. Retries do not count against the feature. Source: features.md UAH-374..378,
 UAH-388, C28, C35.
 """
 
@@ -29,12 +29,12 @@ from agent_harness.supervision.supervisor import Outcome
 
 
 class Journal(Protocol):
-    """Receiver of what a session reports: lines for the user, and records for the protocol's log."""
+    """Receiver of a session's reports: lines for the user, and records for the protocol's log."""
 
     def say(self, line: str) -> None: ...
 
     def event(self, event_type: str, **fields: object) -> None:
-        """Write one log record; the protocol adds the session and the work item."""
+        """Write one record to the protocol's log. The protocol adds the session and the work item."""
         ...
 
 
@@ -88,12 +88,12 @@ class ProviderFailure:
 
     @property
     def sentence(self) -> str:
-        """Message of the provider, followed by advice for the user. Shown if the turn is not retried."""
+        """Message of the provider, followed by advice for the user. The user sees it if the turn is not retried."""
         return f"{self.message.rstrip('.')}. {TABLE[self.kind].advice}"
 
 
 def provider_failure(outcome: Outcome) -> ProviderFailure | None:
-    """Return the provider's failure that ended the turn; None if the turn ended for another reason."""
+    """Return the failure of the provider that ended the turn. Return None if the turn ended for another reason."""
     if outcome.reason in ("rate_limited", "finished") and not outcome.ok and (said := _wants_money(outcome)):
         return ProviderFailure(kind="money", message=said)
     if outcome.reason == "rate_limited":
@@ -110,7 +110,8 @@ def provider_failure(outcome: Outcome) -> ProviderFailure | None:
 
 
 def _wants_money(outcome: Outcome) -> str | None:
-    """Return the line of output that says that the account has no money left; None if no line says so."""
+    """Return the line of the output that says that the account has no money left. Return None if there is no such
+    line."""
     now = clock.now()
     lines = [outcome.message, *reversed(outcome.text_tail.rstrip().split("\n")[-_LAST_LINES:])]
     found = (line.strip()[:_LONGEST_LINE] for line in lines if failures.wants_money(line[:_LONGEST_LINE], now))
@@ -143,10 +144,10 @@ def _asked(refused: RateLimited | None) -> float | None:
 
 
 def wait_before(failure: ProviderFailure, tries: int, left_seconds: float, *, spare: bool = False) -> float | None:
-    """Return the seconds to wait before the next retry; None if the turn must not be retried.
+    """Return the number of seconds to wait before the next retry. Return None if the turn must not be retried.
 
-    ``tries`` counts the tries so far, from 1. ``spare`` means that another agent can replace a rate-limited agent.
-    """
+    ``tries`` is the number of tries so far. ``left_seconds`` limits the wait. ``spare`` means that another agent can
+    replace a rate-limited agent."""
     if spare and failure.kind == "rate_limited":
         left_seconds = min(left_seconds, LONGEST_WITH_A_SPARE_SECONDS)
     waits = TABLE[failure.kind].waits
@@ -163,7 +164,7 @@ def wait_before(failure: ProviderFailure, tries: int, left_seconds: float, *, sp
 
 @dataclass
 class ProviderRetry:
-    """Repeater of turns that failed because of the provider."""
+    """Retries of turns that failed because of the provider."""
 
     journal: Journal
     stop: Stop
@@ -176,12 +177,10 @@ class ProviderRetry:
     def run(
         self, turn: Callable[[bool], Outcome], is_enough: Callable[[], bool], kinds: Collection[str] = ALL_RETRIED
     ) -> tuple[Outcome, ProviderFailure | None]:
-        """Run a turn, and retry it if necessary. Return the outcome of the last try, and its provider failure or None.
+        """Run a turn, and retry the turn if necessary. Return the last try's outcome and its provider failure, or None.
 
         ``turn`` gets True for a retry. ``kinds`` are the failures that are retried. ``is_enough`` returns True if the
-        failed turn nevertheless left work to verify. A request to stop that arrives during a wait is reported in the
-        outcome.
-        """
+        failed turn nevertheless left work to verify. The outcome shows a request to stop that arrives during a wait."""
         self._tries.clear()
         again = False
         while True:
@@ -204,7 +203,7 @@ class ProviderRetry:
         return self.timeout_seconds - spent
 
     def _count(self, failure: ProviderFailure, outcome: Outcome) -> int:
-        """Return the number of consecutive failures of this kind; 1 if the provider served part of the turn."""
+        """Return the number of consecutive failures of this kind. Return 1 if the provider served part of the turn."""
         was_served = outcome.usage.reported and TABLE[failure.kind].waits != (0.0,)
         self._tries[failure.kind] = 1 if was_served else self._tries.get(failure.kind, 0) + 1
         return self._tries[failure.kind]

@@ -8,8 +8,8 @@
      "budget":{"spent":1.2, "reserved":0.4, "limit":10.0}, "hands":{"have":4, "busy":2},
      "unpushed":{"commit":"c0ffee...", "why":"origin cannot be reached (...)", "message":"Not pushed: ..."}}
 
-The coordinator replaces the file at most once a second. An agent can write it too, so a member of the wrong type counts
-as missing. No decision of the run depends on the file, and write errors are ignored. A reader checks whether the
+The coordinator replaces the file at most once a second. An agent can also write to the file, so a member of the wrong
+type counts as missing. No decision of the run depends on the file, and write errors are ignored. A reader checks if the
 process that wrote the file is alive. The file is deleted at the end of a run that has nothing left to merge or push.
 Imports must stay fast, because ``status`` uses this module.
 """
@@ -51,17 +51,15 @@ MOST_AGENTS = 16
 
 
 class RunSnapshot:
-    """Snapshot file of one run. The run's coordinator replaces the file regularly."""
+    """Snapshot file of one run. The coordinator of the run replaces the file regularly."""
 
     def __init__(self, path: str | None) -> None:
-        """Set the path of the snapshot file. Without a path, nothing is written."""
+        """Set the path of the snapshot file. Without a path, no file is written."""
         self._path = path
         self._next = 0.0  # of the monotonic clock, when it may be written again
 
     def show(self, view: Callable[[], JsonObject], *, now: bool = False) -> None:
-        """Write the result of ``view`` to the file. Unless ``now`` is set, do nothing within a second of the last
-        write.
-        """
+        """Write the result of ``view`` to the file. Without ``now``, do nothing within a second of the last write."""
         if self._path is None or (time.monotonic() < self._next and not now):
             return
         self._next = time.monotonic() + WRITE_SECONDS
@@ -75,7 +73,7 @@ class RunSnapshot:
 
 
 def change(path: str | None, **members: object) -> None:
-    """Replace members in the snapshot of a finished run; do nothing if there is no snapshot."""
+    """Replace members in the snapshot of a finished run. Do nothing if there is no snapshot."""
     found = path and _read(path)
     if path and found:
         with suppress(OSError):
@@ -88,7 +86,7 @@ def _write(path: str, record: JsonObject) -> None:
 
 
 def put(path: str, record: JsonObject) -> None:
-    """Replace the file by one with this record. A reader never sees a partial file; a power failure may lose it."""
+    """Replace the file by a file with this record. A reader never sees a partial file. A power failure may lose it."""
     import json  # late: readers of other records need only a parser
 
     part = f"{path}.part"
@@ -101,7 +99,7 @@ def put(path: str, record: JsonObject) -> None:
 
 
 def _read(path: str) -> tuple[JsonObject, float] | None:
-    """Return the snapshot and the time when it was written; None if the snapshot is invalid."""
+    """Return the snapshot and the time of its last write, in seconds since 1970. Return None if it is invalid."""
     with suppress(OSError, ValueError, RecursionError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         import json  # late: mostly there is no snapshot
@@ -117,7 +115,7 @@ def _read(path: str) -> tuple[JsonObject, float] | None:
 
 
 def told(path: str) -> JsonObject | None:
-    """Return the snapshot for a JSON answer, with ``alive`` and ``age_seconds`` added; None if there is no snapshot."""
+    """Return the snapshot for a JSON answer, with ``alive`` and ``age_seconds``, or None if there is no snapshot."""
     found = _read(path)
     if found is None:
         return None
@@ -130,7 +128,7 @@ def told(path: str) -> JsonObject | None:
 
 
 def at_work(found: JsonObject | None) -> str | None:
-    """Return a short description of the running agents; None if the run is not alive."""
+    """Return a text with the number of running agents. Return None if the run is not alive."""
     if not found or not found.get("alive"):
         return None
     number = agents(found)
@@ -138,30 +136,29 @@ def at_work(found: JsonObject | None) -> str | None:
 
 
 def agents(found: JsonObject | None) -> int:
-    """Return the number of running agents according to the snapshot; 0 if the run is not alive."""
+    """Return the number of running agents in the snapshot. Return 0 if the run is not alive."""
     return len(workers(found)) if found and found.get("alive") else 0
 
 
 def workers(found: Mapping[str, object] | None) -> list[Mapping[str, object]]:
-    """Return all workers in the snapshot, also of a run that has ended."""
+    """Return all workers in the snapshot, even if the run has ended."""
     return _rows((found or {}).get("workers"))
 
 
 def spent_usd(found: JsonObject) -> float:
-    """Return the run's spending in US dollars according to the snapshot; 0 if the amount is invalid."""
+    """Return the run's spending in US dollars from the snapshot. Return 0 if the amount is invalid."""
     return _dollars(_members(found.get("budget")).get("spent")) or 0.0
 
 
 def worker_on(found: JsonObject | None, item: str) -> Mapping[str, object] | None:
-    """Return the worker that works on an item according to the snapshot; None if there is none, or if the run is not
-    alive.
-    """
+    """Return the worker that works on an item, from the snapshot. Return None if there is no such worker or the run is
+    dead."""
     rows = workers(found) if found and found.get("alive") else []
     return next((each for each in rows if str(each.get("item")) == item), None)
 
 
 def workspace_of(worker: Mapping[str, object], state_folder: str) -> str | None:
-    """Return the folder of a worker's workspace on this machine; ``None`` if the worker's slot name is invalid."""
+    """Return the folder of a worker's workspace on this machine, or ``None`` if the worker's slot name is invalid."""
     slot = str(worker.get("slot"))
     is_slot = slot[:1] == "w" and slot[1:].isdecimal()  # anybody may have written the file
     return os.path.join(state_folder, "parallel", "places", slot) if is_slot else None
@@ -172,15 +169,13 @@ def _held(found: JsonObject) -> list[str]:
 
 
 def held(found: JsonObject | None) -> list[str]:
-    """Return the proven items that an ended run left unmerged because the user holds them back."""
+    """Return the proven items that an ended run did not merge because the user had excluded them from merging."""
     return _held(found) if found and not found.get("alive") else []
 
 
 def lines(found: JsonObject | None, named: Callable[[str], str] = str, *, most: int | None = None) -> list[str]:
-    """Return the snapshot as lines of text. ``named`` formats an item; at most ``most`` agents get a line each.
-
-    The agent's activity comes before the title, because a narrow screen cuts the end of a line.
-    """
+    """Return the snapshot as lines of text. ``named`` formats an item. At most ``most`` agents get their own line. The
+    agent's activity comes before the title, because a narrow screen cuts the end of a line."""
     if found is None:
         return []
     workers = _rows(found.get("workers"))
@@ -247,7 +242,7 @@ def _dollars(found: object) -> float | None:
 
 
 def _since(at: object, age: int) -> str:
-    """Return, as text, how long before the snapshot was written the given moment was."""
+    """Return as text how long the moment ``at`` was before the last write of the snapshot. ``age`` is in seconds."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)

@@ -1,4 +1,4 @@
-"""Summary of one run, printed at its end and computed from the records before and after the run.
+"""Summary of one run, printed at its end. It is computed from the records before and after the run.
 
     proven     2 in this run: #7, #8; 8 of 9 in all
     checked    #9: it already passed before the work
@@ -7,7 +7,7 @@
     kept       1 rolled back, 1 not verified: harness rescue list
     needs you  nothing
 
-The summary uses nothing from the run's memory. Source: ``faces.md`` F-RUN-2.
+The summary uses no data from the memory of the run. Source: ``faces.md`` F-RUN-2.
 """
 
 from __future__ import annotations
@@ -33,17 +33,15 @@ NAMED = 5
 
 
 class RunSummary:
-    """Summary of a run. The object must be created before the run starts."""
+    """Summary of a run. Create this object before the run starts."""
 
     def __init__(self, reader: ProjectReader) -> None:
         self._reader = reader
         self._before = reader.load()
 
     def lines(self, end: JsonObject) -> list[str]:
-        """Return lines that summarize what the run changed; empty if no session ended and no claim was verified.
-
-        ``end`` is the answer of ``needs.end_of``, used if the project can no longer be read.
-        """
+        """Return lines that summarize the changes of the run. Return none if no session ended and no claim was
+        verified. ``end`` is the answer of ``needs.end_of``. It is used if the project can no longer be read."""
         before, after = self._before, self._reader.load()
         sessions = after.sessions[len(before.sessions) :]
         claims = [each for each in after.claims[len(before.claims) :] if each.claim and not each.by_person]

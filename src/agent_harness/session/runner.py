@@ -1,8 +1,8 @@
-"""The course of every session, whatever kind of work it does.
+"""Course of every session, for all kinds of work.
 
     brief -> turn -> closed? -> cut off? -> ruling -> accepted | fix round | rejected | unfinished
 
-Each turn runs under all monitors, and is retried if the provider fails. Only this module calls ``supervise``. Source:
+All monitors watch each turn. A turn is retried if the provider fails. Only this module calls ``supervise``. Source:
 docs/architecture.md, "The way of a session"; ``features.md`` C03, sections K, N, Q, R; ``tasklist.md`` 12.
 """
 
@@ -81,19 +81,18 @@ class Turns:
         self._submodules: dict[str, tuple[str | None, str]] = {}  # before it too
 
     def next_round(self, *, asked: bool) -> None:
-        """Count the next turn: a demonstration of the claim if ``asked`` is True, otherwise a fix round."""
+        """Count the next turn: a demonstration of the agent's claim if ``asked``, otherwise a fix round."""
         if asked:
             self.so_far = replace(self.so_far, asked=True)
         else:
             self.so_far = replace(self.so_far, fix_rounds=self.so_far.fix_rounds + 1)
 
     def run(self, work: Work[Any, Any], prompt: str) -> Ending | None:
-        """Run the agent on a prompt. Return None if the agent ended its turn normally, else the reason why the session
-        ends.
+        """Run the agent on a prompt. Return None if its turn ended normally. Otherwise, return the reason for the
+        session's end.
 
-        A turn that failed or was cut off also counts as ended normally if the agent claimed in that turn that its work
-        is done. The agent's processes have exited when this method returns or raises.
-        """
+        If the agent claims its work in a turn that failed or was cut off, the turn counts as ended normally. The
+        agent's processes have exited when this method returns or raises."""
         outcome, failure = self._retry.run(
             lambda again: self._supervised(work, prompt, again=again), work.claimed, work.policy.retried
         )
@@ -148,7 +147,7 @@ class Turns:
 
     @contextmanager
     def _put_back_after(self, git: Git, own_files: repair.GitFiles | None, settings: Settings | None) -> Iterator[None]:
-        """When the context ends, repair git's own files and restore the earlier git settings, even after an error."""
+        """When the context ends, even by an error, repair git's own files and restore the earlier git settings."""
         try:
             yield
         finally:
@@ -156,23 +155,24 @@ class Turns:
                 self._say("git_put_back", f"The agent changed git's own files: {told}")
 
     def only_here(self) -> str:
-        """Return a note that work in other work trees and repositories does not count; "" without such work."""
+        """Return a note that work in other work trees and repositories does not count. Return "" if there is no such
+        work."""
         return turn_end.only_here(self._elsewhere, turn_end.elsewhere(self._git)) if self._git else ""
 
     def empty_there(self, findings: object) -> str:
-        """Return a note that submodules are empty in a checkout, if a check failed only there; otherwise ""."""
+        """Return a note that submodules are empty in a checkout, if a check failed only there. Otherwise, return ""."""
         codes = [each.get("code") for each in findings] if isinstance(findings, list) else []
         if not self._submodules or PASSES_ONLY_IN_PLACE not in codes:
             return ""
         return f"the submodule {', '.join([*self._submodules][:3])} is empty in a checkout"
 
     def say_what_stays(self) -> None:
-        """Tell the user that a rollback leaves changes inside submodules, if there are any."""
+        """Tell the user if changes inside submodules remain after a rollback."""
         inside = turn_end.changed_inside(self._submodules, turn_end.submodules(self._git)) if self._git else []
         self._say("stays_inside", turn_end.stays_inside(inside))
 
     def say_left_out(self) -> None:
-        """Tell the user which work in submodules and other repositories is not in the accepted commit."""
+        """Tell the user about work in submodules and other repositories that is not in the accepted commit."""
         if self._git is None:
             return
         places = turn_end.new_elsewhere(self._elsewhere, turn_end.elsewhere(self._git))
@@ -185,7 +185,7 @@ class Turns:
             self.journal.event(event_type, message=told)
 
     def _began_turn(self, request: TurnRequest, process: Mapping[str, object], said: Sequence[PersonMessage]) -> None:
-        """Record that the process has started, and which messages of the user its prompt contains."""
+        """Record that the agent's process has started, and which messages of the user are in its prompt."""
         request.on_started(process)
         for each in said:
             self._messages.delivered(each)
@@ -227,7 +227,7 @@ class Turns:
             request.on_event(event)
 
     def _stop_requested(self) -> str | None:
-        """Return why the agent must stop, or None. A request of the user is reported here, a signal elsewhere."""
+        """Return the reason why the agent must stop, or None. Report a request of the user once, but not a signal."""
         self.now.tick()
         asked = (self.stop_requested or self.stop.requested)()
         if asked and not (self._told_to_stop or self.stop.signalled):
@@ -265,10 +265,9 @@ JudgementT = TypeVar("JudgementT", bound=Judgement)
 def walk(work: Work[Ended, JudgementT], turns: Turns) -> Ended:
     """Run turns of the agent until the work is accepted, rejected or unfinished. Return the result of the session.
 
-    A turn that was cut off ends the session; the policy decides whether its work is still verified. After a rejection
-    that is not final, the agent gets another turn while fix rounds are left. If a claim lacks only a demonstration, the
-    agent is asked once to demonstrate the claim.
-    """
+    A turn that was cut off ends the session. The policy decides if its work is still verified. After a rejection that
+    is not final, the agent gets another turn while fix rounds are left. If a claim lacks only a demonstration, the
+    agent is asked once to demonstrate the claim."""
     turns.now.phase("preflight")
     try:
         return _until_decided(work, turns)

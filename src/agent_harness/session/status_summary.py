@@ -7,7 +7,7 @@
     kept       1 rolled back, 1 not verified: harness log sessions
     next       harness run
 
-To be fast, the module imports nothing slow and counts verdicts without parsing JSON. Source: ``faces.md`` F-STORY-1.
+For speed, the module has no slow imports and counts verdicts without parsing JSON. Source: ``faces.md`` F-STORY-1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ AT_WORK = "harness log --follow"
 
 
 def claims(ledger: str) -> JsonObject:
-    """Return the numbers of verified and of rejected claims. The user's own decisions do not count."""
+    """Return the number of verified claims and the number of rejected claims. The user's own decisions do not count."""
     judged = rejected = 0
     for line in _rows(ledger):
         if b'"verdict":"' in line and b'"claim":[]' not in line and b'"by":"person"' not in line:
@@ -51,7 +51,7 @@ def claims(ledger: str) -> JsonObject:
 
 
 def checked(ledger: str) -> dict[str, str]:
-    """Return the basis of each item whose last accepted claim is checked but not proven, by item."""
+    """Return the items whose last accepted claim is checked but not proven, each with the reason for this grade."""
     from agent_harness.kernel.json import jsontext
 
     found: dict[str, str] = {}
@@ -77,14 +77,14 @@ _ENDED_UNJUDGED = ("interrupted", "released", "lost", "handed off")
 
 
 def why_kept(outcome: str) -> str:
-    """Return why the work of a session with this outcome is kept outside the branch."""
+    """Return the reason why the work of a session with this outcome is kept outside the branch."""
     if outcome == KEPT_FOR_ANSWER:
         return ASKED_ABOUT
     return GIVEN_BACK if outcome.startswith(_ENDED_UNJUDGED) else ROLLED_BACK
 
 
 def kept(outcomes: Iterable[str]) -> dict[str, int]:
-    """Return, for each reason, the number of sessions whose work is kept outside the branch."""
+    """Return the number of sessions whose work is kept outside the branch, for each reason."""
     found = [*map(why_kept, outcomes)]
     return {why: found.count(why) for why in (ROLLED_BACK, GIVEN_BACK, ASKED_ABOUT) if why in found}
 
@@ -99,7 +99,7 @@ def shown_reason(why: str) -> str:
 
 
 def kept_rows(sessions: str) -> Iterator[JsonObject]:
-    """Yield the rows of a session history that name a rescue ref. Other lines are not parsed."""
+    """Yield the rows of a session history that name a rescue ref. Do not parse the other lines."""
     from agent_harness.kernel.json import jsontext
 
     for line in _rows(sessions):
@@ -132,10 +132,8 @@ def lines(
     kept_line: str | None,
     most: int | None = None,
 ) -> list[str]:
-    """Return the first lines of ``status``. ``found`` is its answer, and ``doing`` the current activity.
-
-    Of the actions that the user has to take, the first ``most`` are listed.
-    """
+    """Return the first lines of ``status``. ``found`` is the answer of ``status``. ``doing`` is the current activity.
+    ``most`` is the maximum number of listed actions that the user must take. None means no maximum."""
     first = f"{name}: {counted_words(proven, total, checked)}." if total else f"{name}: no tasks or features yet."
     asks = [str(needs.Need(**each)) for each in found["needs"]]
     rows = [
@@ -184,7 +182,7 @@ def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def not_exported(found: Mapping[str, Any]) -> str:
-    """Return a text with the number of sessions that no collector received, and the command that exports them."""
+    """Return a text with the number of sessions that no collector received, and with the command that exports them."""
     from agent_harness.kernel import clock
 
     count = found["sessions"]
@@ -195,7 +193,7 @@ def not_exported(found: Mapping[str, Any]) -> str:
 
 
 def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None, checked: int = 0) -> str:
-    """Return the one-line status, at most ``MOST_CHARACTERS`` long. A long name is cut, but not a number."""
+    """Return the one-line status, with at most ``MOST_CHARACTERS`` characters. A long name is cut, but no number."""
     rest = f" {proven}/{total}{f' ({checked} checked)' if checked else ''} {doing}" + (f" {cost}" if cost else "")
     room = max(MOST_CHARACTERS - len(rest), 1)
     short = name if len(name) <= room else f"{name[: room - 1]}~"
@@ -206,14 +204,14 @@ ALL = "harness status --all"
 
 
 def first_of(lines: Sequence[str], most: int | None, *, everything: bool = False) -> list[str]:
-    """Return the first ``most`` lines and a line with the command that shows all. A short list is returned whole."""
+    """Return the first ``most`` lines, and a line with the command that shows all lines. Do not cut a short list."""
     if everything or most is None or len(lines) <= most + 1:
         return [*lines]
     return [*lines[:most], f"... and {len(lines) - most} more: {ALL}"]
 
 
 def names(found: Sequence[str], most: int, *, everything: bool = False) -> str:
-    """Return the ids as one line. A long list is cut after ``most`` ids, followed by the number of the others."""
+    """Return the ids as one line. Cut a long list after ``most`` ids, and add the number of the other ids."""
     if everything or len(found) <= most + 1:
         return ", ".join(found)
     return f"{', '.join(found[:most])} and {len(found) - most} more"

@@ -67,7 +67,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Problem that the user must fix before work can continue."""
+    """Problem that the user must fix before work can continue, with the command that fixes it."""
 
     reason: str
     command: str
@@ -77,10 +77,8 @@ class Block:
 
 
 def refuse_replaced(before: Git, base: str | None) -> None:
-    """Raise ``UnsafeTree`` if the turn removed or moved the repository, or if the commit ``base`` is missing.
-
-    Only the user can restore the repository. No work is verified on another history.
-    """
+    """Raise ``UnsafeTree`` if the turn removed or moved the repository, or if the commit ``base`` is missing. Only the
+    user can restore the repository. The harness does not verify work on another history."""
     was, now = before.repository, Git(before.repository.top)
     place = was.top / ".git"
     if not now.is_repository or now.top() != was.top:
@@ -108,7 +106,7 @@ def stands_on(base: str | None, commit: str | None, descends: Callable[[str, str
 
 
 class Way(NamedTuple):
-    """Plan that returns HEAD to the original branch. ``kept`` are the commits that would become unreachable."""
+    """Plan to return HEAD to the original branch. ``kept`` are the commits that would become unreachable."""
 
     branch: str
     at: str
@@ -118,10 +116,8 @@ class Way(NamedTuple):
 
 
 def way_home(branch: str, base: str, head: Head, tip: str | None, descends: Callable[[str, str], bool]) -> Way | None:
-    """Return the plan that returns ``head`` to the original branch, whose current commit is ``tip``.
-
-    Return None if neither HEAD nor the branch has moved.
-    """
+    """Return the plan to return ``head`` to the original branch. ``tip`` is the branch's current commit. Return None if
+    neither HEAD nor the branch has moved."""
     at = stands_on(base, head.commit, descends) or base
     moved, rewritten = head.branch != branch, at != head.commit
     if not moved and not rewritten:
@@ -159,12 +155,12 @@ def on_beginning(
     start: str | None = None,
     leave: Callable[[bytes], bool] = lambda path: False,
 ) -> OnBeginning:
-    """Merge the turn's own changes into the state at its beginning, after the turn rewrote the history.
+    """Merge the turn's own changes into the state at its beginning, after the turn rewrote the history. Return the
+    result.
 
     The turn's changes are the differences of ``files`` from the newest commit that both histories share. ``start`` is
-    the base with the user's uncommitted changes, by default the base itself. Paths for which ``leave`` returns True are
-    not changed.
-    """
+    the base with the user's uncommitted changes, by default the base itself. Paths for which ``leave`` returns True do
+    not change."""
     since = _newest_kept(git, base, tip) if tip else None
     found = Merged(tree=git.tree_of(files)) if since == base else merged(git, start or base, since, files)
     pairs = git.differences(files, found.tree)
@@ -175,11 +171,10 @@ def on_beginning(
 
 
 def _newest_kept(git: Git, base: str, tip: str) -> str | None:
-    """Return the newest commit in the history of ``base`` that ``tip`` still has, or None.
+    """Return the newest commit in the history of ``base`` that the history of ``tip`` still contains, or None.
 
-    A commit also counts if it was recreated, or if a commit of ``tip`` has equal files. The author and the author's
-    time identify an amended or rebased commit.
-    """
+    An amended or rebased commit also counts. Its author and author time identify it. A commit also counts if a commit
+    of ``tip`` has equal files."""
     found = git.text("merge-base", base, tip, check=False) or None
     now = _line(git, found, tip)
     again = {(each.author, each.at) for each in now if each.at != each.committed}
@@ -213,7 +208,7 @@ def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfL
 
 
 def _hidden(git: Git, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[bytes]:
-    """Return the files that must be restored although their path is taken by something that no commit contains."""
+    """Return the files that must be restored although something else, which no commit contains, is at their path."""
     back = {path: after for path, (before, after) in changes.items() if before == ABSENT}
     there = [path for path in back if os.path.lexists(git.file(path))]
     return [path for path in there if not _is_file_as(git, path, back[path])]
@@ -228,7 +223,8 @@ def _is_file_as(git: Git, path: bytes, wanted: TreeEntry) -> bool:
 def apart(
     git: Git, base: str, *, start: str | None = None, leave: Callable[[bytes], bool] = lambda path: False
 ) -> Block | None:
-    """Return why the turn's work cannot be placed on ``base``, the commit at which it began; None if it can."""
+    """Return the problem if the turn's work conflicts with ``base``, the commit at its beginning. Otherwise, return
+    None."""
     tip = git.head()
     if tip is not None and git.ancestor(base, tip):
         return None
@@ -242,7 +238,7 @@ def apart(
 
 @dataclass(frozen=True, kw_only=True)
 class Returned:
-    """Result of ``come_home``. The refs keep the removed commits."""
+    """Result of ``come_home``: a message, and the refs that keep the removed commits."""
 
     told: str
     refs: tuple[str, ...]  # that keep what no branch of the beginning has any more
@@ -262,11 +258,10 @@ def come_home(
 
     The agent's commits that descend from ``base`` stay on the branch. For each other commit, ``keep`` creates a ref.
     The turn's changes then become uncommitted work, and commits that the turn dropped are restored. ``start`` and
-    ``leave`` work as in ``on_beginning``. With ``ends`` no file changes, because all changes are rolled back anyway.
+    ``leave`` work as in ``on_beginning``. With ``ends``, no file changes, because all changes are then rolled back.
 
-    Return None, and change nothing, if nothing moved or the changes conflict. Raise ``UnsafeTree`` if another work tree
-    has checked out the branch. Safe to repeat after a crash.
-    """
+    Return None, and change nothing, if nothing moved or the changes conflict. Raise ``UnsafeTree`` if the branch is
+    checked out in another work tree. A repeated call after a crash is safe."""
     head = git.look()
     tip = branch_tip(git, branch, head)
     way = way_home(branch, base, head, tip, git.ancestor)
@@ -317,7 +312,7 @@ OPERATION = "operation_unfinished"
 
 
 def unfinished(git: Git) -> Block | None:
-    """Return the unfinished git operation or the unresolved conflict as a block; None if there is neither."""
+    """Return the problem if a git operation is unfinished or a conflict is unresolved. Otherwise, return None."""
     if not git.is_repository:
         return None
     if waiting := operation_under_way(git.repository):
@@ -332,7 +327,7 @@ def unfinished(git: Git) -> Block | None:
 
 
 def left_unfinished(git: Git) -> str | None:
-    """Return a sentence about an operation or conflict that the turn left unfinished; None if there is neither."""
+    """Return a sentence about an operation or a conflict that the turn left unfinished. Otherwise, return None."""
     waiting = git.operation_under_way() if git.is_repository else None
     if waiting:
         return f"The agent left {waiting} unfinished."
@@ -351,7 +346,7 @@ def _few(paths: Sequence[bytes]) -> str:
 
 
 def set_operation_aside(git: Git, folder: str) -> None:
-    """Move the state files of an unfinished git operation into ``folder``. The files of the work tree stay."""
+    """Move the state files of an unfinished git operation into ``folder``. The files in the work tree stay."""
     aside = Aside(git, folder)
     for name in OPERATION_FILES:
         path = git.git_dir() / name
@@ -362,7 +357,7 @@ def set_operation_aside(git: Git, folder: str) -> None:
 
 
 def block(git: Git) -> Block | None:
-    """Return the git problem that would end a run before its first turn; None if there is no problem."""
+    """Return the problem with git that would end a run before its first turn. Return None if there is no problem."""
     if not git.is_repository:
         return None
     return _damaged(git) or unfinished(git) or _misled(git) or _refused(git)
@@ -374,7 +369,8 @@ def _damaged(git: Git) -> Block | None:
 
 
 def _misled(git: Git) -> Block | None:
-    """Return the problem if a git setting declares the repository bare or names another work tree; otherwise None."""
+    """Return the problem if a git setting declares the repository bare or names another work tree. Otherwise, return
+    None."""
     found = git.settings()
     config = shlex.quote(os.fspath(git.shared_dir() / "config"))
     if found.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
@@ -390,7 +386,8 @@ def _misled(git: Git) -> Block | None:
 
 
 def _refused(git: Git) -> Block | None:
-    """Return the problem if git refuses the repository because of an unknown extension setting; otherwise None."""
+    """Return the problem if git refuses the repository because of an unknown extension setting. Otherwise, return
+    None."""
     config = git.shared_dir() / "config"
     if "extensions" not in text_of(config).lower() or git.is_open_to_all():
         return None
@@ -420,7 +417,7 @@ _KNOWN_EXTENSIONS = frozenset(
 
 
 class Elsewhere(NamedTuple):
-    """Other work tree or repository, whose files are in no commit of this work tree."""
+    """Other work tree or repository. No commit of this work tree contains its files."""
 
     path: str  # below the top, else absolute; fit for a terminal
     branch: str | None  # of another work tree of this repository; ``None`` for a separate repository
@@ -435,11 +432,8 @@ class Elsewhere(NamedTuple):
 
 
 def elsewhere(git: Git, paths: Iterable[str] | None = None) -> tuple[Elsewhere, ...]:
-    """Return the repository's other work trees, and the separate repositories among ``paths``.
-
-    Only paths that end in a slash are considered. Without ``paths``, git lists the paths. Submodules are part of the
-    project and are left out.
-    """
+    """Return the repository's other work trees, and the separate repositories among ``paths``, but no submodules. Only
+    paths that end in a slash are considered. Without ``paths``, git lists the paths."""
     try:
         return tuple(_elsewhere(git, paths)) if git.is_repository else ()
     except HarnessError:  # damage of a repository is reported by the verification
@@ -483,7 +477,7 @@ def _work_trees(git: Git, top: str) -> Iterable[Elsewhere]:
 
 
 def _commit_at(entry: str) -> str:
-    """Return the checked-out commit of a repository, read from its files; the text of HEAD if it cannot be found."""
+    """Return the checked-out commit of a repository, as its files say. If it cannot be found, return HEAD's text."""
     folder = entry
     if os.path.isfile(entry):
         folder = os.path.join(os.path.dirname(entry), text_of(entry).removeprefix("gitdir:").strip())
@@ -497,7 +491,8 @@ def new_elsewhere(before: Iterable[Elsewhere], now: Iterable[Elsewhere]) -> tupl
 
 
 def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
-    """Return a note for the agent about new work in other work trees or repositories; "" if there is none."""
+    """Return a note for the agent about new work in other work trees or repositories. Return "" if there is no such
+    work."""
     new = new_elsewhere(before, now)
     return (
         f"only work in this folder counts, but there is work in {'; '.join(each.told for each in new[:3])}"
@@ -507,7 +502,8 @@ def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
-    """Return a note about work that is not in the accepted commit: other repositories and submodules; or ""."""
+    """Return a note about work in other repositories and submodules that is not in the accepted commit. Return "" if
+    there is no such work."""
     told = [each.told for each in places[:3]]
     told += [f"changes inside the submodule {path}, which are not committed there" for path in inside[:3]]
     return f"not in the commit: {'; '.join(told)}" if told else ""
@@ -517,7 +513,7 @@ def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
 
 
 def submodules(git: Git) -> dict[str, tuple[str | None, str]]:
-    """Return the commit and the tree of the files of each submodule, by path."""
+    """Return the checked-out commit and the git tree of the files for each submodule, by path."""
     if not git.is_repository or not os.path.lexists(git.top() / ".gitmodules"):
         return {}
     found: dict[str, tuple[str | None, str]] = {}
@@ -540,14 +536,14 @@ def changed_inside(
 
 
 def stays_inside(paths: Sequence[str]) -> str:
-    """Return a note that a rollback changes nothing inside these submodules; "" without submodules."""
+    """Return a note that a rollback changes nothing inside these submodules. Return "" if there are no submodules."""
     if not paths:
         return ""
     return f"what the turn did inside the submodule {', '.join(paths[:3])} stays: git -C {shlex.quote(paths[0])} status"
 
 
 def left_inside(git: Git, paths: Iterable[str]) -> list[str]:
-    """Return the submodules with uncommitted changes, which no commit of this repository can contain."""
+    """Return the submodules with uncommitted changes. No commit of this repository can contain these changes."""
     return [path for path in paths if Git(git.top() / path).dirty()]
 
 
@@ -558,12 +554,12 @@ _OWN_AFFAIRS = re.compile(r"(branch|gc|maintenance|lfs|submodule|remote\..*\.fet
 
 
 def changed_settings(before: Settings, now: Settings, shared_dir: str) -> list[str]:
-    """Return one line for each changed git setting: old value, new value and the command that restores it."""
+    """Return a line for each changed git setting, with old value, new value and the command that restores it."""
     return [_told_setting(key, before.get(key, []), now.get(key, []), shared_dir) for key in changed_keys(before, now)]
 
 
 def changed_keys(before: Settings, now: Settings) -> list[tuple[str, str]]:
-    """Return scope and key of each changed setting, except those that everyday git commands write."""
+    """Return the scope and the key of each changed setting. Leave out settings that everyday git commands write."""
     differs = (key for key in sorted({*before, *now}) if before.get(key, []) != now.get(key, []))
     return [key for key in differs if not _OWN_AFFAIRS.match(key[1])]
 
@@ -588,10 +584,8 @@ def _values(found: Sequence[str]) -> str:
 
 
 def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None) -> list[str]:
-    """Restore git's own files, settings and hooks that a turn changed. Return one line for each to report.
-
-    Replaced files are kept. Settings that everyday git commands write are not restored.
-    """
+    """Restore git's own files, settings and hooks that a turn changed. Return one line for each reported change. Keep
+    copies of replaced files. Do not restore settings that everyday git commands write."""
     if before is None:
         return []
     told = repair.put_right(before)
@@ -614,7 +608,7 @@ def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None
 
 
 def settings_of(git: Git) -> Settings | None:
-    """Return git's current settings; None outside a repository or if git fails."""
+    """Return git's current settings. Return None outside a repository or if git fails."""
     try:
         return git.settings_now() if git.is_repository else None
     except HarnessError:
@@ -622,7 +616,7 @@ def settings_of(git: Git) -> Settings | None:
 
 
 def told_settings(git: Git, before: Settings | None) -> list[str]:
-    """Return one line for each git setting that has changed since ``before``; none if ``before`` is None."""
+    """Return one line for each git setting that has changed since ``before``. Return none if ``before`` is None."""
     now = settings_of(git) if before else None
     if not before or now is None:
         return []

@@ -1,13 +1,13 @@
-"""Immutable value classes that load fast: a replacement for ``dataclasses``, which imports fifteen modules.
+"""Immutable value classes that load fast. They replace ``dataclasses``, which imports fifteen modules.
 
     if TYPE_CHECKING:
         from dataclasses import dataclass, field, fields, replace
     else:
         from agent_harness.session.values import dataclass, field, fields, replace
 
-The classes are for modules that commands with a fast start load. Values are created with keyword arguments, and are
-equal if their members are equal. ``replace``, ``fields`` and ``asdict`` of ``dataclasses`` accept them too. A value
-class has no base class.
+Modules use these classes if a command that must start fast loads the modules. Values are created with keyword
+arguments, and are equal if their members are equal. The functions ``replace``, ``fields`` and ``asdict`` of
+``dataclasses`` also accept these values. A value class has no base class.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REQUIRED = object()
 
 
 class _MadeAnew:
-    """Default value that is created separately for each instance."""
+    """Default value of a member. ``factory`` creates a new value for each instance."""
 
     __slots__ = ("factory",)
 
@@ -41,19 +41,19 @@ class ValueMember:
 
 
 def field(*, default_factory: Callable[[], Any]) -> Any:
-    """Return a default that is made anew for each instance, by calling ``default_factory``."""
+    """Return a default for a member. Each new instance gets its own value from ``default_factory``."""
     return _MadeAnew(default_factory)
 
 
 def dataclass(*, frozen: bool, kw_only: bool, slots: bool = False) -> Callable[[type], type]:
-    """Return a decorator that makes a class a value class. Raise ``ValueError`` if it is not frozen or not kw_only."""
+    """Return a decorator that makes a class a value class. Raise ``ValueError`` unless it is frozen and kw_only."""
     if not (frozen and kw_only):
         raise ValueError("values are frozen, and made by keyword")
     return _with_slots if slots else _completed
 
 
 def fields(value: Any) -> tuple[ValueMember, ...]:
-    """Return the members of a value or value class, in order of definition."""
+    """Return the members of a value or of a value class, in the order of their definition."""
     return value.__members__
 
 
@@ -72,7 +72,7 @@ def _with_slots(cls: type) -> type:
 
 
 def _completed(cls: type, made: Any = None) -> Any:
-    """Add the members of ``cls`` and the value methods to ``made``, or to ``cls`` itself. Return the class."""
+    """Add the members of ``cls`` and the methods of values to ``made``, or to ``cls`` itself. Return this class."""
     made = made or cls
     members = tuple(ValueMember(name, of, vars(cls).get(name, _REQUIRED)) for name, of in cls.__annotations__.items())
     names = [each.name for each in members]
@@ -103,7 +103,7 @@ def _completed(cls: type, made: Any = None) -> Any:
 
 
 def _init(made: type, members: tuple[ValueMember, ...]) -> Any:
-    """Return the ``__init__`` of a value class. It is not compiled from source text, because this takes longer."""
+    """Return the ``__init__`` method of a value class. To save time, it is not compiled from source text."""
     defaults = {each.name: each.default for each in members if each.default is not _REQUIRED}
     factories = {name: each.factory for name, each in defaults.items() if isinstance(each, _MadeAnew)}
     setters = [(each.name, vars(made)[each.name].__set__) for each in members] if "__slots__" in vars(made) else ()
@@ -140,7 +140,7 @@ def _again(cls: type, members: dict[str, Any]) -> Any:
 
 
 class _Twin:
-    """Descriptor for ``__dataclass_fields__``, which the functions of ``dataclasses`` read. Created on first use."""
+    """Descriptor for ``__dataclass_fields__``, which ``dataclasses`` reads. Its value is created on first use."""
 
     def __get__(self, _instance: object, owner: type) -> Any:
         import dataclasses

@@ -1,4 +1,4 @@
-"""The interface of one piece of work, which each protocol implements, and the differences between kinds of work.
+"""Interface of one piece of work, which each protocol implements, and the differences between kinds of work.
 
     kind      fix rounds   rate limit   cut off      unfinished work
     feature   3            waits        handed off   a local WIP commit, continued by the next session
@@ -9,7 +9,7 @@
     slice     0            ends         verified     stays; the checkpoint has its progress
 
 All kinds have the five monitors, the retry table for providers, the transcript, the recording and the budget. If the
-table says "ends" for a rate limit, the session ends and the run or scheduler waits without holding a lock. Source:
+table says "ends" for a rate limit, the session ends. The run or scheduler then waits without a lock. Source:
 docs/architecture.md, "The way of a session".
 """
 
@@ -33,7 +33,7 @@ Kind = Literal["feature", "cleanup", "plan", "review", "task", "slice"]
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Differences between kinds of work. The settings of a protocol may replace ``fix_rounds``."""
+    """Policy for one kind of work: its differences from other kinds. A setting may replace ``fix_rounds``."""
 
     kind: Kind
     fix_rounds: int  # further turns in which the agent may repair rejected work
@@ -61,12 +61,12 @@ class Judgement(Protocol):
 
     @property
     def final(self) -> bool:
-        """True if the rejection is final. Otherwise the agent may fix the work in a fix round."""
+        """True if the rejection is final. If False, the agent may fix the work in a fix round."""
         ...
 
     @property
     def asks(self) -> bool:
-        """True if only a demonstration is missing. The agent is asked once to show it, besides the fix rounds."""
+        """True if only a demonstration is missing. The agent is asked once to show it, in addition to fix rounds."""
         ...
 
 
@@ -84,8 +84,7 @@ class Ending:
         overloaded     the provider was overloaded
         rate_limited   the provider limited the request rate
         no_claim       the agent ended normally without claiming its work
-        no_evidence    the agent was asked to demonstrate its claim and did not
-    """
+        no_evidence    the agent was asked to demonstrate its claim and did not"""
 
     reason: str
     message: str = ""
@@ -108,12 +107,12 @@ class TurnSoFar:
 
     @property
     def model(self) -> str | list[str] | None:
-        """Model that the session used, or a list if it used several; None if unknown."""
+        """Name of the model that the session used, or a list of several names. None if the model is unknown."""
         return list(self.models) if len(self.models) > 1 else next(iter(self.models), None)
 
     @property
     def round(self) -> int:
-        """Number of the turn's round, 0 for the first turn of the session."""
+        """Number of the turn's round. The first turn of the session has the number 0."""
         return self.fix_rounds + self.asked
 
 
@@ -132,20 +131,20 @@ class TurnRequest:
 
 
 class Work(Protocol[Ended_co, JudgementT]):
-    """One piece of work for an agent: a feature, cleanup, plan, review, task or slice."""
+    """One piece of work for an agent: a feature, cleanup, plan, review, task or slice of a long task."""
 
     @property
     def name(self) -> str:
-        """Name of the work in messages, such as "Feature #3" or "task-001"."""
+        """Name of the piece of work in messages, such as "Feature #3" or "task-001"."""
         ...
 
     @property
     def policy(self) -> Policy:
-        """Policy of this kind of work, with the number of fix rounds from the settings."""
+        """Policy for this kind of work. It contains the number of fix rounds from the settings."""
         ...
 
     def brief(self, ruling: JudgementT | None) -> str:
-        """Return the prompt of the next turn: the first turn if ``ruling`` is None, otherwise a fix round."""
+        """Return the prompt for the next turn: the first turn if ``ruling`` is None, otherwise a fix round."""
         ...
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest: ...
@@ -155,21 +154,21 @@ class Work(Protocol[Ended_co, JudgementT]):
         ...
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> JudgementT | None:
-        """Return the verdict on the work after a turn; None if the agent did not claim that the work is done."""
+        """Return the verdict on the work after a turn. Return None if the agent did not claim that the work is done."""
         ...
 
     def closed(self) -> Ended_co | None:
-        """Return the session's result if its item was closed or its checkpoint vanished; otherwise None."""
+        """Return the session's result if its item was closed or its checkpoint is gone. Otherwise, return None."""
         ...
 
     def accepted(self, ruling: JudgementT) -> Ended_co:
-        """Complete the session with accepted work, and return the session's result."""
+        """Complete a session whose work was accepted, and return the session's result."""
         ...
 
     def rejected(self, ruling: JudgementT, ending: Ending | None) -> Ended_co:
-        """Complete the session with rejected work, for which no fix round is left. Return the session's result."""
+        """Complete a session with rejected work for which no fix round is left. Return the session's result."""
         ...
 
     def unfinished(self, ending: Ending) -> Ended_co:
-        """Complete the session with unfinished work; return its result. The policy decides about the work."""
+        """Complete a session whose work is unfinished, and return its result. The policy decides about the work."""
         ...

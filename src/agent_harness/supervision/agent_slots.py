@@ -1,9 +1,8 @@
 """Slots for agents: a running agent occupies a slot of the machine and a slot of its provider account.
 
-A slot is taken before the agent starts, and released at the end of the session or of the process. ``host.json`` limits
-the number of slots of an account. A throttle lowers this limit after the provider refused a request. SC-40, SC-43,
-SC-44.
-"""
+The harness takes a slot before the agent starts. It releases the slot at the end of the session or of the process.
+``host.json`` limits the number of slots of an account. After the provider refused a request, a throttle lowers this
+limit. Source: SC-40, SC-43, SC-44."""
 
 from agent_harness.kernel import clock, host
 from agent_harness.kernel.host import HostSlot, throttles
@@ -14,7 +13,8 @@ __all__ = ["taken"]
 
 
 def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
-    """Return a slot for ``account``, or the reason why none is free. ``harness limits --host`` shows ``told``."""
+    """Return a slot for ``account``, or a text that says why no slot is free. ``harness limits --host`` shows
+    ``told``."""
     most, terms = host.limits()[host.AGENTS], host.account_terms(account)
     tokens = terms.input_tokens_per_minute
     if limits.throttle(account, terms.agents) is None and terms.agents >= most and tokens is None:

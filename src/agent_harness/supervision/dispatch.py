@@ -1,9 +1,9 @@
 """Selection of the agent to start: the first allowed agent whose provider does not refuse requests at the moment.
 
 The agent is selected just before it is needed, so that work without a model continues until then. A waiting caller
-holds no lock and no slot. The end of a wait is stored in the rate-limit clock, not in the process. An agent has a slot
-for as long as the agent may work (``agent_slots``). Source: ``features.md`` C28, UAH-374; ``scale.md`` SC-40, SC-43.
-"""
+holds no lock and no slot. The rate-limit clock on disk, not the process, stores the end of a wait. A selected agent
+keeps its slot as long as it may work (``agent_slots``). Source: ``features.md`` C28, UAH-374, ``scale.md`` SC-40,
+SC-43."""
 
 import shlex
 import time
@@ -42,13 +42,13 @@ class RefusalPolicy:
     again: str = "harness run"  # the command that goes on
 
     def waits(self, refusal: LimitInForce) -> bool:
-        """Return True if the run waits after this refusal; False if the run fails."""
+        """Return True if the run waits after ``refusal``, and False if the run fails."""
         return self.wait_for_slot if isinstance(refusal, NoRoom) else self.wait
 
     @classmethod
     def of_job(cls, inputs: JsonObject) -> "RefusalPolicy":
         """Return the policy of a worker process. If ``inputs`` name an account, the coordinator already holds a slot
-        for the account. Then the worker does not wait, and starts no agent of another account."""
+        for this account. In this case, the worker does not wait, and starts no agent of another account."""
         account = inputs.get("account")
         taken_slot = account is not None
         return cls(
@@ -57,7 +57,7 @@ class RefusalPolicy:
 
 
 class Dispatcher:
-    """Selector of the next agent to start. Agents that come first in ``agents`` are preferred."""
+    """Selector of the next agent to start. The order of ``agents`` is the order of preference."""
 
     def __init__(
         self,
@@ -67,8 +67,9 @@ class Dispatcher:
         *,
         told: JsonObject | None = None,
     ) -> None:
-        """Select from the agents of the policy's account, or from all agents. If ``told`` is set, a selected agent
-        holds a slot until ``rest`` or the next selection. ``harness limits --host`` shows ``told``."""
+        """Prepare to select from the agents of the account in ``patience``, or from all agents if there are none. If
+        ``told`` is set, a selected agent holds a slot until ``rest`` or the next selection. ``harness limits --host``
+        shows ``told``."""
         chosen = tuple(agent for agent in agents if agent.account == patience.account)
         self.agents = chosen or tuple(agents)
         self.patience = patience
@@ -81,8 +82,8 @@ class Dispatcher:
         self._found: Agent | None = None  # while it was waited: its slot is held
 
     def choose(self) -> Agent:
-        """Return the first agent that its provider does not refuse and that has a free slot. Raise ``LimitInForce`` if
-        every agent is refused, or ``NoRoom`` if only slots are missing."""
+        """Return the first agent that has a free slot and no rate limit. Raise ``LimitInForce`` if every agent has a
+        rate limit, and ``NoRoom`` if an agent lacks only a slot."""
         if found := self._found:
             self._found = None
             return found
@@ -110,8 +111,8 @@ class Dispatcher:
         raise self._refusal(min(refused, key=lambda limit: limit.until))
 
     def chosen(self, stop_requested: Callable[[], object]) -> Agent:
-        """Return the agent to start; wait for an agent if the policy allows a wait. Raise ``LimitInForce`` if the
-        policy allows none, and ``Interrupted`` if the user stops the wait."""
+        """Return the agent to start, after a wait if necessary. Raise ``LimitInForce`` if no agent can start and the
+        policy forbids a wait. Raise ``Interrupted`` if the user stops the wait."""
         try:
             return self.choose()
         except LimitInForce as refusal:
@@ -122,7 +123,8 @@ class Dispatcher:
         return self.choose()
 
     def _take_slot(self, agent: Agent) -> str | None:
-        """Take a slot for the agent if it needs one. Return ``None``, or the reason why no slot is free."""
+        """Take a slot for the agent if a slot is required. Return ``None`` on success, or the reason why no slot is
+        free."""
         if self._told is None:
             return None
         found = agent_slots.taken(agent.account, self._told, self._limits)
@@ -143,14 +145,16 @@ class Dispatcher:
         self.rest()
 
     def has_spare(self, agent: Agent) -> bool:
-        """Return True if another agent, or the process that selected the account, can replace this agent."""
+        """Return True if another agent can replace ``agent``. This also holds if the calling process selected the
+        account."""
         if self.patience.account:
             return True
         others = (each for each in self.agents if each.account != agent.account)
         return any(self._limits.in_force(each.account) is None for each in others)
 
     def wait(self, refusal: LimitInForce, stop_requested: Callable[[], object]) -> bool:
-        """Wait until an agent can be started. Return False if the user requested a stop during the wait."""
+        """Wait until an agent can be started, and return True. Return False if the user requested a stop during the
+        wait."""
         self._say(refusal.message)
         if not isinstance(refusal, NoRoom):
             account = shlex.quote(str(refusal.data["account"]))
@@ -187,7 +191,7 @@ class Dispatcher:
 
 def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, place: Path) -> tuple[Agent, ...]:
     """Return the agents that can be started, in the given order. Raise ``ToolMissing`` if the first agent cannot be
-    started, and ``UnsafeTree`` if any agent refuses to work in ``place``."""
+    started. Raise ``UnsafeTree`` if any agent refuses to work in the folder ``place``."""
     first, *others = agents
     if problem := first.problem():
         raise ToolMissing(f"The agent cannot be started: {problem}", hint=hint)
@@ -203,7 +207,8 @@ def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, pl
 
 
 def spoken(seconds: float) -> str:
-    """Return a duration as text, rounded up: ``2 d 3 h``, ``2 h 05 min``, ``4 min 09 s``, ``12 s``."""
+    """Return a duration as text, such as ``2 d 3 h``, ``2 h 05 min``, ``4 min 09 s`` or ``12 s``. Round up to whole
+    seconds."""
     whole = max(0, -int(-seconds // 1))
     days, hours, minutes = whole // 86_400, whole // 3600 % 24, whole // 60 % 60
     if days:

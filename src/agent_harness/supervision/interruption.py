@@ -1,9 +1,8 @@
 """Handling of Ctrl-C and termination signals: the harness stops at a safe point, never while it writes results.
 
 While an agent runs, a signal makes the supervisor end the agent. At other times the signal raises ``KeyboardInterrupt``
-in the main thread, except inside ``held()``. The harness immediately prints a line on stderr that says what the signal
-does. Source: features.md S11 b; UAH-057, UAH-354.
-"""
+in the main thread, except inside ``held()``. After each signal, the harness immediately prints its effect on stderr.
+Source: features.md S11 b, UAH-057, UAH-354."""
 
 import os
 import signal
@@ -26,11 +25,12 @@ LOOK_SECONDS = 0.5  # how long a request to stop may go unseen
 
 
 class Stop:
-    """Stop request of the user or of a signal."""
+    """Stop request that a signal or the user makes."""
 
     def __init__(self, paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> None:
-        """Prepare for signals. ``paused`` returns True once the user has requested a pause in another terminal.
-        ``told`` is printed after every signal; without ``told``, the text depends on what is running."""
+        """Prepare for signals. ``paused`` returns True once the user has requested a pause in another terminal. After
+        every signal, the harness prints ``told``. If ``told`` is None, the printed text depends on the current
+        operation."""
         self._paused = paused
         self._told = told
         self._waits = False
@@ -40,11 +40,12 @@ class Stop:
         self._listening = 0
 
     def requested(self) -> str | None:
-        """Return ``"user_pause"`` after a signal or a pause request; otherwise ``None``."""
+        """Return ``"user_pause"`` after a signal or a pause request. Before that, return ``None``."""
         return "user_pause" if self._asked or self._paused() else None
 
     def wait(self, seconds: float) -> bool:
-        """Wait ``seconds``, times ``HARNESS_TIME_SCALE``. Return False as soon as a stop is requested, else True."""
+        """Wait ``seconds``, multiplied by ``HARNESS_TIME_SCALE``, and return True. Return False as soon as a stop is
+        requested."""
         until = time.monotonic() + clock.scaled(seconds)
         with self.listening(waits=True):
             while (left := until - time.monotonic()) > 0 and not self.requested():
@@ -57,7 +58,7 @@ class Stop:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Defer signals during the block: they are recorded, but raise no exception."""
+        """Record signals during the block without raising ``KeyboardInterrupt``."""
         self._held += 1
         try:
             yield
@@ -66,8 +67,8 @@ class Stop:
 
     @contextmanager
     def listening(self, *, waits: bool = False) -> Iterator[None]:
-        """Mark a block that polls ``requested``. In this block, only the second signal raises ``KeyboardInterrupt``.
-        ``waits`` means that no agent runs in the block."""
+        """Mark a block that polls ``requested``. In this block, the first signal raises no exception. The second signal
+        raises ``KeyboardInterrupt``. ``waits`` means that no agent runs in the block."""
         self._listening += 1
         self._waits = waits
         try:
@@ -101,8 +102,8 @@ _ANNOUNCED: list[Callable[[], None]] = []
 
 @contextmanager
 def announced(make_room: Callable[[], None]) -> Iterator[None]:
-    """Call ``make_room`` after a signal arrives in the block, before the answer is printed. A full-screen display can
-    clear space for the answer."""
+    """Call ``make_room`` after each signal in the block, before the harness prints the effect of the signal. A
+    full-screen display can then clear space for the text."""
     _ANNOUNCED.append(make_room)
     try:
         yield
@@ -115,7 +116,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> Iterator[Stop]:
-    """Pass termination signals to the yielded ``Stop`` during the block. This works only in the main thread."""
+    """Handle termination signals during the block: pass each signal to the ``Stop`` that the block receives. This works
+    only in the main thread."""
     stop = Stop(paused, told=told)
     with handled(_SIGNALS, stop.on_signal):
         yield stop
@@ -124,7 +126,7 @@ def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = No
 @contextmanager
 def handled(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     """Call ``handler`` for these signals during the block, then restore the previous handlers. An ignored signal stays
-    ignored, as ``nohup`` requires. Outside the main thread, do nothing."""
+    ignored, as ``nohup`` requires. Outside the main thread, handle no signal."""
     is_main = threading.current_thread() is threading.main_thread()
     heard = [number for number in numbers if is_main and signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, handler) for number in heard}

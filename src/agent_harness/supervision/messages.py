@@ -1,11 +1,10 @@
 """Messages that the user sends to a running agent with ``harness say``.
 
 Each message is a separate file in ``messages/`` in the project's state folder, which no agent can access. The running
-session checks for messages once a second. An agent that can be steered gets a message during the current turn; any
+session checks for messages once a second. An agent that can be steered gets a message during the current turn. Any
 other agent gets the message at the start of its next prompt. If no session runs, the next session starts with the
-message. Because a message is removed only after delivery, a message can arrive twice, but is never lost. A message for
-one item is stored in the item's folder, and goes to the agent of that item in any workspace. Source: ``faces.md`` 4.
-"""
+message. A message is removed only after delivery. Therefore, it can arrive twice, but is never lost. A message for one
+item is stored in the item's folder, and goes to the agent of that item in any workspace. Source: ``faces.md`` 4."""
 
 import os
 import time
@@ -33,20 +32,21 @@ class PersonMessage:
 
     @property
     def told(self) -> str:
-        """Text for the agent, which states that a person who watches the run sent the message."""
+        """Text of the message for the agent. It states that a person who watches the run sent the message."""
         return f"A person who watches this run says: {self.text}"
 
 
 class PersonsMessages:
-    """Pending user messages in the state folder ``home``, which may not exist. With ``item``, the messages for this
-    item are included, and ``leave`` writes messages for this item."""
+    """Pending messages of the user in the state folder ``home``, which may be missing.
+
+    If ``item`` is set, the messages for this item are included, and ``leave`` writes messages for this item."""
 
     def __init__(self, home: str | None, item: str | None = None) -> None:
         self._all = Path(home, FOLDER) if home else None
         self._own = Path(home, FOLDER, digest.sha256(item.encode())[:24]) if home and item is not None else None
 
     def waiting(self) -> Sequence[PersonMessage]:
-        """Return the pending messages, oldest first. Ignore invalid files."""
+        """Return the pending messages, oldest first. Invalid message files are skipped."""
         paths = [
             path for folder in (self._all, self._own) if folder and folder.is_dir() for path in folder.glob("*.json")
         ]
@@ -59,8 +59,8 @@ class PersonsMessages:
             message.path.unlink()
 
     def leave(self, text: str, *, by: str) -> PersonMessage:
-        """Write a message for the agent. Raise ``UsageError`` if the text is empty or too long, and ``Refused`` if no
-        session has run yet or too many messages are pending."""
+        """Write a message for the agent, and return the message. ``by`` names the sender. Raise ``UsageError`` if the
+        text is empty or too long. Raise ``Refused`` if no session has run yet or too many messages are pending."""
         said = text.strip()
         if not said or len(said) > MOST_CHARACTERS:
             raise UsageError(

@@ -6,9 +6,8 @@
     Stall           a warning, then the end, if tokens are used without progress (``stalls``)
     RepeatedError   a warning if the same error occurs again and again (``stalls``)
 
-``Watch`` keeps the states of the monitors through all turns of one session. After a stop, a ``Watch`` requests nothing
-more. Source: features.md UAH-336..346, UAH-417..419, C27, C58.
-"""
+A ``Watch`` keeps the states of the monitors through all turns of one session. After a ``Watch`` has requested a stop,
+it requests nothing more. Source: features.md UAH-336..346, UAH-417..419, C27, C58."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -25,9 +24,11 @@ Reason = Literal["context_limit", "timeout", "stuck", "repeated_error", "budget_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervention:
-    """Request to steer or stop the agent. ``steer`` sends ``message``. ``wrap_up`` asks the agent to end its work; if
-    ``final``, it has a fixed time, and an agent that cannot get messages is stopped immediately. ``stop`` ends the
-    agent now."""
+    """Request to steer or stop the agent.
+
+    The kind ``steer`` only sends ``message``. ``wrap_up`` asks the agent to end its work. With ``final``, the agent has
+    a fixed time for the wrap-up. An agent that cannot get messages is then stopped immediately. ``stop`` ends the agent
+    now."""
 
     kind: Kind
     reason: Reason
@@ -37,7 +38,7 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFacts:
-    """Changed files of the project. ``changed`` maps each path to a stamp that changes with the file's content."""
+    """Changed files of the project. ``changed`` maps each path to a stamp, which changes with the file's content."""
 
     changed: Mapping[str, object] = field(default_factory=dict)
 
@@ -46,7 +47,8 @@ NO_FACTS = ProjectFacts()
 
 
 class Monitor(ABC, Generic[State]):
-    """Monitor with frozen settings and a pure step function. ``at`` is in seconds since the session began."""
+    """Monitor with frozen settings and a pure step function. Its times ``at`` are in seconds since the session
+    began."""
 
     @abstractmethod
     def begin(self) -> State:
@@ -63,7 +65,8 @@ class Monitor(ABC, Generic[State]):
         return False
 
     def deadline(self, state: State) -> float | None:
-        """Return the session time in seconds at which ``step`` must run without an event; None if never."""
+        """Return the session time in seconds at which ``step`` must run even without an event. Return None if there is
+        no such time."""
         return None
 
 
@@ -83,8 +86,9 @@ class Watch:
         return any(monitor.wants_facts(state, event) for monitor, state in pairs)
 
     def step(self, event: Event | None, at: float, facts: ProjectFacts = NO_FACTS) -> tuple[Intervention, ...]:
-        """Return the interventions that are due: only the first stop, else only the first final wrap-up, else all.
-        After a final wrap-up, only a stop is returned; after a stop, nothing."""
+        """Return the interventions that are due. If a stop is due, return only the first stop. Otherwise, if a final
+        wrap-up is due, return only the first one. After a final wrap-up, return only a stop. After a stop, return
+        nothing."""
         if self.stopped:
             return ()
         asked: list[Intervention] = []
@@ -100,7 +104,8 @@ class Watch:
         return (self.wrapping_up,) if self.wrapping_up else tuple(asked)
 
     def deadline(self) -> float | None:
-        """Return the earliest deadline of all monitors, in seconds since the session began; None if there is none."""
+        """Return the earliest deadline of all monitors, in seconds since the session began. Return None if no monitor
+        has one."""
         if self.stopped:
             return None
         pairs = zip(self._monitors, self._states, strict=True)
@@ -114,8 +119,8 @@ WARNING_TEXT = "WARNING: {minutes} minutes remaining."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallClock(Monitor[int]):
-    """Monitor that warns after ``warning_seconds`` and stops after ``timeout_seconds``. The state is the number of
-    messages sent (0 to 2)."""
+    """Monitor of the session time. It warns after ``warning_seconds`` and stops after ``timeout_seconds``. The state is
+    the number of messages sent (0 to 2)."""
 
     timeout_seconds: float
     warning_seconds: float | None = None
@@ -126,7 +131,7 @@ class WallClock(Monitor[int]):
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        """Request one warning and one stop, each at its time. If the stop is due first, no warning is sent."""
+        """Request a warning and later a stop, each once. If the stop is due first, request no warning."""
         if at >= self.timeout_seconds:
             stop = Intervention(kind="stop", reason="timeout", message=TIMEOUT_TEXT)
             return 2, (stop,) if state < 2 else ()
@@ -137,7 +142,8 @@ class WallClock(Monitor[int]):
         return state, ()
 
     def deadline(self, state: int) -> float | None:
-        """Return the time of the next message: of the warning, then of the stop. Return None after the stop."""
+        """Return the session time in seconds of the next message: of the warning, then of the stop. Return None after
+        the stop."""
         if state == 0 and self.warning_seconds is not None:
             return min(self.warning_seconds, self.timeout_seconds)
         return self.timeout_seconds if state < 2 else None
@@ -161,9 +167,10 @@ WINDOW_STOP_TEXT = "Context limit reached mid-implementation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextWindow(Monitor[int]):
-    """Monitor of the context window after each model call. The state is the highest threshold passed (0 to 3). Each
-    threshold causes at most one message per session, even after a compaction. If several are passed together, only the
-    highest counts."""
+    """Monitor of the context window after each model call. The state is the highest threshold passed (0 to 3).
+
+    Each threshold causes at most one message per session, even after a compaction. If a call passes several thresholds,
+    only the highest threshold causes a message."""
 
     window_tokens: int
     warn_threshold: float = 0.75
@@ -176,7 +183,7 @@ class ContextWindow(Monitor[int]):
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        """Return the message of a threshold that this model call is the first to pass."""
+        """Return the message of a threshold that this model call passes for the first time in the session."""
         level = self._level(event.context) if isinstance(event, Usage) else 0
         return (level, (self._intervention(level),)) if level > state else (state, ())
 
@@ -207,15 +214,15 @@ class BudgetLimit:
     elsewhere: Callable[[float], float] | None = None  # gets the spending here; returns the spending of others
 
     def used(self, spent: float) -> float:
-        """Return the total in US dollars of this session (``spent``), earlier sessions and other workers."""
+        """Return the total cost in US dollars of this session (``spent``), of earlier sessions and of other workers."""
         here = self.spent_usd + spent
         return here + self.elsewhere(here) if self.elsewhere else here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Monitor[Totals]):
-    """Monitor of the session's cost; the state is its usage totals. A call without a known price is counted at
-    ``SAMPLE_PRICE``. The stop message then mentions this."""
+    """Monitor of the session's cost. The state is the session's usage totals. A call without a known price is counted
+    at ``SAMPLE_PRICE``. In that case, the stop message mentions ``SAMPLE_PRICE``."""
 
     limits: tuple[BudgetLimit, ...]
     model: str | None = None
@@ -226,8 +233,7 @@ class Budget(Monitor[Totals]):
     def step(
         self, state: Totals, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Totals, tuple[Intervention, ...]]:
-        """Request a stop if the cost exceeds a limit. The message names the first such limit. A cost equal to the limit
-        is allowed."""
+        """Request a stop if the cost exceeds a limit. The message names the first exceeded limit."""
         if not isinstance(event, Usage):
             return state, ()
         totals = add(state, event, self.model)

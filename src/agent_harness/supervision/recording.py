@@ -1,7 +1,7 @@
 """Two records of a session: a transcript for the user, and a cassette that can be replayed.
 
-Secrets are redacted in both records. A write error ends the record, not the session; ``problem`` contains the reason.
-"""
+Secrets are redacted in both records. After a write error, the record ends but the session continues. ``problem``
+contains the reason."""
 
 import hashlib
 import json
@@ -27,8 +27,10 @@ TEXT_LIMIT_CHARACTERS = 50_000  # of one text inside an event
 
 
 class Recording:
-    """Cassette of a session's turns in the file ``path``, with events, times and file changes. ``tree`` returns the
-    current git tree. ``kept`` lists the harness's own files in this tree. Each turn scans the work tree twice."""
+    """Cassette of a session's turns in the file ``path``, with events, times and file changes.
+
+    ``tree`` returns the current git tree. ``kept`` lists the harness's own files in this tree. Each turn scans the work
+    tree twice."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class Recording:
         self._write({"turn": brief.round, "began": clock.timestamp(fraction=True), **prompt})
 
     def event(self, event: Event) -> None:
-        """Record an event. ``Finished`` is not recorded here, because ``close`` records the end of the turn."""
+        """Record an event. ``Finished`` is left to ``close``, which records the end of the turn."""
         if isinstance(event, Finished) or self._size > LIMIT_BYTES:
             return
         record = record_of(Text(self._mask.mask(event.text)) if isinstance(event, Text) else event)
@@ -86,7 +88,7 @@ class Recording:
         self._write({"at": self._at(), "told": redact(text)})
 
     def close(self, reason: str, *, ok: bool, message: str) -> None:
-        """Record the file changes and the end of the turn. Call this after all agent processes have ended."""
+        """Record the file changes and the end of the turn. Call this method after all agent processes have ended."""
         for step in self._steps():
             self._write(step)
         said = redact(message) if reason == "finished" else f"ended by the harness: {reason}"
@@ -146,7 +148,7 @@ _LEAST_HEAD = 65_536
 
 
 class TextTail:
-    """Buffer for the last ``limit`` characters of a stream of strings."""
+    """Buffer for the last ``limit`` characters of a text that arrives in parts."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -155,7 +157,7 @@ class TextTail:
         self.left_out = 0  # characters that were dropped
 
     def add(self, text: str) -> None:
-        """Append ``text`` and drop the oldest strings beyond the limit."""
+        """Append ``text``, and drop the oldest parts beyond the limit."""
         if len(text) > self._limit:
             kept = text[-self._limit :]
             begins = _FIRST_WORD.match(kept)  # half a word may be half a secret
@@ -176,7 +178,7 @@ class TextTail:
 
 
 class KeyMask:
-    """Masker for the lines of a private key, which may arrive one at a time."""
+    """Masker of private keys in text that may arrive one line at a time."""
 
     def __init__(self) -> None:
         self._lines_left = 0
@@ -199,9 +201,11 @@ class KeyMask:
 
 
 class Transcript:
-    """Transcript of a session as a text file; further turns are appended. When the file reaches about ``limit_bytes``,
-    further text is kept in memory. ``close`` then writes the number of omitted bytes and the last part of this text. A
-    write error ends only the transcript; ``problem`` contains the reason."""
+    """Transcript of a session as a text file. Further turns are appended to the file.
+
+    When the file reaches about ``limit_bytes``, further text is kept in memory. ``close`` then writes the number of
+    omitted bytes and the last part of this text. After a write error, only the transcript ends, and ``problem``
+    contains the reason."""
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
         self.problem: str | None = None
@@ -215,11 +219,11 @@ class Transcript:
         self._put(rendered(event))
 
     def note(self, text: str) -> None:
-        """Write a line about an action of the harness."""
+        """Write a line about an action of the harness to the transcript."""
         self._put(f"[harness] {text}")
 
     def close(self) -> None:
-        """Write the buffered end and close the file. A second call does nothing."""
+        """Write the text that is still in memory, and close the file. A second call does nothing."""
         if self._descriptor is None:
             return
         if self._room <= 0:
@@ -294,7 +298,7 @@ def rendered(event: Event) -> str:
 
 
 def rendered_end(event: Finished) -> str:
-    """Return the transcript's line for the end of a turn, with exit status and reason."""
+    """Return the transcript's line for the end of a turn, with the exit status and the reason."""
     status = "" if event.exit_code is None else f", exit status {event.exit_code}"
     reason = f": {event.message}" if event.message else ""
     return f"[end] {'ended its turn' if event.ok else 'ended badly'}{status}{reason}"

@@ -1,8 +1,8 @@
 """Monitors for a session that uses tokens without progress or repeats an error.
 
-The monitors request a warning or the end of the session. ``supervisor.py`` carries out these requests, and also ends a
-silent agent. ``monitors.py`` contains the time limit. Source: features.md UAH-328..334, UAH-337, UAH-363, C18, C43.
-"""
+The monitors request a warning or the end of the session. ``supervisor.py`` carries out these requests, and also ends an
+agent that is silent for too long. ``monitors.py`` contains the time limit. Source: features.md UAH-328..334, UAH-337,
+UAH-363, C18, C43."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,10 +24,8 @@ LOOP_TEXT = (
     "Do something else, or end and say what blocks you."
 )
 LOOK_AT_CALL, WARN_AT_CALL, STOP_AT_CALL = 10, 20, 40
-"""Numbers of identical tool calls in a row after which the files are checked, the agent is warned, or the session ends.
-
-Calls that only wait for a server do not count.
-"""
+"""Numbers of identical tool calls in a row. At the first number the files are checked, at the second the agent is
+warned, and at the third the session ends. Calls that only wait for a server do not count."""
 HALF = 0.5  # of the window: the silent check
 EXPECTED_COMMANDS = 3
 
@@ -44,7 +42,7 @@ def _runs_pytest(words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """Number of commands in the agent's text, of commands in tool calls, and of test runs."""
+    """Work seen in a session: the commands in the agent's text, the commands in tool calls, and the test runs."""
 
     told_commands: int = 0
     called_commands: int = 0
@@ -52,12 +50,13 @@ class WorkDone:
 
     @property
     def commands(self) -> int:
-        """Number of commands. A command reported both in the text and as a tool call counts once."""
+        """Number of commands seen in the session. A command that appears both in the text and as a tool call counts
+        once."""
         return max(self.told_commands, self.called_commands)
 
     @property
     def nothing(self) -> bool:
-        """True if no test and fewer than ``EXPECTED_COMMANDS`` commands ran."""
+        """True if no test ran and fewer than ``EXPECTED_COMMANDS`` commands ran."""
         return not self.test_runs and self.commands < EXPECTED_COMMANDS
 
     def after(self, event: Event) -> "WorkDone":
@@ -84,7 +83,7 @@ class WorkDone:
 
 @dataclass(frozen=True, slots=True)
 class CallsAlike:
-    """Series of identical tool calls with identical answers, and its length."""
+    """Series of identical tool calls with identical answers, and the length of the series."""
 
     call: str = ""
     answer: str | None = None
@@ -117,12 +116,15 @@ class StallState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall(Monitor[StallState]):
-    """Monitor that checks for progress each time the context has grown by ``check_interval_tokens``. The first call's
-    prompt does not count as growth. A check finds the session stuck if no file changed, no test ran and fewer than
-    three commands ran since the last check. The first stuck check warns. After ``force_stop_after`` stuck checks in a
-    row, a final wrap-up is requested. When the window is half full, a session without any work is warned once more. The
-    twentieth identical call in a row with an identical answer causes a warning. The fortieth ends the session, unless a
-    file has changed since the tenth."""
+    """Monitor that checks for progress each time the context has grown by ``check_interval_tokens``.
+
+    The prompt of the first call does not count as growth. A check finds the session stuck if nothing happened since the
+    last check: no file changed, no test ran, and fewer than three commands ran. The first stuck check causes a warning.
+    After ``force_stop_after`` stuck checks in a row, a final wrap-up is requested. When the context window is half
+    full, a session without any work gets one more warning.
+
+    The twentieth identical call in a row with an identical answer causes a warning. The fortieth ends the session,
+    unless a file has changed since the tenth."""
 
     check_interval_tokens: int = 50_000
     window_tokens: int | None = None
@@ -135,7 +137,7 @@ class Stall(Monitor[StallState]):
         return StallState()
 
     def wants_facts(self, state: StallState, event: Event) -> bool:
-        """Return True if a check is due, or if the identical tool calls have reached a threshold."""
+        """Return True if a progress check is due, or if the number of identical tool calls has reached a threshold."""
         if isinstance(event, ToolCall):
             return state.alike.after(event).times in (LOOK_AT_CALL, WARN_AT_CALL, STOP_AT_CALL)
         return isinstance(event, Usage) and (self._due(state, event) or self._half_due(state, event))
@@ -143,7 +145,8 @@ class Stall(Monitor[StallState]):
     def step(
         self, state: StallState, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[StallState, tuple[Intervention, ...]]:
-        """Count the event's work. If a check is due and finds no progress, request a warning or a final wrap-up."""
+        """Count the work in ``event``. If a check is due and finds no progress, request a warning or a final
+        wrap-up."""
         if event is None:
             return state, ()
         said: tuple[Intervention, ...] = ()
@@ -204,7 +207,7 @@ class Stall(Monitor[StallState]):
 
 def _growth(state: StallState, usage: Usage) -> int:
     """Return the number of tokens that a call added to the context, including cached tokens. For the first call, or if
-    the context did not grow, return only the output tokens."""
+    the context did not grow, return only the number of output tokens."""
     if not usage.context:
         return 0
     if state.context is None or usage.context <= state.context:
@@ -228,14 +231,15 @@ _NEXT_COMMAND = re.compile(r"\s{0,4}(?:[$] |.{0,12}\[CMD:(?:RUN|EXIT)\]|=+ test 
 
 
 def error_of(line: str) -> str | None:
-    """Return the error in a line of output, with varying parts replaced by ``#``; None if the line has no error."""
+    """Return the error in a line of output, with ``#`` in place of varying parts. Return None if the line contains no
+    error."""
     line = line.strip()[:400]
     return " ".join(_VARYING.sub("#", line).split())[:200] if _ERROR.match(line) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Number of times that each error was seen in text and in tool results."""
+    """Number of times that each error occurred in the agent's text and in tool results."""
 
     told: Mapping[str, int] = field(default_factory=dict)  # in text
     returned: Mapping[str, int] = field(default_factory=dict)  # in tool results
@@ -256,7 +260,8 @@ class RepeatedError(Monitor[Errors]):
     def step(
         self, state: Errors, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Errors, tuple[Intervention, ...]]:
-        """Count the errors in an event. Warn if an error, in text or in tool results, has occurred too often."""
+        """Count the errors in ``event``. Request a warning if an error has occurred too often in the text or in tool
+        results."""
         if isinstance(event, ToolCall | Usage):
             return (replace(state, in_step=frozenset()) if state.in_step else state), ()
         if isinstance(event, Text):

@@ -1,8 +1,7 @@
 """Limit on the number of agent starts for one item, so that no loop runs forever.
 
-Each start is recorded on disk before the agent runs, in a file that agents are not told about. Only the user can reset
-the count. Therefore every loop ends, even if the harness is killed in each round.
-"""
+The harness records each start on disk before the agent runs. Agents are not told about the file. Only the user can
+reset the count. Therefore every loop ends, even if the harness is killed in each round."""
 
 from agent_harness.errors import StartsUsedUp
 from agent_harness.kernel import clock, journal
@@ -11,36 +10,37 @@ HISTORY = "starts.jsonl"
 MOST_STARTS = 200
 """Maximum number of agent starts for one item, unless a setting overrides the number.
 
-Legitimate work needs at most about 60 starts. These are three attempts or stuck sessions, each with a first turn, three
-fix rounds and a turn that shows evidence, each tried four times. The maximum is about three times that number.
-"""
+Legitimate work needs at most about 60 starts: three attempts, five turns each, each turn tried four times. The five
+turns are the first turn, three fix rounds, and a turn that shows evidence. The maximum is about three times that
+number."""
 
 ITEMS_WORTH = 50
-"""Factor by which the limit for all items of a project together exceeds the limit for one item.
+"""Factor for the limit of a whole project: all items together may use this many times the limit for one item.
 
-The limit for the project is needed because agents can add and rename items.
-"""
+The project needs a limit because agents can add and rename items."""
 
 
 class StartCount:
-    """Number of agent starts for one item since the user last allowed more starts. ``starts.jsonl`` in the state folder
-    has one line per start. The limit is the smaller of the current limit and the limit at the first counted start. An
-    agent therefore gains nothing if it raises the limit in a project file."""
+    """Number of agent starts for one item since the user last allowed more starts.
+
+    ``starts.jsonl`` in the state folder has one line per start. The limit is the smaller of the current limit and the
+    limit at the first counted start. An agent therefore gains nothing if it raises the limit in a project file."""
 
     def __init__(self, folder: str, item: str, *, most: int = MOST_STARTS, hint: str = "harness resume") -> None:
-        """Count the starts for ``item``. ``folder`` is the state folder; ``hint`` is the command that allows more."""
+        """Count the recorded starts of ``item``. ``folder`` is the state folder. ``hint`` is the command that allows
+        more starts."""
         self._path = f"{folder}/{HISTORY}"
         self._item = item
         self._most = most
         self._hint = hint
 
     def used_up(self) -> StartsUsedUp | None:
-        """Return an error if no more agents may be started for the item; otherwise ``None``."""
+        """Return an error if no more agents may be started for the item, or ``None`` if another start is allowed."""
         return self._over(1)
 
     def begin(self, run_id: str | None) -> None:
-        """Record a start on disk; call this before the agent starts. Raise ``StartsUsedUp`` at the limit, and
-        ``Refused`` if the record cannot be written."""
+        """Record an agent start on disk. Call this method before the agent starts. Raise ``StartsUsedUp`` at the limit,
+        and ``Refused`` if the record cannot be written."""
         if refusal := self._over(1):
             raise refusal
         line = {"at": clock.timestamp(), "item": self._item, "run": run_id, "most": self._most}
@@ -70,7 +70,7 @@ class StartCount:
 
 
 def go_on(folder: str) -> None:
-    """Record that the user allows more starts: the count of every item begins at 0 again."""
+    """Record that the user allows more agent starts. The count of every item then begins at 0 again."""
     path = f"{folder}/{HISTORY}"
     last = journal.tail(path, 1)
     if last and not last[0].get("goes_on"):

@@ -1,9 +1,8 @@
 """Supervision of one agent turn, from its start to its ``Outcome``. When the turn ends, all its processes have ended.
 
-An agent that cannot be steered gets no messages: undelivered messages are listed in ``Outcome.not_delivered``. Such an
+An agent that cannot be steered gets no messages. ``Outcome.not_delivered`` lists the undelivered messages. Such an
 agent is stopped only at the hard limits (context 100 %, timeout, budget, the second stuck check). Source: features.md
-UAH-328..356, C18, C27.
-"""
+UAH-328..356, C18, C27."""
 
 import re
 import time
@@ -39,7 +38,7 @@ class Evidence:
 
     @property
     def shown(self) -> bool:
-        """True if the output contains the test file's name and a result line of a test runner, in any order."""
+        """True if the output contains the test file's name and a test runner's result line, in any order."""
         return self.named and self.result is not None
 
     @property
@@ -72,17 +71,16 @@ class Outcome:
 
     ``reason`` is one of:
 
-      finished          the agent ended by itself; ``ok`` is False if it failed
-      rate_limited      the provider refused the agent's requests
-      context_limit     the context window was full
-      timeout           the time limit was reached
-      stuck             the session made no progress
-      budget_exceeded   a cost limit was exceeded
-      user_pause        the user requested a pause or a stop
-      no_response       the agent was silent for too long
-      over_limit        the agent used more of the machine's resources than allowed
-      error             the adapter failed
-    """
+          finished          the agent ended by itself; ``ok`` is False if it failed
+          rate_limited      the provider refused the agent's requests
+          context_limit     the context window was full
+          timeout           the time limit was reached
+          stuck             the session made no progress
+          budget_exceeded   a cost limit was exceeded
+          user_pause        the user requested a pause or a stop
+          no_response       the agent was silent for too long
+          over_limit        the agent used more of the machine's resources than allowed
+          error             the adapter failed"""
 
     reason: str
     ok: bool  # finished by itself, and well
@@ -123,15 +121,19 @@ def supervise(
     recording: Recording | None = None,
     messages: PersonsMessages | None = None,
 ) -> Outcome:
-    """Run one agent turn to its end. All agent processes have exited when this function returns or raises.
-    ``on_started`` gets the process record before any event is read. ``stop_requested`` is called once a second; a
-    returned text ends the turn with the reason ``user_pause``. If this text is ``user_pause``, an open tool call may
-    end first, within ``wrap_up_seconds``. ``facts`` is called only if a monitor needs the changed files. All turns of a
-    session share one ``Watch``, one ``session_began`` (of ``time.monotonic``) and one ``recording``. After
-    ``silence_seconds`` without an event and without an open tool call, the turn ends with reason ``no_response``.
-    ``HARNESS_TIME_SCALE`` scales this limit and the clock of the monitors. A refusal that ends the turn is stored in
-    the rate-limit clock (``kernel/rate_limits.py``); a successful turn removes it. The user's ``messages`` reach a
-    steerable agent within a second; other agents get them later. Raise the errors of ``agent.start``."""
+    """Run one agent turn to its end, and return its outcome. When this function returns or raises, all agent processes
+    have exited.
+
+    ``on_started`` gets the process record before any event is read. ``stop_requested`` is called once a second. If it
+    returns a text, the turn ends with the reason ``user_pause``. If the text is ``user_pause`` too, an open tool call
+    may end first, within ``wrap_up_seconds``. ``facts`` is called only if a monitor needs the changed files. All turns
+    of a session share one ``Watch``, one ``session_began`` (of ``time.monotonic``) and one ``recording``. After
+    ``silence_seconds`` without an event and without an open tool call, the turn ends with the reason ``no_response``.
+    ``HARNESS_TIME_SCALE`` scales this limit and the clock of the monitors. The user's ``messages`` reach a steerable
+    agent within a second. Other agents get the messages later.
+
+    A refusal that ends the turn is stored in the rate-limit clock (``kernel/rate_limits.py``). A successful turn
+    removes the stored refusal. Raise the errors of ``agent.start``."""
     began_at = clock.now()
     watch = monitors if isinstance(monitors, Watch) else Watch(monitors)
     if recording is not None:
@@ -166,8 +168,8 @@ def supervise(
 
 
 def _kept(account: str, outcome: Outcome, began_at: datetime) -> Outcome:
-    """Store a refusal in the rate-limit clock, or remove the stored refusal after a success. Return the outcome, with
-    the stored limit added after a refusal."""
+    """Store a refusal in the rate-limit clock, or remove the stored refusal after a successful turn. Return the
+    outcome. After a refusal, the returned outcome includes the stored limit."""
     if outcome.ok:
         LimitClock().forget(account, noted_before=began_at)
     refused = outcome.rate_limit
@@ -195,13 +197,14 @@ class Silence:
         self._working = False
 
     def heard(self, now: float, *, open_calls: int) -> None:
-        """Restart the time limit after an event. While ``open_calls`` is above 0, no limit applies."""
+        """Restart the time limit after an event. While ``open_calls`` is above 0, no time limit applies."""
         self._since = now
         self._working = open_calls > 0
 
     @property
     def ends_at(self) -> float | None:
-        """Time of ``time.monotonic`` at which the silence is too long; None if no limit applies."""
+        """Time, by the clock ``time.monotonic``, at which the silence becomes too long. The value is None if no limit
+        applies."""
         return None if self._limit is None or self._working else self._since + self._limit
 
 
@@ -248,8 +251,8 @@ class Heard:
         return self._tail.text()
 
     def own_ending(self) -> tuple[str, str]:
-        """Return reason and message of a turn that the agent ended. The reason is ``rate_limited`` after a refusal,
-        unless the agent continued to work after the refusal."""
+        """Return the reason and the message of a turn that the agent ended. The reason is ``rate_limited`` after a
+        refusal, unless the agent continued to work after the refusal."""
         finished = self.finished
         if finished is None:
             return "error", "the agent exited without ending its turn"
@@ -263,7 +266,8 @@ class Heard:
 
 
 def _with_reset(refused: RateLimited) -> RateLimited:
-    """Return the refusal with a reset time, computed from the waiting time if the provider reported only this."""
+    """Return the refusal with a reset time. If the provider reported only a waiting time, compute the reset time from
+    it."""
     if clock.parse(refused.resets_at) or refused.retry_after_seconds is None:
         return refused
     seconds = min(refused.retry_after_seconds, 366 * 86_400.0)
@@ -312,7 +316,7 @@ class Listening:
         self._next_poll = self._started
 
     def to_the_end(self) -> Outcome:
-        """Process events until the agent or the harness ends the turn; return the outcome."""
+        """Process events until the agent or the harness ends the turn. Return the outcome of the turn."""
         try:
             self._listen()
         except HarnessError as error:
@@ -353,7 +357,8 @@ class Listening:
             )
 
     def _silence_ends(self) -> float | None:
-        """Return the time at which silence counts as a stall; None if the turn is already being ended."""
+        """Return the time at which silence counts as a stall. Return None if no limit applies or the turn is already
+        being ended."""
         return self._silence.ends_at if self._ending is None else None
 
     def _at(self) -> float:
@@ -424,7 +429,8 @@ class Listening:
             self._must_end_at = now + self._terms.wrap_up_seconds
 
     def _pass_on(self) -> None:
-        """Send the user's pending messages to the agent. Stop at the first message that the agent does not accept."""
+        """Send the user's pending messages to the agent in order. End at the first message that the agent does not
+        accept."""
         for message in self._terms.messages.waiting():
             if not self._turn.steer(message.told):
                 return
@@ -437,7 +443,7 @@ class Listening:
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def _end_it(self) -> None:
-        """Stop the agent after the harness ended the turn, and process its remaining output."""
+        """Stop the agent after the end of the turn was decided, and process the agent's remaining output."""
         self._terms.transcript.note("stopping the agent" + (f": {self._ending[1]}" if self._ending else ""))
         if self._terms.interruptible and not self._turn.ended and self._turn.interrupt():
             self._listen_on(time.monotonic() + self._terms.grace_seconds)

@@ -1,4 +1,4 @@
-"""State of one verification in progress: the commit, the rules, and the results so far."""
+"""State of one verification in progress: the commits, the rules, and the results so far."""
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -70,12 +70,12 @@ class Case:
 
     @property
     def ended(self) -> bool:
-        """True if the verification is already decided, so that no further step runs."""
+        """True if the candidate is already rejected. No further step runs then."""
         return self.failed or any(finding.severity == CRITICAL for finding in self.findings)
 
     @property
     def work(self) -> list[FileChange]:
-        """The changed files that are neither tests nor used by tests."""
+        """The changed files, without tests and without files that tests use."""
         side = set(self.survey.test_side)
         return [change for change in self.changes.files if change.path not in side and not is_conftest(change.path)]
 
@@ -108,7 +108,7 @@ class Case:
         self.on_step(name, state, self.runs.get(name))
 
     def run(self, name: str, command: str, commit: str = "", **asked: object) -> Run:
-        """Run a command on ``commit``, by default the candidate, and store the run in ``runs`` under ``name``."""
+        """Run a command on ``commit`` and store the run as ``runs[name]``. An empty ``commit`` means the candidate."""
         if name != self._step:
             self.on_step(name, "started", None)
         terms = replace(RunAsked(seconds=self.strictness.timeout_seconds), **asked)  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ class Case:
         return done
 
     def part(self, command: str, terms: RunAsked) -> Run:
-        """Run a command on the candidate as changed by ``terms``, within the current step. The run is not stored."""
+        """Run a command on the candidate, with the changes in ``terms``. The run belongs to the current step."""
         done = self.runner.run(self.candidate, command, terms)
         self.check_stop()
         return done
@@ -133,7 +133,7 @@ class Case:
             raise Interrupted("verification was stopped")
 
     def as_they_were(self, paths: Collection[str]) -> list[FileChange]:
-        """Return files of the base commit as file changes with the same content before and after."""
+        """Return a ``FileChange`` for each path, with the base commit's content both before and after."""
         known = ((path, self.tree.read(path)) for path in sorted(paths))
         return [FileChange(path=path, status="M", before=text, after=text) for path, text in known if text]
 

@@ -1,6 +1,6 @@
-"""Changes of a candidate commit, with the file contents that the rules need. Paths are relative to the project, which
-may be a subfolder of the repository. Paths outside the project begin with ``../``. Contents are read from git objects,
-never from a folder, so no symbolic link is followed and no filter runs."""
+"""Changes of a candidate commit, with the file contents that the rules need. Paths are relative to the project. The
+project may be a subfolder of the repository, so paths outside the project begin with ``../``. Contents are read from
+git objects and not from a folder. Therefore no symbolic link is followed and no filter runs."""
 
 import os
 import posixpath
@@ -20,7 +20,7 @@ _LINK = "120000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """Path that differs between two commits. The contents in both commits are included if they were read."""
+    """Path that differs between two commits. Its contents are None if the file is missing or was not read."""
 
     path: str
     status: str  # "A" added, "M" changed (content, mode or kind), "D" gone
@@ -44,7 +44,7 @@ class CandidateChanges:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """File tree whose paths are relative to the project and whose contents are read on demand."""
+    """File tree with paths relative to the project. File contents are read on demand."""
 
     paths: Collection[str]
     read: Callable[[str], bytes | None]
@@ -54,7 +54,7 @@ class Tree:
 def between(
     git: Git, objects: Objects, base: str, candidate: str, *, wanted: Callable[[str], bool]
 ) -> CandidateChanges:
-    """Return the changed files, and the paths in both commits. Only contents of ``wanted`` paths are read."""
+    """Return the changed files and the paths of both commits. Contents are read only for paths that are ``wanted``."""
     inside, tree = _namer(git), objects.tree_of(base)
     rows = {inside(path): pair for path, pair in objects.differences(tree, objects.tree_of(candidate)).items()}
     ids = {entry.oid for path, pair in rows.items() if wanted(path) for entry in pair if entry.mode != GITLINK}
@@ -84,14 +84,14 @@ def between(
 
 
 def _outside_of(path: str, target: bytes | None) -> str:
-    """Return the target of the symbolic link at ``path`` if it is outside the repository, else an empty string."""
+    """Return the target of the symbolic link at ``path`` if it is outside the repository, or an empty string."""
     named = os.fsdecode(target or b"")
     leads = posixpath.normpath(posixpath.join(posixpath.dirname(path), named))
     return named if leads.startswith(("/", "../")) else ""
 
 
 def tree_at(git: Git, objects: Objects, commit: str) -> Tree:
-    """Return the file tree of a commit. Its ``read`` returns None for a file larger than ``LIMIT_BYTES``."""
+    """Return the file tree of a commit. The tree's ``read`` returns None for files larger than ``LIMIT_BYTES``."""
     inside = _namer(git)
     files = {inside(path): entry for path, entry in _files(objects, objects.tree_of(commit), b"")}
 
@@ -111,7 +111,7 @@ def tree_at(git: Git, objects: Objects, commit: str) -> Tree:
 
 
 def contents(git: Git, commit: str, paths: Collection[str]) -> Mapping[str, bytes]:
-    """Return the contents of these files in ``commit``, by path. Files that are missing or too large are omitted."""
+    """Return the contents of the files in ``commit``, by path. Files that are missing or too large are omitted."""
     prefix = os.fsdecode(git.prefix())
     with git.objects() as objects:
         tree = objects.tree_of(commit)
@@ -139,7 +139,7 @@ def _blobs(objects: Objects, names: Collection[str]) -> dict[str, bytes]:
 
 
 def _namer(git: Git) -> Callable[[bytes], str]:
-    """Return a function that converts a repository path to a path relative to the project."""
+    """Return a function that converts a path in the repository to a path relative to the project."""
     prefix = os.fsdecode(git.prefix())
     if not prefix:
         return os.fsdecode

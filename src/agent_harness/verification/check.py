@@ -1,5 +1,5 @@
-"""Parser for check commands, and the options that make a test run write a report. Direct pytest calls get the options
-as arguments. Shell commands get them in ``PYTEST_ADDOPTS``. Other runners write JUnit XML to ``{report}``."""
+"""Parser for check commands, and the options that make a test run write a report. Direct calls of pytest get the
+options as arguments, shell commands in ``PYTEST_ADDOPTS``. Other test runners write JUnit XML to ``{report}``."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ KEEP_GOING = ("--maxfail=0", "--continue-on-collection-errors")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Parsed command line of a check. Parts that the harness does not understand stay unparsed."""
+    """Parsed command line of a check. ``words`` is empty if the command needs a shell."""
 
     text: str
     variables: tuple[tuple[str, str], ...] = ()  # NAME=value written in front
@@ -31,17 +31,17 @@ class Command:
 
     @property
     def reports_itself(self) -> bool:
-        """True if the command contains ``{report}``. The command's test runner then writes the report."""
+        """True if the command contains ``{report}``, so that its test runner writes the report."""
         return _REPORT in self.text
 
     @property
     def launched(self) -> bool:
-        """True if a launcher such as ``poetry run`` precedes the program."""
+        """True if the program is started by a launcher, such as ``poetry run``."""
         return self.program > 0 and name_of(self.words) in LAUNCHERS
 
     @property
     def head(self) -> tuple[str, ...]:
-        """The words of the command up to and including the interpreter or test runner."""
+        """The words of the command up to and including its interpreter or test runner."""
         return self.words[: self.program + 1]
 
     @property
@@ -50,7 +50,7 @@ class Command:
 
 
 def parse(text: str) -> Command:
-    """Return the parsed command. A command with shell syntax keeps its text and is not split into words."""
+    """Return the parsed command. A command with shell syntax is not split into words."""
     found = read(text)
     command = found.commands[0] if len(found.commands) == 1 and not found.fault else None
     if command is None or not _is_plain(text, command):
@@ -77,7 +77,7 @@ def parse(text: str) -> Command:
 
 
 def _runner_at(words: Sequence[str], start: int) -> tuple[int, int] | None:
-    """Return the indexes of the word that starts pytest and of pytest's first argument; None for other commands."""
+    """Return the indexes of the word that starts pytest and of pytest's first argument, or None without pytest."""
     name = name_of(words[start:])
     if name in _PYTEST:
         return start, start + 1
@@ -94,7 +94,7 @@ def _starts_modules(name: str) -> bool:
 
 
 def _is_plain(text: str, command: ShellCommand) -> bool:
-    """Return True if the command can be started without a shell. Braces and brackets are allowed, as in test ids."""
+    """Return True if no shell is needed to run the command. Braces and brackets are allowed, as in test ids."""
     around = command.keys or command.redirects or command.after or command.before or command.patterns
     means = any(word.expands or word.wildcard or word.tilde for word in command.words)
     return not (around or means or text[command.words[-1].end :].strip())
@@ -103,9 +103,10 @@ def _is_plain(text: str, command: ShellCommand) -> bool:
 def report_options(
     report: str, cache: str, *, keep_going: bool, root: str | None = None, blocked: Sequence[str] = ()
 ) -> list[str]:
-    """Return the pytest options that load the run recorder and write JUnit XML to ``report``. ``cache`` is the cache
-    folder. ``keep_going``: a failing or broken test module does not stop the other tests. ``root``: test ids are
-    relative to this folder if the project has no pytest settings. ``blocked``: these plugins are not loaded."""
+    """Return the pytest options that load the run recorder and write JUnit XML to ``report``.
+    ``cache``: the cache folder. ``keep_going``: a failing or broken test module does not stop the other tests.
+    ``root``: the folder to which test ids are relative if the project has no pytest settings.
+    ``blocked``: plugins that are not loaded."""
     options = [f"--junitxml={report}", "-o", "junit_family=xunit1", "-o", "junit_logging=no"]
     options += ["-o", f"cache_dir={cache}", "-p", RECORDER]
     options += [f"--rootdir={root}"] if root else []
@@ -120,9 +121,9 @@ def without_plugins(names: Sequence[str]) -> list[str]:
 def with_report(
     command: Command, words: Sequence[str], report: str, options: Sequence[str], *, imports: str = ""
 ) -> tuple[str | list[str], dict[str, str]]:
-    """Return the command and the additional variables that make a run write its report to ``report``.
-    ``words`` is the command with its program resolved, and is ignored if the command needs a shell. ``imports`` is the
-    PYTHONPATH of the run. A PYTHONPATH that the command sets comes after ``imports``."""
+    """Return the command and the environment variables for a run that writes its report to ``report``.
+    ``words`` is the command as words with its program's full path, or empty if the command needs a shell. ``imports``
+    comes first on the PYTHONPATH, before the entries that the command sets."""
     variables = {name: value for name, value in command.variables if name != "PYTHONPATH"}
     text = _IMPORTS.sub(lambda found: f"{found[0]}{shlex.quote(imports)}:", command.text)
     if command.pytest:

@@ -50,7 +50,7 @@ _REMOVAL_PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """Project paths that a checkout takes from another commit. Paths that are missing in this commit are removed."""
+    """Project paths that a checkout takes from another commit. A path missing in that commit is removed."""
 
     commit: str
     paths: Collection[str]
@@ -58,14 +58,14 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """Files whose contents in the checkout differ from those in the checked-out commit, by project path."""
+    """Project files, by path, whose content in the checkout differs from the checked-out commit."""
 
     files: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout:
-    """Folder that contains a commit's files and in which a command runs."""
+    """Folder with the files of a commit, in which a command runs."""
 
     commit: str
     top: Path  # of the checkout
@@ -76,24 +76,24 @@ class Checkout:
 
     @property
     def has_settings(self) -> bool:
-        """True if the checkout has pytest settings in the project folder or in a folder above the project."""
+        """True if a settings file for pytest is in the project folder, or above it in the checkout."""
         folders = [folder for folder in (self.cwd, *self.cwd.parents) if folder.is_relative_to(self.top)]
         return any(decides(folder / name, _content(folder / name)) for folder in folders for name in SETTINGS_FILES)
 
     def moved(self, entry: str, project: Path) -> str:
-        """Return a search path entry for the checkout. A project folder is replaced by its copy in the checkout."""
+        """Return ``entry`` for use in the checkout. A folder of the project becomes its copy in the checkout."""
         real, place = Path(os.path.realpath(project / entry)), Path(os.path.realpath(project))
         return str(self.cwd / real.relative_to(place)) if entry and real.is_relative_to(place) else entry
 
     def disturbed(self) -> list[str]:
-        """Return the tests and runner settings that a run changed, and the ``conftest.py`` files that it created."""
+        """Return the tests and test runner settings that a run changed, and any ``conftest.py`` that it created."""
         paths = self._changed("--modified", "--others")
         changed = (path for tag, path in paths if tag != b"?")
         new = [path for tag, path in paths if tag == b"?" and Path(path).name == "conftest.py"]
         return [*(path for path in changed if is_test_file(path) or is_conftest(path) or is_runner_config(path)), *new]
 
     def rewritten(self) -> tuple[str, ...]:
-        """Return the paths of committed project files that a run changed, relative to the project."""
+        """Return the committed project files that a run changed, as paths relative to the project."""
         places = ((self.top / path) for _, path in self._changed("--modified"))
         return tuple(str(each.relative_to(self.cwd)) for each in places if each.is_relative_to(self.cwd))
 
@@ -121,11 +121,10 @@ def make_checkout(
     base: str | None = None,
     without: Collection[str] = (),
 ) -> Iterator[Checkout]:
-    """Yield a checkout of ``commit`` with overlays applied and ignored project folders added as symbolic links.
-    The repository contains the history of ``base``, and the work as one commit. A ``neutral`` checkout has an
-    inconspicuous name and, if the history is small, uses no objects of another repository. ``links`` are checked
-    against the ignore rules; ``linked`` folders are known to be ignored, and lack the files in ``without``. Raises
-    ``Refused`` if no folder is available, and ``GitFailed`` if the commit cannot be read."""
+    """Yield a checkout of ``commit`` with the overlays applied. The repository contains the history of ``base``, and
+    the work as one commit. Raise ``Refused`` if no folder is available, or ``GitFailed`` if git cannot read the commit.
+    ``links``: project folders to link to, if git ignores them. ``linked``: folders to link to without this test.
+    ``without``: paths that are not linked. ``neutral``: the path of the checkout must not reveal the check."""
     with _folder(git, neutral=neutral) as folder:
         top = folder / (Path(git.top()).name if neutral else "tree")
         top.mkdir()
@@ -157,14 +156,14 @@ def make_checkout(
 
 @contextmanager
 def in_place(git: Git, commit: str) -> Iterator[Checkout]:
-    """Yield the project's own folder as a checkout. The run is not isolated; the caller has to tell the user so."""
+    """Yield the project's own folder as a checkout. The run is not isolated, and the caller must tell the user."""
     with _folder(git) as folder:
         yield Checkout(commit=commit, top=Path(git.top()), cwd=Path(git.root), private=folder)
 
 
 @contextmanager
 def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
-    """Yield a new folder with a record of its owner process. Remove the folder after the block."""
+    """Yield a new folder that records its owner process. Remove the folder at the end."""
     own = owner.current()
     if neutral:
         _prune_neutral()
@@ -184,7 +183,7 @@ def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
 
 
 def _place(top: Path) -> Path:
-    """Return a writable folder for checkouts that is not below ``top``. Raise ``Refused`` if there is none."""
+    """Return a writable folder outside ``top`` for checkouts. Raise ``Refused`` if there is no such folder."""
     for place in _places(top):
         try:
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -207,7 +206,7 @@ def _places(top: Path) -> list[Path]:
 
 
 def clear_leftovers(top: Path) -> int:
-    """Remove the checkouts of dead harness processes from all folders for checkouts, and return their number."""
+    """Remove all checkouts whose harness process has ended. Return the number of removed checkouts."""
     removed = 0
     for place in _places(top):
         try:
@@ -231,7 +230,7 @@ def _prune_neutral() -> int:
 
 
 def prune(place: Path) -> int:
-    """Remove checkouts of dead processes, and old packed objects. Return the number of removed checkouts."""
+    """Remove old packed objects, and checkouts whose process has ended. Return the number of removed checkouts."""
     for store in forgotten(place.with_name("objects")):
         remove(store)
     dead = [folder for folder in place.iterdir() if not folder.is_symlink() and folder.is_dir() and _abandoned(folder)]
@@ -241,7 +240,7 @@ def prune(place: Path) -> int:
 
 
 def _abandoned(folder: Path) -> bool:
-    """Return True if the owner process of a folder is dead, or if the owner is unknown and the folder is a day old."""
+    """Return True if the owner process of a folder has ended. If the owner is unknown, return True after a day."""
     try:
         found = owner.Owner.from_record(json.loads((folder / _OWNER).read_text()))
     except (OSError, ValueError):
@@ -252,7 +251,7 @@ def _abandoned(folder: Path) -> bool:
 
 
 def _name_of(process: owner.Owner) -> str:
-    """Return a folder name from which the owner process can be identified even if the folder is empty."""
+    """Return a folder name that identifies the owner process, even if the folder is empty."""
     machine = hashlib.sha256(f"{process.host}\0{process.boot_id}".encode()).hexdigest()[:12]
     return f"{process.pid}-{process.start_time}-{machine}"
 
@@ -276,7 +275,7 @@ def _forgotten(folder: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove a checkout without following symbolic links, even unreadable files.
+    """Remove a checkout, including unreadable files, without following symbolic links.
     The owner record is removed last, so that the next harness process can complete an interrupted removal."""
     for number in range(_REMOVALS):
         if number:
@@ -286,7 +285,7 @@ def remove(folder: Path) -> None:
 
 
 def _emptied(folder: Path) -> bool:
-    """Delete everything but the owner record. Return True if nothing else is left."""
+    """Delete the folder's content, except for the owner record. Return True if nothing else is left."""
     if not folder.exists():
         return True
     with suppress(OSError):
@@ -300,8 +299,8 @@ def _emptied(folder: Path) -> bool:
 
 
 def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Edits], base: str | None) -> str:
-    """Write the files of a commit exactly as stored, without git settings or attributes. Return the HEAD commit. Of all
-    filters, only git-lfs runs. Raise ``UnsafeTree`` if a written file does not match its object id."""
+    """Write a commit's files exactly as stored, without git settings or attributes. Return the id of the HEAD commit.
+    The only filter that runs is git-lfs. Raise ``UnsafeTree`` if a written file does not match its object id."""
     others = [each.commit for each in overlays if isinstance(each, Overlay)]
     cache = _place(Path(git.top())).with_name("objects")
     head = make_repository(git, top / ".git", commit, base=base, others=others, cache=cache)
@@ -334,7 +333,7 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Ed
 
 
 def _amend(bare: Callable[..., subprocess.CompletedProcess[bytes]], commit: str, top: Path) -> str:
-    """Add the edited files to the checkout's commit, so that git reports no changed files. Return the new commit."""
+    """Add the edited files to the checkout's commit, so that git reports no changes. Return the new commit's id."""
     _, newline, rest = bare("cat-file", "commit", commit).stdout.partition(b"\n")
     tree = bare("write-tree").stdout.strip()
     amended = bare("hash-object", "-t", "commit", "-w", "--stdin", input=b"tree " + tree + newline + rest)
@@ -347,7 +346,7 @@ _entries: dict[str, list[bytes]] = {}
 
 
 def _compare(top: Path, entry: bytes) -> None:
-    """Delete a written file if it is compiled Python. Raise ``UnsafeTree`` if any other file differs from its id."""
+    """Delete a written file if it is compiled Python. Raise ``UnsafeTree`` if another file does not match its id."""
     words, _, name = entry.partition(b"\t")
     mode, oid = words.decode().split(" ")[:2]
     path = top / os.fsdecode(name)
@@ -367,7 +366,7 @@ def _compare(top: Path, entry: bytes) -> None:
 
 
 def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
-    """Yield an overlay's input for ``git update-index --index-info``: first removals, then additions."""
+    """Yield the overlay as input lines for ``git update-index --index-info``. Removals come before additions."""
     prefix = os.fsdecode(git.prefix())
     wanted = {os.fsencode(outside(path, prefix)) for path in overlay.paths}
     if not wanted:
@@ -397,7 +396,7 @@ def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> It
 def _link_folder(
     project: Path, checkout: tuple[Path, Path], link: str, why: str | None, without: Collection[str]
 ) -> str | None:
-    """Link an ignored project folder into the checkout. Return None, or the reason for a failure."""
+    """Link an ignored project folder into the checkout. Return None, or the problem that prevented the link."""
     top, cwd = checkout
     target = cwd / link
     why = why or _no_room(cwd, target)
@@ -411,7 +410,7 @@ def _link_folder(
 
 
 def _link(project: Path, path: str, target: Path, without: Collection[str]) -> None:
-    """Create a symbolic link to a project path, or a folder of links if ``without`` has files below the path."""
+    """Link to a project path. If ``without`` lists files below the path, create a folder of links instead."""
     if path in without:
         return
     if not any(each.startswith(f"{path}/") for each in without):

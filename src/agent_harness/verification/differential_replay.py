@@ -1,8 +1,8 @@
-"""Replay of the recorded calls outside tests, to detect code that behaves differently when it is tested. Each call is
-first repeated from a test without fixtures. A call is compared only if each repetition gives the recorded answer. This
-omits calls that depend on fixtures, mocks, test files, time or chance. The plain process has a neutral folder and no
-harness variables, and uses only Landlock for writes, if available. The process must not start programs or use the
-network."""
+"""Replay of the recorded calls outside tests, to detect code that behaves differently while it is tested.
+First, each call is repeated in a test without fixtures. A call is compared only if each repetition gives the recorded
+answer. This rule omits calls that depend on fixtures, mocks, test files, time or chance. The plain process has a
+neutral folder and no harness variables. Its sandbox uses Landlock and no namespaces. The process must not start
+programs or use the network."""
 
 import json
 import os
@@ -29,7 +29,7 @@ PlainAnswers = Callable[[Sequence[RecordedCall], Sequence[str]], Sequence[str | 
 
 
 def replay(case: Case) -> None:
-    """Repeat the recorded calls in a process without a test runner. Add a finding if their answers differ."""
+    """Repeat the recorded calls in a process without a test runner. Add a finding if an answer differs."""
     seen = case.runs["proof"].calls if "proof" in case.runs else ()
     at = max(range(len(seen)), key=lambda each: len(seen[each].recorded), default=0)
     command, runner = parse(case.proof or ""), case.runner
@@ -72,8 +72,8 @@ def replay(case: Case) -> None:
 
 def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Collection[str]) -> Replayed:
     """Return the calls that give a different answer outside tests, and the number of compared calls.
-    ``inside`` makes calls from a test, ``plain`` from a plain program that first imports given modules or files. The
-    user's ``conftests`` may set up what a call needs, so a difference must persist after they are imported."""
+    ``inside`` makes calls in a test. ``plain`` makes calls outside tests, after importing modules or files. The user's
+    ``conftests`` may prepare a call, so a difference counts only if it persists after they are imported."""
     same = {call: call.answer for call in _shuffled(seen.recorded)}
     compared: set[RecordedCall] = set()
     other = _otherwise(seen, inside, plain, same, compared)
@@ -99,8 +99,8 @@ def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Col
 def _otherwise(
     seen: Calls, inside: Answers, plain: PlainAnswers, calls: Mapping[RecordedCall, str], compared: set[RecordedCall]
 ) -> dict[RecordedCall, str]:
-    """Return the calls that give the recorded answer only inside a test, each with its answer outside tests.
-    Calls that were answered both from a test and from a plain program are added to ``compared``."""
+    """Return the calls that give the recorded answer only inside a test, with their answers outside tests.
+    Calls that were answered both inside and outside tests are added to ``compared``."""
     asked = list(calls)
     found = dict(zip(asked, inside(asked), strict=False))
     steady = [call for call in asked if _agrees(call.answer, found.get(call))]
@@ -114,7 +114,7 @@ def _otherwise(
 
 
 def _shuffled(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
-    """Return the calls in a shuffled order, which is always the same for the same calls."""
+    """Return the calls in a shuffled order. The same calls always get the same order."""
     found = sorted(calls, key=lambda call: (call.module, call.name, call.arguments))
     random.Random(len(found)).shuffle(found)  # noqa: S311
     return found
@@ -125,7 +125,7 @@ def _agrees(recorded: str, answer: str | None) -> bool:
 
 
 def _alike(inside: str, outside: str, program: str) -> bool:
-    """Return True if two answers are equal apart from the program name, which occurs in help texts."""
+    """Return True if two answers are equal. The name of the running program may differ, as in help texts."""
     return inside == outside or outside.replace(_PROGRAM, program) == inside
 
 
@@ -141,8 +141,8 @@ def plainly(
     timeout_seconds: float,
     stop: Stop | None = None,
 ) -> Sequence[str | None]:
-    """Make calls from a plain Python process, and return their answers; None for a call without an answer.
-    ``imports`` are folders for imports; ``first`` are modules, or files of the checkout, to import before the calls."""
+    """Make the calls in a Python process without a test runner. Return an answer, or None, for each call. ``imports``
+    are folders to import from. ``first`` are the modules or checkout files to import before the calls."""
     place = Path(tempfile.mkdtemp(prefix="", dir=checkout.private))
     shutil.copyfile(_CALLING, place / _PROGRAM)
     (place / "tmp").mkdir()
@@ -167,7 +167,7 @@ def plainly(
 def plain_variables_for(
     own: Mapping[str, str], of_command: Sequence[tuple[str, str]], seen: Calls, named: Collection[str]
 ) -> dict[str, str]:
-    """Return the variables of a plain process: the user's, the command's, and the recorded ones in ``named``."""
+    """Return the variables of a process outside tests: the user's, the command's, and recorded ones in ``named``."""
     given = {**own, **dict(of_command), **{name: text for name, text in seen.variables.items() if name in named}}
     kept = {name: text for name, text in given.items() if not name.startswith(_RUNNERS)}
     kept.pop("PYTHONPATH", None)
@@ -175,7 +175,7 @@ def plain_variables_for(
 
 
 def _answers_in(path: Path, count: int) -> list[str | None] | None:
-    """Return the answers in a file that the work may have written; None if there is not one row for each call."""
+    """Return the answers in a file, which the work may have written. Return None unless there is one row per call."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:

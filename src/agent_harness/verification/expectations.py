@@ -1,7 +1,7 @@
-"""Versions of a check with changed expected values. A check that compares values fails in each version. The values
-are changed in the code of the check, in the words of its command, and in its data, for every supported language. The
-work stays unchanged. If a check contains nothing to change (a linter, a compiler, ``test -f``), there are no
-versions, and only the exit status of the check is known."""
+"""Versions of a check with changed expected values.
+A check that compares values fails in each version. The values are changed in the check's code, in the words of its
+command and in its data, for every supported language. The work stays unchanged. A linter, a compiler or ``test -f``
+expects no values. For such a check there are no versions, and only the exit status is known."""
 
 import posixpath
 import re
@@ -45,9 +45,9 @@ class ChangedCheck:
 def with_other_values(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None
 ) -> list[ChangedCheck]:
-    """Return the changed versions of a check in the order in which they are run; empty if nothing can be changed.
-    ``data`` is unchanged data with which the check compares results. The first version changes all kinds of values. If
-    there are several kinds, a version for each kind follows."""
+    """Return versions of a check with changed values, in the order in which they run.
+    The result is empty if no value can be changed. ``data`` is unchanged data with which the check compares results.
+    The first version changes all kinds of values. If there are several kinds, a version for each kind follows."""
     code, words, values = _found(command, files, data or {})
     kinds: list[ChangedCheck] = []
     if code:
@@ -74,9 +74,8 @@ def one_by_one(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None, *, most: int
 ) -> list[ChangedCheck]:
     """Return up to ``most`` versions of a check with one changed value each.
-    The order is the last value of each file, then the first, then others. Only a check that runs to its end notices the
-    last value. Data is changed only without other values. A value is skipped if its line mentions arguments or the
-    system, or if the command does not run its make goal or test."""
+    The last value of each file comes first, because only a check that runs to its end notices it. Data is changed only
+    if there are no other values. A value is skipped if the command probably does not reach it."""
     code, words, values = _found(command, files, data or {})
     code = in_part(command, code)
     rows = [
@@ -92,7 +91,7 @@ def one_by_one(
 
 
 def _is_asked(path: str, text: str, at: int, command: str) -> bool:
-    """Return True if this command probably uses the value at a position."""
+    """Return True if the command probably reaches the value at a position of the text."""
     if is_makefile(path):
         goals = _GOAL.findall(text, 0, at)
         return bool(goals) and goals[-1] in _GOAL_WORD.findall(command)
@@ -119,7 +118,7 @@ def _line(text: str, at: int) -> str:
 
 
 def _values(edits: Iterable[Edit]) -> list[list[Edit]]:
-    """Return the edits grouped by value: edits that change several letters of one pattern are made together."""
+    """Return the edits grouped by value. Edits that change several letters of one pattern form one group."""
     found: list[list[Edit]] = []
     for edit in sorted(edits):
         if found and edit.start < found[-1][-1].end + _NEAR:
@@ -161,7 +160,7 @@ def _changed(
     language_of: Callable[[str, bytes], str],
     edits_of: Callable[[str, str, str], Iterable[Edit]],
 ) -> dict[str, Edited]:
-    """Return the text and the edits of each file, by path. Files that cannot be changed are omitted."""
+    """Return the text and the edits of each file, by path. Files without possible edits are omitted."""
     found: dict[str, Edited] = {}
     for path, content in sorted(files.items()):
         language = language_of(path, content) if b"\0" not in content else ""
@@ -175,7 +174,7 @@ def _changed(
 
 
 def _language(path: str, content: bytes) -> str:
-    """Return the language of a file by its name or first line; ``data`` for data files, empty if unknown."""
+    """Return the language of a file, found by its name or first line. Return ``data`` for data files."""
     suffix = posixpath.splitext(path)[1].lower()
     if is_makefile(path):
         return "make"

@@ -1,5 +1,5 @@
-"""Rules that recognize changes which only add to Python test code, so that existing code keeps its meaning. The
-rules compare syntax trees; nothing is imported or run. A change that is not clearly an extension is not accepted."""
+"""Rules that recognize changes that only add to Python test code, so that existing code keeps its meaning.
+The rules compare syntax trees. They import and run nothing. A change is accepted only if it is clearly an addition."""
 
 import ast
 import copy
@@ -23,8 +23,8 @@ _OPTION_TYPES = frozenset({"int", "str", "float", "bool"})
 
 
 def extends(before: _Function, after: _Function) -> bool:
-    """Return True if calls written for ``before`` have the same effect with ``after``. Assertion messages are ignored.
-    New parameters need constant defaults. With these defaults, the code must be the same as before."""
+    """Return True if calls written for ``before`` have the same effect with ``after``. New parameters need constant
+    defaults. With these defaults, the code must be the same as before. The messages of assertions are ignored."""
     added = _added_parameters(before.args, after.args)
     if added is None or type(before) is not type(after):
         return False
@@ -41,7 +41,7 @@ def extends(before: _Function, after: _Function) -> bool:
 
 
 def gains_assertions(before: _Function, after: _Function) -> bool:
-    """Return True if a function only gained assertions that neither rebind a used name nor skip anything."""
+    """Return True if a function gained only assertions, and these do not rebind a used name or skip anything."""
     if _head(before) != _head(after):
         return False
     used = {node.id for statement in before.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -55,7 +55,7 @@ def gains_assertions(before: _Function, after: _Function) -> bool:
 
 
 def continues(before: _Function, after: _Function) -> bool:
-    """Return True if a test runs its old statements in order, and then new ones that neither skip nor end the test."""
+    """Return True if a test runs its old statements in order, then new ones that do not skip or end the test."""
     older, newer = ([ast.dump(statement) for statement in one.body] for one in (before, after))
     if _head(before) != _head(after) or newer[: len(older)] != older:
         return False
@@ -77,7 +77,7 @@ def _head(function: _Function) -> list[str]:
 
 
 def _asserts(statement: ast.stmt) -> bool:
-    """Return True for an assertion or a call that must raise, if it does not end, skip or patch anything."""
+    """Return True for an assertion or a call that must raise, unless the statement ends, skips or patches anything."""
     if any(_last_name(node) in _LEAVING | _PATCHING for node in ast.walk(statement)):
         return False
     if isinstance(statement, ast.With):
@@ -95,7 +95,7 @@ def _last_name(node: ast.AST) -> str:
 
 
 def imports_more(before: ast.stmt, after: ast.stmt) -> bool:
-    """Return True if an import takes at least the old names, and from the same module."""
+    """Return True if an import still imports all old names from the same module."""
     if not (isinstance(before, ast.ImportFrom) and isinstance(after, ast.ImportFrom)):
         return False
     older, newer = ({(each.name, each.asname) for each in one.names} for one in (before, after))
@@ -103,7 +103,7 @@ def imports_more(before: ast.stmt, after: ast.stmt) -> bool:
 
 
 def _added_parameters(before: ast.arguments, after: ast.arguments) -> dict[str, ast.Constant] | None:
-    """Return the new parameters with their defaults; None if the meaning of an existing call could change."""
+    """Return the new parameters with their defaults. Return None if an existing call could get another meaning."""
     if before.vararg or before.kwarg or after.vararg or after.kwarg:
         same = ast.dump(before) == ast.dump(after)  # a new name could have been caught by them
         return {} if same else None
@@ -128,7 +128,7 @@ def _added_parameters(before: ast.arguments, after: ast.arguments) -> dict[str, 
 
 
 def _binds(statement: ast.stmt, names: Collection[str]) -> bool:
-    """Return True if a statement may rebind one of the names, or may look names up dynamically."""
+    """Return True if the statement may rebind one of the names, or may look up names dynamically."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Name):
             if node.id in _LOOKING or (node.id in names and not isinstance(node.ctx, ast.Load)):
@@ -162,7 +162,7 @@ def is_text(statement: ast.stmt) -> bool:
 
 
 class _Filled(ast.NodeTransformer):
-    """Transformer that replaces names by constants, and evaluates the conditions that become constant."""
+    """Transformer that replaces names by constants and evaluates conditions that become constant."""
 
     def __init__(self, values: dict[str, ast.Constant]) -> None:
         self._values = values
@@ -207,7 +207,7 @@ def _is_constant(node: ast.expr) -> TypeGuard[ast.Constant]:
 
 
 def _settled(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements after constant conditions are resolved, without ``pass`` and docstrings."""
+    """Yield the statements that run after constant conditions are evaluated. Omit ``pass`` and docstrings."""
     for statement in body:
         if isinstance(statement, ast.If) and _is_constant(statement.test):
             yield from _settled(statement.body if statement.test.value else statement.orelse)
@@ -223,7 +223,7 @@ def _settled(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def adds_options(before: _Function | None, after: _Function) -> bool:
-    """Return True if a ``pytest_addoption`` function only gained options whose names pytest itself does not use."""
+    """Return True if a ``pytest_addoption`` function gained only options, with names that pytest does not use."""
     if isinstance(after, ast.AsyncFunctionDef) or after.decorator_list or len(after.args.args) != 1:
         return False
     if before is not None and (ast.dump(before.args) != ast.dump(after.args) or before.decorator_list):
@@ -291,7 +291,7 @@ def without_levels(tree: ast.Module) -> ast.Module:
 
 
 def is_test_code(statement: ast.stmt) -> bool:
-    """Return True for an import, test, helper or constant. Adding such a statement does not affect other code."""
+    """Return True for an import, test, helper or constant. Such a statement does not affect other test code."""
     if isinstance(statement, _Function):
         return not any(_names_fixture(each) for each in statement.decorator_list)
     if isinstance(statement, ast.ClassDef):

@@ -1,7 +1,7 @@
-"""Grades of a passed check, each with its reason; the same for features, tasks and long tasks. ``proven``: the check
-failed without the work, passes with the work, and fails when its expected values are changed. ``checked``: the check
-passes with a change, and nothing more is known. ``unchanged``: nothing was changed, and the check passed before. With
-``trust: fast``, the test with changed expected values is omitted, and the reason says so."""
+"""Grades of a passed check, each with its reason. Features, tasks and long tasks use the same grades. ``proven``: the
+check failed without the work, passes with the work, and fails when its expected values are changed. ``checked``: the
+check passes with a change, and nothing more is known. ``unchanged``: nothing was changed, and the check passed before.
+With ``trust: fast``, the check does not run with changed expected values, and the reason says so."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ RED, GREEN = "red", "green"
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """Grade of a passed check, with a clause that gives its basis or why it is not higher."""
+    """Grade of a passed check. ``basis`` is a clause that says why the grade was given or why it is not higher."""
 
     word: str
     basis: str
@@ -29,7 +29,7 @@ class Grade:
 
 
 def grade_of_verdict(verdict: "Verdict", *, trusted: bool, needs_change: bool = True) -> Grade:
-    """Return the grade of an accepted verdict. With ``needs_change``, unchanged work gets ``unchanged``."""
+    """Return the grade of an accepted verdict. With ``needs_change``, work without changes gets ``unchanged``."""
     return grade_of(
         red_before=verdict.red_before,
         unchanged=verdict.unchanged and needs_change,
@@ -51,9 +51,10 @@ def grade_of(
     trusted: bool = False,
     replayed: str = "",
 ) -> Grade:
-    """Return the grade of a check that passed. ``red_before`` is its result on the base commit (``red``, ``green`` or
-    other). ``noticed``: the check failed with changed expected values; None if this was not tried, for the reason
-    ``not_asked``. ``trusted``: ``trust: fast`` is set. ``replayed`` says how many calls were replayed outside tests."""
+    """Return the grade of a check that passed.
+    ``red_before``: its result on the base commit, which is ``red``, ``green`` or another word.
+    ``noticed``: True if it failed with changed expected values, None if this was not tried (see ``not_asked``).
+    ``trusted``: ``trust: fast`` is set. ``replayed``: text about the calls that were replayed outside tests."""
     if red_before == GREEN:
         same = Grade(UNCHANGED, "nothing was changed, and the check passed before")
         return same if unchanged else Grade(CHECKED, "the check already passed before the work")

@@ -1,6 +1,6 @@
-"""Rules on a candidate's changes to the files that affect its verdict, applied before any code of the candidate runs.
-``survey`` is the entry point; a ``CRITICAL`` finding rejects the candidate. Paths are relative to the project. Source:
-features.md C54, features-scenarios.md S08; ``tasklist.md`` 11.5."""
+"""Rules on a candidate's changes to the files that affect its verdict. They apply before any code of the candidate
+runs. ``survey`` is the entry point. A ``CRITICAL`` finding rejects the candidate. Paths are relative to the project.
+Source: features.md C54, features-scenarios.md S08, ``tasklist.md`` 11.5."""
 
 import os
 import posixpath
@@ -57,7 +57,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectedFiles:
-    """Tests given to a session or an attempt, and the files that the session or attempt must not change."""
+    """Tests given to a session or an attempt, and the files that must not change during it."""
 
     test_files: Collection[str] = ()  # of the assigned feature: files, folders or node ids
     protected: Collection[str] = ()  # of features that pass already: files, folders or node ids
@@ -111,12 +111,12 @@ def file_of(node: str) -> str:
 
 
 def belongs(path: str, nodes: Collection[str]) -> bool:
-    """Return True if a path is the file of one of these node ids, or is inside one of the listed folders."""
+    """Return True if the path is the file of a listed node id, or is in a listed folder."""
     return any(path == file or path.startswith(file + "/") for file in map(file_of, nodes))
 
 
 def is_test_side(path: str, protection: ProtectedFiles) -> bool:
-    """Return True if a path is, by its name, one of the tests that judge the work or their support files."""
+    """Return True if the path has the name of a test that judges the work, or of a test's support file."""
     if path in protection.tests:  # a runner is given it, whatever it is called
         return True
     if is_test_file(path):
@@ -198,7 +198,7 @@ class Guard:
         )
 
     def brought(self, changes: CandidateChanges, found: Survey) -> list[str]:
-        """Return the changed paths whose candidate version the check uses on the base commit too.
+        """Return the changed files that are taken from the candidate when the check runs on the base commit.
         Files with a test name are included, because the command does not always show which tests it runs."""
         side = {*found.test_side, *self.new_checks(changes)}
         return [c.path for c in changes.files if c.path in side or is_test_file(c.path)]
@@ -209,15 +209,15 @@ class Guard:
         return {path for path in named & new if self._is_check(path)}
 
     def _is_check(self, path: str) -> bool:
-        """Return True if a file that the command uses is a check, judging by its name or by the requested goals."""
+        """Return True if a file that the command uses is a check. The file's name or the requested goals decide."""
         now = self.now or self.protection.checks
         goals = {*now.makefiles.get(path, ()), *now.packages.get(path, ())}
         return any(map(JUDGE_NAME.search, goals or [path]))
 
     def check_files(self, changes: CandidateChanges) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """Return the files of the check in the candidate, and unchanged data with which the check may compare results.
-        A new file counts only if its name marks a test, or if it is a check that the command uses. If the command
-        selects tests, other tests are excluded."""
+        """Return the contents of the check's files, and of unchanged data with which the check may compare results.
+        A new file counts only if its name marks a test, or if it is a check used by the command. If the command selects
+        tests, other tests are excluded."""
         changed, named = {change.path: change for change in changes.files}, self.now or self.protection.checks
         new = self.new_checks(changes)
         own = {path for path in (*named.scripts, *named.makefiles) if not is_runner_config(path)}
@@ -251,7 +251,7 @@ def released_by(finding: Finding) -> list[str]:
 
 
 def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the finding, less severe if the user released the file or no tests existed to protect."""
+    """Yield the finding. It is less severe if the user allows the change, or if there were no tests to protect."""
     path, is_product = str(finding.data.get("path")), finding.code == "product_knows_tests"
     if (finding.code in PROTECTED or (is_product and protection.alone)) and protection.frees(path):
         told = replace(finding, severity=IMPORTANT, message=f"{finding.message} The user has allowed this change.")
@@ -268,7 +268,7 @@ def _begins(changes: CandidateChanges, protection: ProtectedFiles) -> bool:
 
 
 def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
-    """Yield a finding for each test of an older test file that can no longer fail or lost its assertions."""
+    """Yield a finding for each older test that can no longer fail or has lost its assertions."""
     is_older = kind.test and (kind.shared or not kind.own) and change.path.endswith(".py")
     before, after = sources.parse(change.before), sources.parse(change.after)
     if not is_older or before is None or after is None:
@@ -350,7 +350,7 @@ def _of_tests(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> It
 
 
 def _picks_tests(source: bytes | None) -> bool:
-    """Return True if a module defines ``load_tests``, with which unittest selects tests."""
+    """Return True if a module defines ``load_tests``, a hook with which unittest selects tests."""
     tree = sources.parse(source)
     return tree is not None and any("load_tests" in sources.bound(statement) for statement in tree.body)
 
@@ -371,7 +371,7 @@ def _of_commands(change: FileChange, kind: _Kind, protection: ProtectedFiles) ->
 
 
 def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a changed product file. Older tests may read the file, or the file may contain doctests."""
+    """Yield the findings on a changed product file. Older tests may read the file, or it may contain doctests."""
     yield from product_findings(change, protection)
     if kind.read:
         message = f"{change.path} is read by older tests and has changed; the tests also ran with its base version."
@@ -381,8 +381,9 @@ def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> 
 
 
 def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> dict[str, str]:
-    """Return the moved older test files: the old path, and the path of a new test file with equal content.
-    Test files that the check names are not accepted as moved. If too many were moved to verify, return none."""
+    """Return the moved older test files, as old path to new path.
+    A new test file with equal content is a moved file. Test files that the check names do not count. The result is
+    empty if too many files were moved to verify them all."""
     named = [each for each in protection.tests if PurePosixPath(each).suffix]
     named += [*protection.protected, *protection.test_files, *protection.checks.files]
     gone = [c for c in changes.files if c.status == "D" and c.path.endswith(".py")]
@@ -404,7 +405,7 @@ def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: Pr
 
 
 def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateChanges) -> bool:
-    """Return True if moved tests could load a new support file instead of an older file with the same name."""
+    """Return True if moved tests could load a new support file instead of an older file of the same name."""
     if is_conftest(new.path):
         return True
     if is_test_file(new.path) or not in_test_folder(new.path):
@@ -417,7 +418,7 @@ def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateCh
 
 
 def _gains_tests(change: FileChange, kind: "_Kind") -> bool:
-    """Return True if an older test file of another feature gained tests and was not changed in any other way."""
+    """Return True if an older test file of another feature only gained tests."""
     if change.status != "M" or change.link or not (kind.test and not kind.own and change.path.endswith(".py")):
         return False
     return not sources.same(change.before, change.after) and sources.only_gains_tests(change.before, change.after)
@@ -436,7 +437,7 @@ def _protected(change: FileChange, message: str, reasons: Collection[str] = ()) 
 
 
 def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a file with tests of verified features: only the assigned feature's tests may change."""
+    """Yield findings on a file with tests of verified features. Only the tests of the assigned feature may change."""
     if change.status == "A":
         return
     before, after = sources.parse(change.before), sources.parse(change.after)
@@ -451,15 +452,15 @@ def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Fin
 
 
 def _given_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a test given with the item, or its support file: only additions are allowed."""
+    """Yield the findings on a changed test given with the item, or its support file. Only additions are allowed."""
     if why := weaker_test(change, alone=protection.alone):
         text = protection.words.given if is_test_file(change.path) or not protection.alone else protection.words.support
         yield _protected(change, text.format(change.path, why) + protection.words.end, [why])
 
 
 def _support(change: FileChange) -> Iterator[Finding]:
-    """Yield the findings on a changed support file of older tests. In Python, code may only be added.
-    Older tests run with the base version of any other file, and a finding says so."""
+    """Yield the findings on a changed support file of older tests.
+    Python code may only be added. For any other file, a finding says that older tests run with its base version."""
     if PurePosixPath(change.path).suffix != ".py":
         message = f"{change.path} changed; older tests ran with its base version."
         yield Finding("test_support_changed", IMPORTANT, message, {"path": change.path})
@@ -473,7 +474,7 @@ def _support(change: FileChange) -> Iterator[Finding]:
 
 
 def _examples(change: FileChange, known: Collection[str]) -> Iterator[Finding]:
-    """Yield the findings on doctests. Examples that passed must not change; new examples may follow."""
+    """Yield the findings on changed doctests. Examples that passed must not change, but examples may be added."""
     reasons = sources.changed_examples(change.before, None if change.link else change.after, known)
     if reasons:
         message = f"The session changes examples in {change.path} ({', '.join(reasons[:5])}), which are older tests."
@@ -486,7 +487,7 @@ def _config(change: FileChange, why: str, protection: ProtectedFiles) -> Finding
 
 
 def conftest_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a ``conftest.py`` with more than plain imports, fixtures, helpers and constants (C54)."""
+    """Yield findings on a ``conftest.py`` with more than plain imports, fixtures, helpers and constants. (C54)"""
     if change.status == "D":
         yield _config(change, "it was deleted", protection)
         return
@@ -512,7 +513,7 @@ def settings_findings(change: FileChange, protection: ProtectedFiles) -> Iterato
 
 
 def product_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on compiled files, and on product code that can detect a test runner."""
+    """Yield findings on compiled files, and on product code that can detect the test runner."""
     if PurePosixPath(change.path).suffix == ".pyc":
         yield Finding(
             "compiled_file",
@@ -544,7 +545,7 @@ def _acts(change: FileChange) -> bool:
 
 
 def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on the session's own tests: plugins that the tests load, and tests without an assertion."""
+    """Yield findings on the session's own tests: tests that load plugins, and tests without an assertion."""
     touched = {c.path: c for c in changes.files if c.status != "D" and c.path.endswith(".py")}
     trees = {path: sources.parse(change.after) for path, change in touched.items()}
     for path, tree in trees.items():
@@ -560,13 +561,13 @@ def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection
 
 
 def read_by_tests(opened: Collection[tuple[str, str]]) -> list[str]:
-    """Return the opened files that test code read and that are not tests. ``opened``: pairs of path and reader."""
+    """Return the files that test code opened and that are not tests. ``opened`` has pairs of a path and its reader."""
     everywhere = ProtectedFiles()
     rows = [(path, by) for path, by in opened if is_test_side(by, everywhere)]
     return sorted({path for path, _ in rows if not is_test_side(path, everywhere)})
 
 
 def read_by_product(opened: Collection[tuple[str, str]]) -> set[str]:
-    """Return the opened files that product code read. ``opened``: pairs of path and reader."""
+    """Return the files that product code opened. ``opened`` contains pairs of a path and its reader."""
     everywhere = ProtectedFiles()
     return {path for path, by in opened if not is_test_side(by, everywhere)}

@@ -1,6 +1,6 @@
-"""Verdict on a candidate commit: whether the work really passes, and whether all tests that passed before still
-pass. The stages run in order; after a stage rejects the candidate, no further stage runs. Source: features.md
-section O, C54, C55, C61, C62; ``tasklist.md`` 11.5."""
+"""Verdict on a candidate commit: whether the work passes, and whether all tests that passed before still pass.
+The stages run in order. After a stage rejects the candidate, no further stage runs. Source: features.md section O, C54,
+C55, C61, C62, ``tasklist.md`` 11.5."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -56,8 +56,8 @@ def judge(
     stop: Stop | None = None,
 ) -> Verdict:
     """Return the verdict on a session's work in a project whose test runner reports test ids.
-    ``on_step`` gets the step, its state ("started", "passed", "warned" or "failed"), and its run or None. Raise
-    ``Interrupted`` if ``stop`` returns True."""
+    ``on_step`` gets the name of a step, its state ("started", "passed", "warned" or "failed"), and its run or None.
+    Raise ``Interrupted`` if ``stop`` returns True."""
     hold = {file_of(node) for node in claim.baseline}
     checks = [command for command in (*claim.commands, claim.lint, *claim.others) if command]
     with git.objects() as objects:
@@ -111,9 +111,9 @@ def judge_command(
     remembered: Remembered | None = None,
     stop: Stop | None = None,
 ) -> Verdict:
-    """Return the verdict on ``candidate``, which a shell command checks.
-    ``base`` is the commit at the time of the claim. ``stop`` is called ten times a second while a command runs. Raises
-    ``Refused`` if no folder for a checkout is available, and ``GitFailed`` if a commit cannot be read."""
+    """Return the verdict on ``candidate``, judged by a shell command.
+    ``base`` is the commit at the time of the claim. ``stop`` is called ten times a second while a command runs. Raise
+    ``Refused`` if no folder for a checkout is available, or ``GitFailed`` if a commit cannot be read."""
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), stop)
         case.remembered = remembered or Remembered(None)
@@ -122,7 +122,7 @@ def judge_command(
 
 
 def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str) -> list[Finding]:
-    """Return the findings of the rules on protected files. No command is run."""
+    """Return the findings of the rules on protected files. No command runs."""
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), None)
         _walk(case, (_rules,))
@@ -130,9 +130,9 @@ def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str)
 
 
 def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: Stop | None = None) -> Verdict:
-    """Return the verdict on a command that passed in the project folder, after further runs in a checkout.
-    The candidate is rejected if a run is not trusted, if tests were skipped, or if the check cannot fail. A command
-    that fails only in the checkout needs files that are in no commit. This rejects nothing."""
+    """Return the verdict on a command that passed in the project folder, after more runs in a checkout.
+    Reject the candidate if a run is not trusted, if tests were skipped, or if the check cannot fail. A command that
+    fails only in the checkout needs files that are in no commit. Such a failure rejects nothing."""
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check, (base, candidate), stop)
         case.survey, runner.asks_folder = case.guard.survey(case.changes), False
@@ -143,7 +143,7 @@ def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: S
 
 
 def run_at(git: Git, commit: str, check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Return the verdict of a command in a checkout, without a base commit. Raises the errors of ``judge_command``."""
+    """Return the verdict of a command in a checkout, without a base commit. Raise the errors of ``judge_command``."""
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check.alone, (commit, commit), stop)
         runner.asks_folder = False
@@ -161,7 +161,7 @@ def run_on_older_code(
     environment: RunEnvironment,
     timeout_seconds: float = 1800.0,
 ) -> Run:
-    """Run the candidate's tests, with their support files, on the code of an older commit and return the run."""
+    """Run the candidate's tests and their support files on the code of an older commit. Return the run."""
     with git.objects() as objects:
         changes = between(git, objects, code, candidate, wanted=lambda _: False)
     side = survey(changes, ProtectedFiles(test_files=frozenset(test_files))).test_side
@@ -211,7 +211,7 @@ def _command_case(
 def _named_now(
     git: Git, guard: Guard, changes: CandidateChanges, command: str, candidate: str
 ) -> tuple[Guard, CandidateChanges]:
-    """Return the guard and the changes, extended by the checks that the work added and the command uses."""
+    """Return the guard and the changes, completed by the checks that the work added and that the command uses."""
     new = {change.path for change in changes.files if change.status == "A" and not change.link}
     if not new:
         return guard, changes
@@ -283,7 +283,7 @@ _LEAVING_OUT = re.compile(rb"(?i)skip|todo|expected_?failure")
 
 
 def _left_out(case: Case, run: Run) -> Told | None:
-    """Return a finding if tests were skipped; None if a file of the check or another test mentions skipping."""
+    """Return a finding if tests were skipped, unless a file of the check or another test mentions skipping."""
     is_asked = case.runner.by_exit_status and run.report is None
     line = left_out(run.output) if is_asked else ""
     files = case.guard.check_files(case.changes)[0] if line else {}
@@ -299,7 +299,7 @@ def _left_out(case: Case, run: Run) -> Told | None:
 
 
 def _passes_with_what_came(case: Case, command: str) -> bool:
-    """Return True if the check passes with the pytest plugins and linked files that were installed during the work."""
+    """Return True if the check passes with the pytest plugins and linked files that appeared during the work."""
     if not (case.runner.blocked[0] or case.runner.left_out):
         return False
     loading = case.runner.with_what_came()
@@ -309,7 +309,7 @@ def _passes_with_what_came(case: Case, command: str) -> bool:
 
 
 def _run_where_moved(case: Case, command: str) -> None:
-    """Add a finding if the check does not run a moved test: the check passes although this test is made to fail."""
+    """Add a finding if the check does not run a moved test: the check still passes when the moved test fails."""
     texts = {change.path: change.after for change in case.changes.files}
     for old, new in case.survey.moved.items():
         failing = Edits({new: with_failing_tests(texts[new] or b"")})
@@ -363,7 +363,7 @@ def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
 
 
 def _style(case: Case) -> None:
-    """Add a finding if the linter fails. A missing linter causes a finding, but never a rejection (C55)."""
+    """Add a finding if the linter fails or is missing. A missing linter never rejects the work. (C55)"""
     if case.lint is None:
         return
     with case.step("lint"):

@@ -1,5 +1,5 @@
-"""Protected files of each protocol: the files that affect the verdict on an item, as of the base commit. The
-candidate's version of these files is never used. ``of_session`` returns the protected files of a feature.
+"""Protected files of each protocol. These are the base commit's files that affect the verdict on an item. The
+candidate's version of a protected file is never used. ``of_session`` returns the protected files of a feature.
 ``of_command`` returns the protected files of an item with a check command, for task lists and long tasks."""
 
 import posixpath
@@ -25,13 +25,13 @@ _MOST_OTHERS = 200
 
 
 def behind(commands: Iterable[str], tree: Tree, *, sets_up: bool = False) -> Named:
-    """Return the files that several commands mention or load. ``sets_up``: the commands prove nothing."""
+    """Return the files that several commands mention or load. With ``sets_up``, the commands prove nothing."""
     return joined([named_by(each, tree, sets_up=sets_up) for each in dict.fromkeys(commands)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionClaim:
-    """Work of a session on a feature, as known before verification. A command that is None is not run."""
+    """Facts about a session's work on a feature, as known before verification. A command that is None does not run."""
 
     base: str  # the last accepted commit
     candidate: str
@@ -94,7 +94,7 @@ def of_command(
     asked: str = "",
     item: str = "this task",
 ) -> ProtectedFiles:
-    """Return the protected files of an item that a command proves. ``item`` names the item in messages."""
+    """Return the protected files of an item that a command proves. Messages call the item ``item``."""
     is_python = named.python or any("pytest" in text for text in named.texts)
     return ProtectedFiles(
         **(_runner(tree, named.texts, import_roots) if is_python else {}),
@@ -118,7 +118,7 @@ def of_command(
 
 
 def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str], asked: str) -> ProtectedFiles | None:
-    """Return the protected files of other items' checks; None if there are no such checks."""
+    """Return the protected files of the checks of other items. Return None if there are no such checks."""
     named = behind(commands[:_MOST_OTHERS], tree)
     item = "another task of the list"
     protection = of_command(tree, named, may_change=may_change, asked=asked, item=item)
@@ -126,7 +126,7 @@ def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str]
 
 
 def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> dict[str, Any]:
-    """Return fields of ``ProtectedFiles`` on the base's test runs: conftests, variables, plugins, import folders."""
+    """Return fields of ``ProtectedFiles`` for the base commit: conftests, variables, plugins and import folders."""
     names = [(path, path.rpartition("/")[2].lower()) for path in tree.paths]
     written = {path: tree.read(path) or b"" for path, name in names if name in SETTINGS_FILES}
     found = {path: settings(path, text) or {} for path, text in written.items()}
@@ -168,7 +168,7 @@ def _search_paths(texts: Iterable[str]) -> list[str]:
 def _by_ids(
     tree: Tree, changes: CandidateChanges, baseline: Collection[str]
 ) -> tuple[frozenset[str], dict[str, set[str]]]:
-    """Return the changed files that contain known tests, and the names of known doctests, by file."""
+    """Return the changed files that contain baseline tests, and the names of baseline doctests by file."""
     touched = {change.path for change in changes.files if change.path in changes.before}
     names: dict[str, set[str]] = {}
     for node in baseline:

@@ -1,7 +1,7 @@
-"""Recognition of test files and test runner settings, and rules that tell which changes to the settings are
-harmless. The rules also find new files that would be imported instead of a module of the interpreter, the test
-runner or the project. A module that existed before is not reported. Each rule compares the content of the base
-commit with the candidate's, and returns a reason or ``None``; ``guard.py`` uses the rules (C54)."""
+"""Recognition of test files and test runner settings, and rules that tell which changes to settings are harmless.
+The rules also find new files that would hide a module of the interpreter, test runner or project. A module that existed
+before is not reported. Each rule compares a file's content in the base commit and in the candidate, and returns a
+reason or ``None``. ``guard.py`` uses the rules. (C54)"""
 
 import configparser
 import json
@@ -52,7 +52,7 @@ _MODULE_SUFFIXES = frozenset({".py", ".pyc", ".so", ".pyd"})
 
 
 def is_test_file(path: str) -> bool:
-    """Return True if test runners collect the file by its name or folder (``__tests__``, in Rust ``tests``)."""
+    """Return True if test runners collect the file because of its name or folder, such as ``__tests__``."""
     pure = PurePosixPath(path)
     by_folder = "__tests__" in pure.parts or (pure.suffix == ".rs" and pure.parent.name == "tests")
     return by_folder or any(fnmatch(pure.name, pattern) for pattern in _TEST_NAMES)
@@ -63,12 +63,12 @@ def in_test_folder(path: str) -> bool:
 
 
 def is_conftest(path: str) -> bool:
-    """Return True for a ``conftest.py`` in any folder, in upper or lower case."""
+    """Return True for a ``conftest.py`` in any folder. Upper and lower case count as the same."""
     return PurePosixPath(path).name.lower() == "conftest.py"
 
 
 def is_runner_config(path: str) -> bool:
-    """Return True if the content of the file can change which tests run, or which results count as passed."""
+    """Return True if the file may configure which tests run or which results count as passed."""
     name = PurePosixPath(path).name.lower()
     return (
         name in _INI_FILES
@@ -80,7 +80,8 @@ def is_runner_config(path: str) -> bool:
 
 
 def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
-    """Return why a change to test runner settings is not accepted; otherwise None. No content means no file."""
+    """Return why a change to test runner settings is refused, or None.
+    ``before`` or ``after`` is None for a missing file."""
     name = PurePosixPath(path).name.lower()
     if name in _OWN_FILES and (before is None) != (after is None):
         return "it decides which settings file pytest uses"
@@ -106,7 +107,7 @@ def _set_by_npm(text: bytes | None) -> dict[str, str]:
 
 
 def _only_stricter(key: str, before: object, after: object) -> bool:
-    """Return True if this change of an option can only make more tests fail."""
+    """Return True if the change of an option can only make more tests fail."""
     if key in _STRICT_SWITCHES:
         return str(after).lower() in _ON
     old, new = _entries(key, before), _entries(key, after)
@@ -128,13 +129,13 @@ def _entries(key: str, value: object) -> list[str]:
 
 
 def decides(path: PurePath | str, content: bytes | None) -> bool:
-    """Return True if pytest uses this file as its settings file and ignores files that come later in its search."""
+    """Return True if pytest uses this file as its settings file and ignores later files in its search."""
     name = PurePath(path).name.lower()
     return content is not None and (name in _OWN_FILES or settings(name, content) != {})
 
 
 def settings(path: str, content: bytes | None) -> dict[str, Any] | None:
-    """Return the pytest options in a file; ``None`` if the file cannot be read, empty if it contains no options."""
+    """Return the pytest options in a file. Return ``None`` for an unreadable file, and {} if there are no options."""
     if content is None:
         return {}
     name = PurePosixPath(path).name.lower()
@@ -177,7 +178,7 @@ def _package(content: bytes | None) -> dict[str, Any]:
 
 
 def shadows(change: FileChange, changes: CandidateChanges, roots: Collection[str]) -> str | None:
-    """Return why a changed file would hide a module, or would run when Python or pytest starts; otherwise None."""
+    """Return why a changed file would hide a module or run when Python or pytest starts, or None if it does not."""
     pure = PurePosixPath(change.path)
     if change.status != "D" and (why := _started_from(pure, change.after)):
         return why if change.status == "A" or _started_from(pure, change.before or b"\0") is None else None
@@ -212,7 +213,7 @@ def _started_from(pure: PurePosixPath, content: bytes | None) -> str | None:
 
 
 def _top_module(pure: PurePosixPath, *, link: bool) -> tuple[str, str]:
-    """Return the import folder and module name of a path; two empty strings if it cannot be imported."""
+    """Return the import folder and module name of a path, or two empty strings if it cannot be imported."""
     name, suffix = pure.name.split(".")[0], pure.suffix
     if pure.name == "__init__.py":
         return _folder(pure.parent), pure.parent.name

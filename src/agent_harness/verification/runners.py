@@ -1,5 +1,5 @@
 """Runners for an item's check on a commit: test runners that report test ids, and the base class of all runners.
-``TestRunner`` starts programs that were resolved before the agent started. ``command.runner`` has the runner for any
+``TestRunner`` starts programs that were found before the agent started. ``command.runner`` contains the runner for any
 other command."""
 
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ from agent_harness.verification.verdict import IMPORTANT, Finding, Run, listed, 
 
 
 class Told(NamedTuple):
-    """Statement of a runner about a run, containing the code, message and data of a finding."""
+    """Facts for a finding about a run: its code, message and data."""
 
     code: str
     message: str
@@ -35,7 +35,7 @@ class Told(NamedTuple):
 
 
 class Runner(ABC):
-    """Base class of objects that run commands on commits and interpret the results of the check."""
+    """Base class for objects that run commands on commits and interpret the results of a check."""
 
     git: Git
     subject = "The feature's tests"  # in messages
@@ -66,21 +66,21 @@ class Runner(ABC):
             return self.start(checkout, command, terms)
 
     def prove(self, commit: str, command: str, terms: RunAsked) -> Run:
-        """Run the check on the candidate, and return the run with the files of the commit that the run changed."""
+        """Run the check on ``commit``. Return the run, including the committed files that it changed."""
         with self.place(commit, terms.overlays) as checkout:
             return replace(self.start(checkout, command, terms), rewritten=checkout.rewritten())
 
     @abstractmethod
     def passed(self, run: Run) -> bool:
-        """Return True if a run of the check can be trusted and passed."""
+        """Return True if a run of the check passed and can be trusted."""
 
     @abstractmethod
     def on_failure(self, run: Run) -> Told | None:
-        """Return the finding to report for a check that did not pass; None if its output is enough."""
+        """Return a finding about a check that did not pass, or None if the output of the check says enough."""
 
     @abstractmethod
     def on_pass(self, run: Run) -> Told | None:
-        """Return a finding if a check passed but does not suffice as proof; otherwise None."""
+        """Return a finding if a check passed but proves too little. Otherwise return None."""
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
         return {file_of(node) for node in nodes}
@@ -92,12 +92,12 @@ class Runner(ABC):
     @property
     @abstractmethod
     def blocked(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The pytest plugins installed during the work, which are not loaded, and the files that register them."""
+        """Pytest plugins that were installed during the work and are not loaded, and the files that register them."""
 
     @property
     @abstractmethod
     def left_out(self) -> Sequence[str]:
-        """The files that appeared in linked folders during the work. Checkouts do not contain these files."""
+        """Files that appeared in linked folders during the work. Checkouts do not contain them."""
 
     @abstractmethod
     def with_what_came(self) -> Self: ...
@@ -106,7 +106,7 @@ class Runner(ABC):
 
     @abstractmethod
     def python_of(self, command: Command, said: str) -> str:
-        """Return a command's interpreter; empty if it cannot be trusted. ``said``: what the command itself reported."""
+        """Return a command's interpreter, or "" if it is not trusted. ``said`` is what the command's run reported."""
 
     @abstractmethod
     def plain_variables(self, checkout: Checkout) -> Mapping[str, str]: ...
@@ -114,7 +114,7 @@ class Runner(ABC):
     @property
     @abstractmethod
     def import_roots(self) -> Collection[str]:
-        """The folders from which the project's environments import modules, without settings of a test runner."""
+        """Folders from which the project's environments import modules. Test runner settings are not considered."""
 
     @abstractmethod
     def imports(self, checkout: Checkout) -> list[str]: ...

@@ -1,7 +1,6 @@
-"""Rules on Python test code that examine its syntax tree; nothing is imported or run. ``guard.py`` uses the rules.
-The search for effects outside the code (patched modules, hooks, plugins, executed strings) is incomplete, because an
-imported module can do anything. ``parse`` returns ``None`` for invalid Python, so that invalid code is not mistaken
-for empty code."""
+"""Rules on Python test code that examine its syntax tree. They import and run nothing. ``guard.py`` uses the rules. The
+search for effects outside the code (patched modules, hooks, plugins, executed strings) is incomplete. An imported
+module can do anything. ``parse`` returns ``None`` for invalid Python, so that nobody mistakes it for empty code."""
 
 import ast
 import builtins
@@ -53,7 +52,7 @@ _DECORATORS = frozenset({"pytest.fixture", "fixture", "contextmanager", "context
 
 
 def parse(source: bytes | None) -> ast.Module | None:
-    """Return the syntax tree; None if the source is missing, invalid, wrongly encoded or nested too deeply."""
+    """Return the syntax tree, or None if the source is missing, invalid or nested too deeply."""
     if source is None:
         return None
     try:
@@ -67,8 +66,8 @@ def parse(source: bytes | None) -> ast.Module | None:
 
 
 def _dump(tree: ast.Module, *, below: int) -> str:
-    """Return the tree as text, computed 50 stack frames deeper than necessary.
-    A tree that is nested too deeply then fails in this function and not in a later step."""
+    """Return the tree as text, computed ``below`` stack frames deeper than necessary.
+    A tree that is nested too deeply then fails here and not in a later step."""
     return _dump(tree, below=below - 1) if below else ast.dump(tree)
 
 
@@ -79,7 +78,7 @@ def same(before: bytes | None, after: bytes | None) -> bool:
 
 
 def changed(before: ast.Module, after: ast.Module, *, free: Collection[str] = (), strict: bool = False) -> list[str]:
-    """Return the names of statements of ``before`` that ``after`` removes, changes or overrides.
+    """Return the names of statements in ``before`` that ``after`` removes, changes or overrides.
     These changes are allowed:
     * changed placeholders, and changed imports that no older code needs (neither is allowed if ``strict`` is set)
     * changes to the tests listed in ``free`` (``test_x``, ``TestY``, ``TestY::test_z``)
@@ -132,7 +131,7 @@ def _changed(
 
 def _needed(before: Sequence[ast.stmt], after: Sequence[ast.stmt], free: Collection[str], inside: str) -> set[str]:
     """Return the names that older code uses and whose import was changed or removed.
-    If a file contains no tests, other files may use its names. In this case, rebound names count as used."""
+    Other files may use the names of a file without tests. In such a file, each rebound name counts as used."""
     old, new = _origins(before), _origins(after)
     different = {name for name, meant in old.items() if new.get(name) != meant}
     staying = [s for s in before if not (isinstance(s, _Import) or _is_placeholder(s))]
@@ -142,7 +141,7 @@ def _needed(before: Sequence[ast.stmt], after: Sequence[ast.stmt], free: Collect
 
 
 def _origins(body: Sequence[ast.stmt]) -> dict[str, set[tuple[int, str, str]]]:
-    """Return the origins of the imports in these statements, by the names that the imports bind."""
+    """Return the origins of each imported name in these statements."""
     found: dict[str, set[tuple[int, str, str]]] = {}
     for statement in body:
         if isinstance(statement, _Import):
@@ -159,8 +158,8 @@ def _loaded(body: Iterable[ast.stmt]) -> set[str]:
 
 
 def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
-    """Return True if a test file keeps all its statements and imports, and gains only independent test code.
-    A new name must be neither a fixture that older tests request nor a name that pytest calls."""
+    """Return True if a test file keeps its statements and imports and gains only independent test code.
+    A new name must not be a fixture that older tests request, or a name that pytest calls."""
     one, two = parse(before), parse(after)
     if one is None or two is None or changed(one, two, strict=True):
         return False
@@ -170,8 +169,8 @@ def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
 
 
 def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
-    """Return those additions to a test file that may affect older tests, each described in one clause: hooks, fixtures
-    that older tests request or get automatically, code that runs at import, and effects outside the file."""
+    """Return the additions to a test file that may affect older tests, each as a clause. These are hooks, automatic
+    fixtures, fixtures that older tests request, code that runs at import, and effects outside the file."""
     asked = {node.arg for node in ast.walk(before) if isinstance(node, ast.arg)}
     known = {name for statement in before.body for name in bound(statement)}
     found: list[str] = []
@@ -195,7 +194,7 @@ def _automatic(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _makes_automatic(maker: ast.expr) -> bool:
-    """Return True for a call with ``autouse``, or a fixture call with ``**`` arguments."""
+    """Return True if the expression sets ``autouse``, or calls a fixture function with ``**`` arguments."""
     return any(
         keyword.arg == "autouse" or (keyword.arg is None and "fixture" in dotted(call.func))
         for call in ast.walk(maker)
@@ -217,7 +216,7 @@ def new_tests(before: bytes | None, after: bytes | None) -> set[str]:
 
 
 def is_moved(before: bytes | None, after: bytes | None) -> bool:
-    """Return True if two test files are equal apart from comments, layout and the level of relative imports."""
+    """Return True if two test files are equal apart from comments, layout and levels of relative imports."""
     one, two = parse(before), parse(after)
     if one is None or two is None:
         return False
@@ -228,14 +227,14 @@ def is_moved(before: bytes | None, after: bytes | None) -> bool:
 
 
 def changed_examples(before: bytes | None, after: bytes | None, known: Collection[str]) -> list[str]:
-    """Return the known doctests whose existing examples changed. New examples may follow the existing ones."""
+    """Return the ``known`` doctests whose existing examples changed. New examples after them are allowed."""
     old, new = _documentation(before), _documentation(after)
     rows = [(name, text) for name, text in old.items() if any(not name or each.endswith(f".{name}") for each in known)]
     return [name or "the module" for name, text in rows if not _continues_examples(text, new.get(name))]
 
 
 def _documentation(source: bytes | None) -> dict[str, str]:
-    """Return the docstrings that may contain examples, by name; for other files than Python, the whole text."""
+    """Return each docstring, which may contain examples, by name. For another language, return the whole text."""
     tree = parse(source)
     if tree is None:
         return {"": (source or b"").decode("utf-8", "replace")}
@@ -251,7 +250,7 @@ def _documentation(source: bytes | None) -> dict[str, str]:
 
 
 def _continues_examples(before: str, after: str | None) -> bool:
-    """Return True if a text begins with all examples of the older text. Prose around the examples is ignored."""
+    """Return True if ``after`` begins with all examples of ``before``. The prose around the examples is ignored."""
     import doctest  # it is slow to import, and rarely needed
 
     try:
@@ -263,7 +262,7 @@ def _continues_examples(before: str, after: str | None) -> bool:
 
 
 def with_failing_tests(content: bytes) -> bytes:
-    """Return the source with each test changed to fail. Raise ``ValueError`` if the source cannot be parsed."""
+    """Return the source with each test changed so that it fails. Raise ``ValueError`` if the source is invalid."""
     tree = parse(content)
     if tree is None:
         raise ValueError("the file cannot be read")
@@ -273,7 +272,7 @@ def with_failing_tests(content: bytes) -> bytes:
 
 
 def bound(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement defines, assigns, imports or deletes in the statement's own scope."""
+    """Return the names that a statement defines, assigns, imports or deletes in its own scope."""
     if isinstance(statement, _Function | ast.ClassDef):
         return {statement.name}
     names: set[str] = set()
@@ -288,7 +287,7 @@ def bound(statement: ast.stmt) -> set[str]:
 
 
 def _inherited(before: ast.ClassDef, after: ast.ClassDef) -> list[str]:
-    """Return the new members of a test class that may override inherited members, such as unittest assertions."""
+    """Return the new members of a test class that may override inherited members, such as unittest's assertions."""
     if not before.bases or not any(_tests(before.body, "")):
         return []
     names = {name for statement in added(before.body, after.body) for name in bound(statement)}
@@ -312,9 +311,8 @@ def _name(statement: ast.stmt) -> str | None:
 
 
 def _is_placeholder(statement: ast.stmt) -> bool:
-    """Return True if a test only fails, skips or does nothing, because its feature does not exist yet.
-    Other functions must state that they are placeholders, because tests may rely on a helper that does nothing or
-    raises."""
+    """Return True if a test only fails, skips or does nothing, because its feature does not exist yet. Another function
+    counts only if it says that it is a placeholder, because tests may need a helper that does nothing."""
     if not isinstance(statement, _Function):
         return False
     body = [part for part in statement.body if not is_text(part)]
@@ -347,7 +345,7 @@ def added(before: Sequence[ast.stmt], after: Sequence[ast.stmt]) -> list[ast.stm
 
 
 def dotted(node: ast.AST) -> str:
-    """Return a dotted name such as ``a.b.c``. Calls are skipped: ``patch(...).start`` gives ``patch.start``."""
+    """Return a dotted name such as ``a.b.c``. Calls are removed: ``patch(...).start`` becomes ``patch.start``."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Call):
@@ -369,12 +367,12 @@ def plugins_named(tree: ast.Module | None) -> list[str]:
 
 
 def tests(tree: ast.Module) -> dict[str, _Function]:
-    """Return the test functions by node name (``test_x``, ``TestY::test_z``), by the rules of pytest and unittest."""
+    """Return the test functions by name (``test_x``, ``TestY::test_z``), as pytest and unittest find them."""
     return dict(_tests(tree.body, ""))
 
 
 def begun(before: ast.Module, after: ast.Module) -> ast.Module:
-    """Return the earlier version without skip marks for unfinished tests that the later version removed."""
+    """Return the earlier version without the skip marks that the later version removed from unfinished tests."""
     later = tests(after)
     still = any(map(_is_waiting_mark, after.body))
     old = copy.deepcopy(before)
@@ -409,7 +407,7 @@ def _tests(body: Sequence[ast.stmt], inside: str) -> Iterator[tuple[str, _Functi
 
 
 def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
-    """Return True if none of the tests (below ``node``, if given) can fail by an assertion or a check of its own."""
+    """Return True if no test can fail by an assertion. ``node`` limits the search to one test or test class."""
     wanted = node.split("[")[0] if node else None
     known = _KnownFunctions.of(tree)
     found = [n for n in tests(tree) if wanted is None or n == wanted or n.startswith(f"{wanted}::")]
@@ -418,7 +416,7 @@ def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
 
 def emptied(before: ast.Module, after: ast.Module) -> list[str]:
     """Return the tests that can no longer fail, whatever the product does.
-    A test can fail if it runs code outside the test itself, or if it requests a new fixture."""
+    A test can still fail if it runs code outside itself, or if it requests a new fixture."""
     old, new = _KnownFunctions.of(before), _KnownFunctions.of(after)
     both = [name for name in old.tests if name in new.tests]
     asked = {name: _asked(new.tests[name]) - _asked(old.tests[name]) for name in both}
@@ -426,7 +424,7 @@ def emptied(before: ast.Module, after: ast.Module) -> list[str]:
 
 
 def weakened(before: ast.Module, after: ast.Module) -> list[str]:
-    """Return the tests that lost all assertions, and fail only if their code or a fixture raises."""
+    """Return the tests that lost all assertions. They fail only if their code or a fixture raises an error."""
     old, new = _KnownFunctions.of(before), _KnownFunctions.of(after)
     both = [name for name in old.tests if name in new.tests and name not in emptied(before, after)]
     return [name for name in both if old.test(name).asserts and not new.test(name).asserts]
@@ -439,7 +437,7 @@ def assertions(tree: ast.Module) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Failing:
-    """Counts of places in code: ``asserts`` counts assertions, ``runs`` counts all places that may raise an error."""
+    """Number of places in code that can fail. ``asserts`` counts assertions, ``runs`` all places that may raise."""
 
     asserts: int = 0
     runs: int = 0
@@ -458,7 +456,7 @@ _MOST_CALLS = 20  # helpers behind helpers that are followed
 
 @dataclass(slots=True)
 class _KnownFunctions:
-    """Tests of one file, and the functions that they may call. Each function is analyzed only once."""
+    """Tests of one file, and the functions that they may call. Each function is analyzed once."""
 
     tests: dict[str, _Function]
     functions: dict[str, _Function | ast.Lambda]  # by name, methods by ``Class::name`` and ``::name``
@@ -482,7 +480,8 @@ class _KnownFunctions:
         return self._of(self.tests[name], name.rpartition("::")[0])
 
     def called(self, call: ast.Call, inside: str) -> _Failing | None:
-        """Return the counts of a called function of the same file; None for others and for deep call chains."""
+        """Return the failure counts of a called function of this file.
+        Return None for other functions and deep calls."""
         owner, _, name = dotted(call.func).rpartition(".")
         if owner in _OWN:
             name = f"{inside}::{name}" if f"{inside}::{name}" in self.functions else f"::{name}"
@@ -513,7 +512,7 @@ _Named = ast.Name | ast.Attribute
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """Analysis of a function's statements in running order. Unreachable statements do not count."""
+    """Analysis of a function's statements in the order in which they run. Unreachable statements are skipped."""
 
     known: _KnownFunctions
     inside: str  # the class
@@ -521,7 +520,7 @@ class _Body:
     own: Collection[str] = ()  # functions that it defines, and that are read where they stand
 
     def block(self, body: Sequence[ast.stmt], *, is_sure: bool) -> _Failing:
-        """Return the counts of a block. ``is_sure``: it always runs, so errors and skips in it are not assertions."""
+        """Return the failure counts of a block. ``is_sure``: it always runs, so its errors and skips assert nothing."""
         found = _NOTHING
         for statement in body:
             found += self.statement(statement, is_sure=is_sure)
@@ -589,7 +588,7 @@ class _Body:
         return found + around
 
     def expression(self, node: ast.AST) -> _Failing:
-        """Return the counts of calls and lookups in an expression. A function defined in it counts as called."""
+        """Return the failure counts of calls and lookups in an expression. A lambda in it counts as called."""
         return sum((self._one(each) for each in ast.walk(node)), _NOTHING)
 
     def _one(self, node: ast.AST) -> _Failing:
@@ -636,7 +635,7 @@ def _skips(statement: ast.stmt) -> bool:
 
 
 def _swallowed(found: _Failing, kind: ast.expr | None) -> _Failing:
-    """Return the failure counts that remain if exceptions of this kind are caught and ignored."""
+    """Return the failure counts that remain if the code catches and ignores exceptions of this kind."""
     kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
     names = {dotted(each).split(".")[-1] if each is not None else "Exception" for each in kinds}
     if names & _BROAD:
@@ -651,7 +650,7 @@ def _is_empty(node: ast.expr) -> bool:
 
 
 def _is_always(node: ast.expr) -> bool:
-    """Return True if a condition ignores the product: a literal, or a comparison with itself."""
+    """Return True if a condition cannot depend on the product, such as a literal or a comparison with itself."""
     if isinstance(node, ast.Tuple | ast.List) and node.elts:
         return True
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and any(map(_is_true, node.values)):
@@ -693,9 +692,9 @@ _OF_UNITTEST = frozenset(
 
 
 def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[str]:
-    """Return the effects that test code has outside itself, one line each. ``roots`` limits names whose attributes
-    count. ``monkeypatch``, and ``mock.patch`` as a context manager or decorator, are undone automatically and do not
-    count."""
+    """Return the effects of test code outside itself, one line each.
+    ``roots`` limits the names whose attributes count. Effects that are undone automatically do not count:
+    ``monkeypatch``, and ``mock.patch`` as a context manager or decorator."""
     if roots is None:
         named = (
             each for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for each in node.names
@@ -712,8 +711,8 @@ def newly_reaching(before: ast.Module | None, after: ast.Module | None) -> list[
 
 
 def acts_at_import(tree: ast.Module) -> bool:
-    """Return True if importing this test module has a side effect, such as setting a variable of another module.
-    Definitions, imports, assignments to own names, and additions to ``sys.path`` do not count."""
+    """Return True if importing this test module has a side effect, such as a change to another module.
+    Definitions, imports, assignments to own names and additions to ``sys.path`` do not count."""
     return any(_acts(statement) for statement in tree.body)
 
 
@@ -753,7 +752,7 @@ def _assigning(targets: Iterable[ast.expr], imported: frozenset[str]) -> Iterato
 
 
 def _patches(target: ast.expr) -> bool:
-    """Return True if an assignment to ``target`` patches code: an attribute or ``sys.modules[...]``, no other item."""
+    """Return True if an assignment to ``target`` patches code: an attribute, or an item of ``sys.modules``."""
     if isinstance(target, ast.Attribute):
         return True
     return isinstance(target, ast.Subscript) and dotted(target.value) == "sys.modules"
@@ -774,15 +773,15 @@ def _root(node: ast.AST) -> str:
 
 
 def harm_in_conftest(statements: Iterable[ast.stmt], module: ast.Module) -> list[str]:
-    """Return why new statements of a ``conftest.py`` are more than plain imports, fixtures, helpers and constants
-    (C54). Harmless statements add no hook, autouse fixture or plugin, patch nothing at import, and call only functions
-    that create a value, such as a path. ``module`` is the whole file."""
+    """Return why new statements of a ``conftest.py`` are more than plain imports, fixtures, helpers and constants.
+    Plain statements add no hook, autouse fixture or plugin, and patch nothing at import. They call only functions that
+    create a value, such as a path. ``module`` is the whole file. (C54)"""
     known = _imported(module)
     return [reason for statement in statements for reason in _conftest_statement(statement, known)]
 
 
 def _imported(module: ast.Module) -> dict[str, str]:
-    """Return the names that only one import binds, each with the imported object."""
+    """Return each name that only one import binds, with the imported object."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
@@ -816,7 +815,7 @@ def _bound_here(node: ast.AST) -> tuple[str, ...]:
 
 
 def _only_makes_a_value(call: ast.Call, known: Mapping[str, str]) -> bool:
-    """Return True for a call of a standard library function that only creates a value. ``known`` are the imports."""
+    """Return True for a call that only creates a value, such as a path. ``known`` maps names to imported objects."""
     if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_A_PATH:
         return _is_path(call.func.value, known)
     root, _, rest = _chain(call.func).partition(".")
@@ -825,7 +824,7 @@ def _only_makes_a_value(call: ast.Call, known: Mapping[str, str]) -> bool:
 
 
 def _is_path(node: ast.expr, known: Mapping[str, str]) -> bool:
-    """Return True if an expression is ``pathlib.Path(...)``, a parent of such a path, or a path joined to it."""
+    """Return True if an expression is ``pathlib.Path(...)``, one of its parents, or a path joined to it."""
     while not isinstance(node, ast.Call):
         if (isinstance(node, ast.Attribute) and node.attr in ("parent", "parents")) or isinstance(node, ast.Subscript):
             node = node.value
@@ -838,7 +837,7 @@ def _is_path(node: ast.expr, known: Mapping[str, str]) -> bool:
 
 
 def _chain(node: ast.expr) -> str:
-    """Return the dotted name of an expression that consists only of names. An attribute of a call begins with a dot."""
+    """Return the dotted name in an expression. The name of a call's attribute begins with a dot."""
     if isinstance(node, ast.Attribute):
         return f"{_chain(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""

@@ -1,7 +1,7 @@
-"""Verification stage for the whole test suite: no test of the baseline may stop passing. The base commit's tests run
-on the candidate's code. New tests run separately, because new tests in the same process could hide a failure of
-older tests. All tests run together if new tests count as older ones, or may affect older ones. Source: features.md
-C15, C23, C62."""
+"""Verification stage for the whole test suite.
+No test of the baseline may stop passing. The base commit's tests run on the candidate's code. New tests run separately,
+because in the same process they could hide a failure of older tests. All tests run together if new tests may affect
+older tests or count as older tests. Source: features.md C15, C23, C62."""
 
 from collections.abc import Collection, Sequence
 
@@ -36,8 +36,8 @@ class SuiteStage:
 
     def _with_older_versions(self, side: Sequence[str], values: Sequence[str], older: Collection[str]) -> None:
         """Run the older tests with the base version of the files that they read, and report failures.
-        ``values`` are changed data files that a program of a test may have read. A data file that product code opens
-        counts only if the base commit fails with the new data."""
+        ``values`` are changed data files that a program in a test may have read. A data file that product code opens is
+        reported only if the base commit fails with the new data."""
         case, read = self._case, self._case.survey.read
         with case.step("older data"):
             lost = self._lost("older data", case.candidate, [Overlay(case.base, [*side, *read, *values])], older)
@@ -71,8 +71,8 @@ class SuiteStage:
                 self._compare(name, overlays, counted - run.report.passing)
 
     def _taken_out(self, baseline: Collection[str], report: Report) -> set[str]:
-        """Return the known tests that were deleted from files in which the user allows changes. The result leaves out a
-        test if another test in its file failed, or if a verified feature would lose its last test."""
+        """Return the baseline tests that were deleted from files that the user allows to change. A test is omitted if
+        another test of its file failed. A test is also omitted if a verified feature would lose its last test."""
         case = self._case
         gone = {node for node in baseline if node not in report.cases and file_of(node) in case.survey.released}
         broken = {file_of(node) for node in report.failing}
@@ -83,12 +83,12 @@ class SuiteStage:
         return out
 
     def _now(self, node: str) -> str:
-        """Return the id of a test in the candidate, where the file of the test may have moved."""
+        """Return the id that a test has in the candidate, because its file may have moved."""
         file = file_of(node)
         return self._case.survey.moved.get(file, file) + node.removeprefix(file)
 
     def _compare(self, name: str, overlays: Sequence[Overlay], failing: Collection[str]) -> None:
-        """Run tests that newly fail once more, and add findings on flaky tests and regressions (C62)."""
+        """Run the tests that newly fail once more. Add findings about flaky tests and regressions. (C62)"""
         case = self._case
         if not failing:
             return
@@ -122,12 +122,12 @@ class SuiteStage:
         return left
 
     def _is_own(self, node: str) -> bool:
-        """Return True if a test belongs only to the assigned feature. The item's check judges such tests (C23)."""
+        """Return True if a test belongs only to the assigned feature. The feature's check judges this test. (C23)"""
         own = any(_holds(file, node) for file in self._case.guard.own_tests)
         return own and not any(_holds(file, node) for file in self._protected)
 
     def outcomes(self) -> dict[str, bool]:
-        """Return a mapping from test id to True if the test passes on the candidate, both alone and in the suite."""
+        """Return each test id, with True if the test passes on the candidate, both alone and in the suite."""
         case = self._case
         proof, suite, together = (case.runs.get(name) for name in ("proof", "suite", "cross-check"))
         outcomes: dict[str, bool] = {}

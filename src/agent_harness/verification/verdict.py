@@ -1,4 +1,4 @@
-"""Results of a verification: findings with their consequences, runs, and the verdict."""
+"""Results of a verification: findings and their consequences, runs, and the verdict."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -64,14 +64,14 @@ def what_follows(code: str, strictness: Strictness, *, of_session: bool) -> str:
 
 
 def listed(names: Collection[str], most: int = 5) -> str:
-    """Return the first ``most`` names in order as text, and the number of other names."""
+    """Return the first ``most`` names in order as text, followed by the number of the other names."""
     shown = sorted(names)
     return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of a rule or a run for the user. A ``CRITICAL`` finding rejects the candidate."""
+    """Result of a rule or a run that is reported to the user. A ``CRITICAL`` finding rejects the candidate."""
 
     code: str
     severity: str
@@ -105,7 +105,7 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """True if the command ended by itself: it was not stopped, and it exceeded no limit."""
+        """True if the command ended by itself, so it was not stopped and exceeded no limit."""
         return not (self.timed_out or self.stopped or self.over_limit)
 
 
@@ -119,7 +119,7 @@ class JudgedStep:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Results of repeating the recorded calls outside tests."""
+    """Result of repeating the recorded calls outside tests."""
 
     calls: int = 0  # that the tests made, and that were noted
     compared: int = 0  # that could be made again, and were
@@ -128,7 +128,7 @@ class Replayed:
 
     @property
     def share(self) -> str:
-        """The number of compared calls and the number of recorded calls, as text for the user."""
+        """Text for the user that says how many of the recorded calls were replayed."""
         return f"{self.compared} of {self.calls} calls were replayed"
 
 
@@ -172,7 +172,7 @@ class Verdict:
 
     @property
     def exit_code(self) -> int | None:
-        """Exit status of the check; None if the check did not run, timed out or was stopped."""
+        """Exit status of the check, or None if the check did not run, timed out or was stopped."""
         return self.proof.exit_code if self.proof else None
 
     @property
@@ -181,7 +181,7 @@ class Verdict:
 
 
 def passed(run: Run) -> bool:
-    """Return True if the run exited with 0 and its report contains a passed test and no failure or error (C61)."""
+    """Return True if the run exited with 0, and its report has a passed test and no failed test. (C61)"""
     report = run.report
     return (
         run.problem is None

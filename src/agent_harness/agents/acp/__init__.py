@@ -1,8 +1,8 @@
-"""Agent kind acp: any program that supports the Agent Client Protocol, given by its command (see ``program``).
+"""Agent kind acp: any program that supports the Agent Client Protocol. The user gives its command (see ``program``).
 
-Requires the extra ``acp``. The protocol makes usage reports optional and does not define steering. So tokens are
-counted only if the agent reports them, and a running turn receives no messages. User page: ``docs/acp-agent.md``.
-"""
+Requires the extra ``acp``. In the protocol, usage reports are optional. Tokens are therefore counted only if the agent
+reports them. The protocol does not define steering, so a running turn receives no messages. User page:
+``docs/acp-agent.md``."""
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -32,7 +32,7 @@ enough.
 
 
 class AcpAgent(Agent):
-    """Agent that starts an ACP program for each turn. A later round loads the earlier session if the program can."""
+    """Agent that starts an ACP program for each turn. Later rounds load the earlier session if the program can."""
 
     name = "acp"
     capabilities = Capabilities(interrupt=True, resume=True)
@@ -42,12 +42,12 @@ class AcpAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "AcpAgent":
-        """Return the agent for ``acp:TEXT``. ``text`` is a command, or the name of a known program."""
+        """Return the agent for ``acp:TEXT``. ``text`` is a command or the name of a known program."""
         return cls(words_of(text))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "AcpAgent":
-        """Return the agent for ``agent: {kind: acp, command: [...]}``; the command may be a string."""
+        """Return the agent for ``agent: {kind: acp, command: [...]}``. The command may also be a string."""
         command = options.checked("acp", settings, ("command",)).get("command")
         if isinstance(command, str):
             return cls(words_of(command))
@@ -58,11 +58,12 @@ class AcpAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account name, formed from the program's name. All sessions of a program share one login."""
+        """Account name, formed from the program's name, because all sessions of a program share one login."""
         return f"acp:{Path(self.words[0]).name}"
 
     def problem(self) -> str | None:
-        """Return a message if the extra or the program is missing, else ``None``. Relative paths are not checked."""
+        """Return a message if the extra or the program is missing, otherwise ``None``.
+        Relative paths are not checked."""
         if find_spec("acp") is None:
             from agent_harness.installation import command_for_extra
 

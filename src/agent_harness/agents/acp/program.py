@@ -1,8 +1,7 @@
 """``python -m agent_harness.agents.acp.program``: the program that runs one turn of an ACP agent, behind the bridge.
 
-The guard rails answer the agent's permission requests, and the agent's updates are converted into events. The harness
-offers the agent no file or terminal access.
-"""
+The guard rails answer the agent's permission requests. The agent's updates become events. The harness gives the agent
+no access to files or terminals."""
 
 import asyncio
 import os
@@ -58,7 +57,7 @@ class Updates:
             self._cost = self._cost if cost is None else max(cost, self._cost)
 
     def finish(self, used: schema.Usage | None) -> None:
-        """Report the remaining buffered text. Report the token counts too, if the agent sent them."""
+        """Report the remaining text in the buffer. Report the token counts ``used`` too, if the agent sent them."""
         self.flush()
         if used is not None and used.total_tokens:
             self._say(
@@ -102,7 +101,7 @@ class Updates:
 
 
 def input_of(call: schema.ToolCallStart | schema.ToolCallUpdate) -> Mapping[str, Any]:
-    """Return the input of a tool call. The title of the call and the first path in the call are added."""
+    """Return the input of a tool call, completed by the call's title and its first path."""
     raw = call.raw_input
     given: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}
     if call.title:
@@ -130,7 +129,8 @@ class AcpClient:
     async def request_permission(
         self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **_: Any
     ) -> schema.RequestPermissionResponse:
-        """Return the decision on a tool call: allowed if the guard rails permit the call. The user is not asked."""
+        """Return the decision on a tool call.
+        The call is allowed if the guard rails allow it. The user is not asked."""
         why = refusal(
             "Read" if tool_call.kind in READING else (tool_call.title or "other"),
             input_of(tool_call),
@@ -158,10 +158,10 @@ class AcpClient:
         raise RequestError.method_not_found(method)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Ignore a notification of a protocol extension."""
+        """Ignore a notification that belongs to a protocol extension."""
 
     def on_connect(self, conn: Any) -> None:
-        """Do nothing when the connection is made. The protocol library requires this method."""
+        """Do nothing. The protocol library requires this method."""
 
 
 CANCEL_SECONDS = 4.0  # for the agent to end its turn by itself
@@ -236,7 +236,7 @@ async def _ask(harness: Harness, agent: Any, brief: Brief, updates: Updates) -> 
 
 
 async def _session(agent: Any, brief: Brief, updates: Updates) -> str:
-    """Load the earlier session if the agent can, else start a new session. Return the session's id."""
+    """Load the earlier session if the agent can, otherwise start a new session. Return the session's id."""
     shown = schema.Implementation(name="agent-harness", version="1")
     hello = await agent.initialize(
         protocol_version=PROTOCOL_VERSION, client_capabilities=schema.ClientCapabilities(), client_info=shown

@@ -1,8 +1,7 @@
 """Agent kind api: a built-in agent loop for users who have only an API key (run by ``program``).
 
-Requires the extra ``api``. The key comes only from the environment; ``ANTHROPIC_BASE_URL`` and ``OPENAI_BASE_URL``
-change the address of the requests. User page: ``docs/api-agent.md``.
-"""
+Requires the extra ``api``. The key comes only from the environment. ``ANTHROPIC_BASE_URL`` and ``OPENAI_BASE_URL``
+change the address of the requests. User page: ``docs/api-agent.md``."""
 
 import os
 from collections.abc import Mapping
@@ -44,13 +43,13 @@ If there are no settings, the first model is used.
 
 
 class ApiAgent(Agent):
-    """Agent whose model loop runs in a separate process. Each later round continues the same conversation."""
+    """Agent whose model loop runs in a separate process. Later rounds continue the same conversation."""
 
     name = "api"
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
 
     def __init__(self, provider: str | None = None, model: str | None = None, *, firm: bool = True) -> None:
-        """Set the provider and the model. If ``firm``, ``model`` takes precedence over the ``models:`` settings."""
+        """Set the provider and the model. With ``firm``, ``model`` takes precedence over the ``models:`` settings."""
         self.provider = provider
         self.model = model
         self.firm = firm
@@ -58,7 +57,7 @@ class ApiAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "ApiAgent":
-        """Return the agent for ``api:TEXT``. ``text`` is empty, ``MODEL``, ``PROVIDER`` or ``PROVIDER/MODEL``."""
+        """Return the agent for ``api:TEXT``. ``text`` is "", ``MODEL``, ``PROVIDER`` or ``PROVIDER/MODEL``."""
         provider, slash, model = text.partition("/")
         if text in PROVIDERS or (slash and provider in PROVIDERS):
             return cls(provider, model.strip() or None)
@@ -66,7 +65,7 @@ class ApiAgent(Agent):
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ApiAgent":
-        """Return the agent for ``agent: {kind: api, provider: ..., model: ...}``; both settings are optional."""
+        """Return the agent for ``agent: {kind: api, provider: ..., model: ...}``. Both settings are optional."""
         unknown = sorted(set(settings) - {"provider", "model"})
         if unknown:
             raise ConfigurationError(
@@ -82,7 +81,7 @@ class ApiAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account name: the provider and a digest of the API key. All models with this key share the account."""
+        """Account name: the provider and a digest of the API key. All models of one key share the account."""
         provider = self._provider(self.model)
         key = PROVIDERS[provider].key
         return options.account(key.partition("_")[0].lower(), key=os.environ.get(key))
@@ -114,8 +113,8 @@ class ApiAgent(Agent):
         return turn
 
     def choice(self, brief: Brief) -> tuple[str, str | None]:
-        """Return the provider and the model name for a turn; ``None`` without a model. The default model is
-        Anthropic's, and no other provider gets a request for this model."""
+        """Return the provider and the model name for a turn. The name is None if no model is known. The default model
+        is used only for Anthropic, because it is an Anthropic model."""
         chosen = brief.model if brief.model_chosen else None
         model = (self.model or chosen) if self.firm else (chosen or self.model)
         provider = self._provider(model)
@@ -124,7 +123,7 @@ class ApiAgent(Agent):
         return provider, ALIASES.get(model, model) if provider == "anthropic" and model else model
 
     def _provider(self, model: str | None) -> str:
-        """Return the agent's provider, else the one that the model's name implies, else the first with a key."""
+        """Return the provider that is set, the provider that fits the model's name, or the first with an API key."""
         if self.provider:
             return self.provider
         for name, provider in PROVIDERS.items():

@@ -1,9 +1,8 @@
-"""Loop of the api agent. The loop executes the model's tool calls and asks again, until an answer has no tool call.
+"""Loop of the api agent. It executes the model's tool calls and sends the results, until an answer has no tool call.
 
-Before each request, the harness has processed all earlier events, so messages from the harness are part of the next
-request. If the harness ends the turn, no further request is made. Source for failed requests: features.md UAH-374..378,
-UAH-420, C28.
-"""
+Before each request, the harness has processed all earlier events. Messages from the harness are therefore part of the
+next request. If the harness ends the turn, the loop makes no further request. Source for failed requests: features.md
+UAH-374..378, UAH-420, C28."""
 
 import json
 import os
@@ -41,14 +40,14 @@ SILENCE_SECONDS = 120.0  # without a byte from the provider
 
 @dataclass(frozen=True)
 class Gone(Exception):
-    """Error: the model cannot answer. ``events`` are the events to report; the last event is ``Finished``."""
+    """Error: the model cannot answer. ``events`` are the events to report, with ``Finished`` as the last event."""
 
     events: tuple[Event, ...]
 
 
 class TurnModel:
     def __init__(self, provider: str, model: str, key: str, tries: int, tools: Sequence[ToolDefinition]) -> None:
-        """Prepare the model; raise ``Gone`` if it is unusable. ``tries`` is the most attempts for one request."""
+        """Prepare the model. Raise ``Gone`` if it is unusable. ``tries`` limits the attempts for one request."""
         self._key = key
         self._tries = tries
         self._lost: list[Usage] = []
@@ -61,7 +60,7 @@ class TurnModel:
         self._parameters = ModelRequestParameters(function_tools=list(tools))
 
     async def ask(self, messages: Sequence[ModelMessage]) -> ModelResponse:
-        """Return the model's answer. Raise ``Gone`` if all attempts fail or another attempt cannot help."""
+        """Return the model's answer. Raise ``Gone`` if all attempts fail or if another attempt cannot help."""
         for attempt in range(1, self._tries + 1):
             try:
                 return await self._asked(messages)
@@ -124,7 +123,7 @@ class TurnModel:
 
 
 def usage_of(answer: ModelResponse) -> Usage:
-    """Return the usage of one answer. Cache reads and cache writes are separate counts."""
+    """Return the token usage of one answer. Cache reads and cache writes are counted separately."""
     return _tokens(answer.usage, answer.model_name)
 
 
@@ -140,7 +139,7 @@ def _tokens(used: RequestUsage, model: str | None) -> Usage:
 
 
 def _kind(provider: str) -> str:
-    """Return the library's name of a provider. Most servers that replace OpenAI's support only the Chat interface."""
+    """Return the library's name for a provider. Most servers that replace OpenAI's support only the Chat API."""
     if provider == "openai":
         return "openai-chat" if os.environ.get("OPENAI_BASE_URL") else "openai-responses"
     return provider
@@ -155,7 +154,7 @@ CACHED: Mapping[str, bool] = {
 
 
 def _settings(provider: str) -> ModelSettings:
-    """Return the settings of each request: no retries, a time limit for silence, and Anthropic's cache."""
+    """Return the settings of each request: no retries, a time limit for silence and, for Anthropic, its cache."""
     common = ModelSettings(max_retries=0, timeout=clock.scaled(SILENCE_SECONDS), framing_announcement="never")
     return cast("ModelSettings", {**common, **(CACHED if provider == "anthropic" else {})})
 
@@ -166,7 +165,7 @@ def _undecodable(error: errors.AgentRunError) -> bool:
 
 
 def _refused(error: errors.ModelAPIError, what: str) -> tuple[Event, ...]:
-    """Return the events of a refusal. The wait comes from the header ``Retry-After``, else from the reset time."""
+    """Return the events for a refused request. The wait comes from the ``Retry-After`` header or the reset time."""
     seconds = error.retry_after
     headers = (error.headers or {}) if isinstance(error, errors.ModelHTTPError) else {}
     moment = headers.get("anthropic-ratelimit-unified-reset") if seconds is None else None
@@ -187,7 +186,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _refusal_text(error: errors.ModelHTTPError) -> str | None:
-    """Return the message in a provider's JSON refusal; ``None`` if the body has another structure."""
+    """Return the message in a provider's JSON refusal, or ``None`` if the body has another structure."""
     body = mapping_of(error.body)
     told = mapping_of(body.get("error")) or body
     message, kind = told.get("message"), told.get("type")
@@ -220,7 +219,7 @@ class Loop:
         self.messages: list[ModelMessage] = []
 
     def remember(self, kept: str) -> None:
-        """Continue the conversation ``kept``, a text that ``memory`` returned in an earlier turn."""
+        """Continue the conversation in ``kept``. This text is the result of ``memory`` in an earlier turn."""
         self.messages = ModelMessagesTypeAdapter.validate_json(kept)
 
     def memory(self) -> str:
@@ -228,7 +227,7 @@ class Loop:
         return ModelMessagesTypeAdapter.dump_json(self.messages).decode()
 
     async def run(self) -> Sequence[Event]:
-        """Run the turn and return its final events, ``Finished`` last. Earlier events are reported at once."""
+        """Run the turn and return its final events, ``Finished`` last. Earlier events are reported immediately."""
         parts: list[ModelRequestPart] = [UserPromptPart(self._prompt)]
         try:
             while parts:
@@ -249,7 +248,7 @@ class Loop:
                 self._harness.say(used)
 
     async def _after(self, answer: ModelResponse) -> list[ModelRequestPart]:
-        """Process the model's answer. Return the parts of the next request; an empty list ends the turn."""
+        """Process the model's answer and return the parts of the next request. An empty list ends the turn."""
         for part in answer.parts:
             if isinstance(part, TextPart) and part.content.strip():
                 self._harness.say(Text(part.content))

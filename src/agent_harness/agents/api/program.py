@@ -1,8 +1,7 @@
 """``python -m agent_harness.agents.api.program``: the program that runs one turn of the api agent, behind the bridge.
 
-``loop`` calls the model, and ``tools`` contains a shell and file tools. This module adds the tools of MCP servers over
-standard input and output. Libraries are imported after the harness's messages are read.
-"""
+``loop`` calls the model. ``tools`` contains a shell and file tools. This module adds the tools of MCP servers over
+standard input and output. Libraries are imported after the harness's messages are read."""
 
 import asyncio
 import json
@@ -43,7 +42,7 @@ async def turn(harness: Harness) -> None:
 
 
 async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
-    """Run the turn and return its final events. Unless the turn is ended early, the conversation is also sent."""
+    """Run the turn and return its final events. Send the conversation to the harness, unless the turn ends early."""
     from agent_harness.agents.api.loop import (
         Gone,
         Loop,
@@ -72,8 +71,8 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
 
 
 async def _tools_of_servers(brief: Brief, closing: AsyncExitStack, tell: Callable[[str], None]) -> list[Tool]:
-    """Start the MCP servers and return their tools, named ``SERVER_TOOL``. ``tell`` gets a message about each server
-    that cannot be started (features.md UAH-212..216). ``closing`` ends the servers."""
+    """Start the MCP servers and return their tools, named ``SERVER_TOOL``. ``tell`` gets a message for each server that
+    does not start. ``closing`` ends the servers. (features.md UAH-212..216)"""
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset
 

@@ -1,7 +1,6 @@
-"""Tools of the api agent: a shell in the project, and file tools with guard rails (features.md UAH-206..211, C32).
+"""Tools of the api agent: a shell in the project, and file tools with guard rails. (features.md UAH-206..211, C32)
 
-If a tool call is refused, the answer states the reason, so that the model can try another way.
-"""
+If a tool call is refused, the answer contains the reason, so that the model can try another way."""
 
 import asyncio
 import os
@@ -31,7 +30,7 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Tool of the model. ``run`` receives arguments that have the types in ``schema``."""
+    """Tool that the model can call. ``run`` gets arguments of the types in ``schema``."""
 
     name: str
     description: str
@@ -40,7 +39,7 @@ class Tool:
 
 
 def own_tools(brief: Brief, interrupted: Callable[[], bool]) -> list[Tool]:
-    """Return the tools that the project's rules allow. A shell command ends when ``interrupted`` returns True."""
+    """Return the tools that the project's rules allow. Shell commands end when ``interrupted`` returns True."""
     toolbox = Toolbox(brief, interrupted)
     shell = [_shell(toolbox)] if brief.tools.shell_enabled else []
     return [*shell, *(_files(toolbox) if brief.tools.filesystem_enabled else ())]
@@ -172,7 +171,7 @@ def _tool(
 
 
 def _checked(schema: Json, run: Callable[[Json], Awaitable[ToolAnswer]]) -> Callable[[Json], Awaitable[ToolAnswer]]:
-    """Return ``run`` with a check of its arguments. After a failed file operation, the answer is the error."""
+    """Return a function that checks the arguments and calls ``run``. If ``run`` fails, the answer is the error."""
 
     async def checked(given: Json) -> ToolAnswer:
         wrong = _wrong(schema, given)
@@ -191,7 +190,7 @@ _TYPES: Mapping[str, type] = {"string": str, "integer": int}
 
 
 def _wrong(schema: Json, given: Json) -> str | None:
-    """Return a message about the first missing or mistyped argument; ``None`` if all arguments are valid."""
+    """Return a message about the first missing or mistyped argument, or ``None`` if all arguments are valid."""
     missing = next((name for name in schema["required"] if name not in given), None)
     if missing:
         return f"The argument {missing!r} is missing; was the call cut off?"
@@ -203,7 +202,7 @@ def _wrong(schema: Json, given: Json) -> str | None:
 
 
 def _text_of(path: Path, errors: str = "strict") -> str:
-    """Return the text of a file, with its line ends. Raise ``ValueError`` if the file is too large or not text."""
+    """Return a file's text with its line endings. Raise ``ValueError`` if the file is too large or not text."""
     _must_be_a_file(path)
     size = path.stat().st_size
     if size > LONGEST_FILE_BYTES:

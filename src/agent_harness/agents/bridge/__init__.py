@@ -1,23 +1,22 @@
 """The harness's side of a bridge to an agent that runs as a separate program and receives messages while it works.
 
-The program (its side is ``worker``) runs in a separate process. So an SDK never runs in the harness, and the whole
-agent can be ended as one process group. Both sides send JSON lines. The harness sends:
+The program (its side is ``worker``) runs in a separate process. An SDK therefore never runs in the harness, and the
+whole agent can be ended as one process group. Both sides send JSON lines. The harness sends:
 
     {"type": "brief", ...}         first, once: the brief, the adapter's settings, the stored text of an earlier turn
     {"type": "steer", "text"}      a message for the running turn
-    {"type": "interrupt"}          end the turn
+    {"type": "interrupt"}          a request to end the turn
     {"type": "go"}                 the answer to ``ask``
 
 The program sends the events of the command interface (``events.py``), and three lines that are not events:
 
     {"type": "ask", "last": bool}  before a request to a model, and before the end of a turn (``last``)
     {"type": "conversation", "id"} the id with which a later turn can continue
-    {"type": "keep", "text"}       a piece of text that the adapter stores for that turn
+    {"type": "keep", "text"}       a piece of text that the adapter stores for a later turn
 
-``go`` is sent only after every event before the ``ask`` was returned and its receiver asked for the next event. So the
-receiver's reaction to an event reaches the very next request. Messages are accepted until the ``go`` after a last
-``ask``, so the agent receives every message that ``steer`` reports as delivered.
-"""
+The harness sends ``go`` only after all events before the ``ask`` were returned and their receiver asked for the next
+event. The receiver's reaction to an event can therefore affect the next request. The program accepts messages until the
+``go`` after a last ``ask``. So the agent receives every message that ``steer`` reports as delivered."""
 
 import json
 import sys
@@ -40,9 +39,9 @@ def start(
     steerable: bool = True,
     credentials: Mapping[str, str] | None = None,
 ) -> "BridgeTurn":
-    """Start ``python -m module`` in the project, send the brief to this program, and return the running turn.
-    ``settings`` are not stored on disk. ``kept`` is ``BridgeTurn.kept`` of an earlier turn. Only the program gets the
-    variables ``credentials``. ``steerable`` is False for a program that cannot pass messages to its agent. Raise the
+    """Start ``python -m module`` in the project, send the brief to it, and return the running turn.
+    ``settings`` are not stored on disk. ``kept`` is ``BridgeTurn.kept`` of an earlier turn. Only this program gets the
+    variables in ``credentials``. ``steerable`` is False if the program cannot pass messages to its agent. Raise the
     exceptions of ``process.start``."""
     running = process.start(
         [sys.executable, "-P", "-m", module],  # -P: a file of the project replaces no module
@@ -76,7 +75,7 @@ class BridgeTurn(CommandTurn):
         return "".join(self._kept) if self._kept else None
 
     def steer(self, text: str) -> bool:
-        """Send a message. Return True if the agent's next request contains it; False if no request follows."""
+        """Send a message. Return True if the agent's next request will contain it, False if no request follows."""
         if not self._accepts or not self.send({"type": "steer", "text": text}):
             return False
         self._steered_since_go = True

@@ -1,8 +1,7 @@
-"""The program's side of a bridge: receives messages from the harness and sends messages to the harness.
+"""The program's side of a bridge, which exchanges messages with the harness.
 
-The package docstring lists the message lines. Once a ``Harness`` exists, standard output is only for messages to the
-harness: other output goes to standard error. All code runs in one event loop.
-"""
+The package docstring lists the message lines. After a ``Harness`` is created, standard output is only for messages to
+the harness. Other output goes to standard error. All code runs in one event loop."""
 
 import asyncio
 import json
@@ -23,7 +22,7 @@ SHOWN_CHARACTERS = 4_000  # of each text in the input of a tool call that does n
 
 
 class HarnessGone(Exception):
-    """Error: the harness closed its side of the bridge, so nobody receives the result of the work."""
+    """Error: the harness closed its side of the bridge, so nobody receives the results."""
 
 
 class Harness:
@@ -39,8 +38,8 @@ class Harness:
         self.gone = asyncio.Event()
 
     async def order(self) -> Mapping[str, Any]:
-        """Wait for the first line from the harness and return this record. Then listen for messages. Raise
-        ``HarnessGone`` if the harness closed its side."""
+        """Wait for the first line from the harness and return it as a record.
+        Then listen for messages. Raise ``HarnessGone`` if the harness has closed its side."""
         loop = asyncio.get_running_loop()
         self._order = loop.create_future()
         os.set_blocking(0, False)
@@ -48,7 +47,7 @@ class Harness:
         return await self._order
 
     def say(self, event: Event) -> None:
-        """Send an event to the harness. A long text is split into several events."""
+        """Send an event to the harness. A long text is sent as several events."""
         if isinstance(event, Text) and len(event.text) > PIECE_CHARACTERS:
             for piece in _pieces(event.text):
                 self.send(record_of(Text(piece)))
@@ -68,14 +67,14 @@ class Harness:
             raise HarnessGone from error
 
     def name_conversation(self, name: str, kept: str = "") -> None:
-        """Send the conversation's id and the text ``kept``. The harness stores both for a later turn."""
+        """Send the id of the conversation and the text ``kept``. The harness stores both for a later turn."""
         for piece in _pieces(kept):
             self.send({"type": "keep", "text": piece})
         self.send({"type": "conversation", "id": name})
 
     async def may_go_on(self, *, last: bool = False) -> list[str]:
-        """Wait until the harness has processed all events. Return the harness's messages since the last call. With
-        ``last``, the turn ends unless there are messages."""
+        """Wait until the harness has processed all events.
+        Return the messages that arrived since the last call. With ``last``, the turn ends if there are no messages."""
         self._go = asyncio.get_running_loop().create_future()
         if self.gone.is_set():
             raise HarnessGone
@@ -117,7 +116,7 @@ class Harness:
 
 
 def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
-    """Return the final events of the task. An unexpected error becomes one ``Finished``; details go to stderr."""
+    """Return the final events of ``work``. An unexpected error becomes a ``Finished`` event, with details on stderr."""
     error = work.exception()
     if error is None:
         return work.result()
@@ -131,7 +130,7 @@ def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
 
 
 def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
-    """Run one turn, then exit this process. Threads of libraries and processes of the agent do not delay the exit."""
+    """Run one turn, then exit this process. The exit does not wait for library threads or the agent's processes."""
     with suppress(HarnessGone):
         asyncio.run(turn(Harness()))
     sys.stderr.flush()
@@ -139,7 +138,7 @@ def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
 
 
 def brief_from(record: Mapping[str, Any]) -> Brief:
-    """Return the brief in a record that ``bridge.brief_record`` made."""
+    """Return the brief in a record made by ``bridge.brief_record``."""
     tools: Mapping[str, Any] = record["tools"]
     servers = {
         name: McpServer(command=tuple(server["command"]), env=server["env"])

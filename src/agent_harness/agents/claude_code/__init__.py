@@ -1,12 +1,12 @@
 """Agent kind ``claude-code``: one process of ``claude -p`` per turn, with JSON lines in both directions.
 
-The client ends a model turn with a ``result``. A turn of the harness may contain several results: a late message, or a
-sub-agent that ends in the background, starts another model turn. When no more messages can follow, the harness closes
-standard input and reads the remaining lines; the last result decides.
+The client ends a model turn with a ``result``. A turn of the harness may contain several results, because a late
+message or the end of a background sub-agent starts another model turn. When no more messages can follow, the harness
+closes standard input and reads the remaining lines. The last result decides.
 
 This module also contains the agent's settings, the command line and environment of a turn, and print mode as users call
-it. ``stream`` turns the client's lines into events: actions, tokens counted once, refusals of the provider.
-"""
+it. ``stream`` converts the client's lines into events: actions, tokens (each counted once) and the provider's
+refusals."""
 
 import json
 import os
@@ -105,7 +105,7 @@ def _denied(settings: ClaudeCodeSettings, brief: Brief) -> list[str]:
 
 
 def environment(brief: Brief) -> dict[str, str]:
-    """Return the environment of a turn: the login, the harness's variables, few retries and no telemetry."""
+    """Return the environment variables of a turn: the login, the harness's variables, few retries, no telemetry."""
     shell_ms = str(brief.tools.shell_timeout_seconds * 1000)
     limits = {"BASH_DEFAULT_TIMEOUT_MS": shell_ms, "BASH_MAX_TIMEOUT_MS": shell_ms, RETRIES: _retries()}
     return process.scrubbed_environment({**QUIET, **limits, **environment_of(brief)}, keep_agent_credentials=True)
@@ -117,7 +117,7 @@ def _retries() -> str:
 
 
 def account() -> str:
-    """Return the account name: a digest of the key if a key is set, else the client's configuration folder."""
+    """Return the account name. It contains a digest of the API key or, without a key, the configuration folder."""
     environ = os.environ
     key = next((environ[name] for name in KEYS if environ.get(name)), None)
     home = environ.get("CLAUDE_CONFIG_DIR") or str(Path("~/.claude").expanduser())
@@ -128,12 +128,12 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
 def wraps(more: Iterable[str]) -> bool:
-    """Return True if ``print_words`` requests JSON output, because ``more`` names no output format."""
+    """Return True if ``print_words`` must request JSON output, because ``more`` sets no output format."""
     return not any(each.partition("=")[0] == "--output-format" for each in more)
 
 
 def print_words(model: str | None, permission_mode: str | None, more: Sequence[str] = ()) -> list[str]:
-    """Return the command line of print mode. The caller sends the prompt on standard input."""
+    """Return the command line of print mode. The caller writes the prompt to standard input."""
     words = ["claude", "--print", *(["--output-format", "json"] if wraps(more) else [])]
     words += ["--model", model] if model else []
     words += ["--permission-mode", permission_mode] if permission_mode else []
@@ -141,7 +141,7 @@ def print_words(model: str | None, permission_mode: str | None, more: Sequence[s
 
 
 def unwrapped(stdout: str) -> str:
-    """Return the answer in the JSON object at the end of the output. Other output is returned unchanged."""
+    """Return the answer in the JSON object at the end of the output. Return any other output unchanged."""
     before, _, last = stdout.rstrip().rpartition("\n")
     found = object_on(last)
     if found is None or found.get("type") != "result" or not isinstance(found.get("result"), str):
@@ -150,7 +150,7 @@ def unwrapped(stdout: str) -> str:
 
 
 def denied_tools(stdout: str) -> list[str]:
-    """Return the names of the tools that the client refused, from its last ``result``, without duplicates."""
+    """Return the names of the tools that the client refused, without duplicates, from its last ``result``."""
     found = next((each for each in printed_objects(stdout, '"result"') if each.get("type") == "result"), {})
     denials = found.get("permission_denials")
     named = [each.get("tool_name") for each in denials if isinstance(each, dict)] if isinstance(denials, list) else []
@@ -158,7 +158,7 @@ def denied_tools(stdout: str) -> list[str]:
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """Return the usage in the last ``result``, summed over all models if possible; ``None`` without a ``result``."""
+    """Return the usage in the last ``result``, summed over all models if possible, or ``None`` without a ``result``."""
     for event in printed_objects(stdout, '"result"'):
         if event.get("type") == "result":
             return _of_models(event) or _of_result(event)
@@ -205,7 +205,7 @@ class ClaudeCodeAgent(ClientAgent[ClaudeCodeSettings]):
         return "Claude Code refuses permission_mode bypassPermissions as root; use acceptEdits, or set IS_SANDBOX=1"
 
     def start(self, brief: Brief) -> Turn:
-        """Start a turn with this brief, and continue ``brief.conversation`` if possible."""
+        """Start a turn with this brief. Continue ``brief.conversation`` if possible."""
         self.demand()
         return ClaudeTurn(self.settings, brief)
 
@@ -216,7 +216,7 @@ LONGEST_TEXT = 2000  # of a line that is not JSON
 
 
 class ClaudeTurn(CommandTurn):
-    """One run of the client. If the conversation to resume is gone, the client is started again without it."""
+    """One run of the client. If the conversation to resume no longer exists, the client starts without it."""
 
     def __init__(self, settings: ClaudeCodeSettings, brief: Brief) -> None:
         self._settings, self._brief = settings, brief
@@ -247,11 +247,11 @@ class ClaudeTurn(CommandTurn):
     # ---- messages
 
     def steer(self, text: str) -> bool:
-        """Send a message. Return True if the client accepted it, for its next tool call or a further turn."""
+        """Send a message. Return True if the client accepts it for its next tool call or for a further turn."""
         return self._open and not self._ended and self._say(self._running, text)
 
     def interrupt(self) -> bool:
-        """Ask the client to end its turn with a ``result``. Return False if the client cannot be asked."""
+        """Ask the client to end its turn with a ``result``. Return False if this is not possible."""
         asked = {"type": "control_request", "request_id": "interrupt", "request": {"subtype": "interrupt"}}
         return self._open and not self._ended and _write(self._running, asked)
 
@@ -275,7 +275,7 @@ class ClaudeTurn(CommandTurn):
         self._look_for_the_end()
 
     def _look_for_the_end(self) -> None:
-        """Close standard input if no message can follow, and limit the remaining run time of the client."""
+        """If no message can follow, close standard input and limit the time until the client must exit."""
         read = self._stream
         if not read.at_rest or read.waits_for_agents:
             self._lingers_until, self._over = float("inf"), False

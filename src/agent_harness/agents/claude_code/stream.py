@@ -1,7 +1,7 @@
 """Conversion of Claude Code's output lines into events, and the facts that decide when a turn ends. No side effects.
 
-Refusals of the provider are read from structured fields, else from their text (features.md UAH-374..375, C28).
-"""
+A refusal by the provider is read from structured fields or, without such fields, from text. (features.md UAH-374..375,
+C28)"""
 
 import re
 from collections import Counter
@@ -31,7 +31,7 @@ _EPOCH = re.compile(r"limit reached\|(\d{9,11})\b", re.IGNORECASE)
 
 
 def reset_of(event: Mapping[str, Any]) -> str | None:
-    """Return the reset time of an exhausted limit; ``None`` if the event reports no exhausted limit."""
+    """Return the reset time of an exhausted limit, or ``None`` if the event reports no exhausted limit."""
     told = event.get("rate_limit_info")
     if not isinstance(told, dict) or told.get("status") != "rejected":
         return None
@@ -39,7 +39,8 @@ def reset_of(event: Mapping[str, Any]) -> str | None:
 
 
 def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLimited | None:
-    """Return the provider's refusal in an error; ``None`` for other errors. ``reset``: the last known reset time."""
+    """Return the provider's refusal in an error, or ``None`` for any other error.
+    ``reset`` is the last known reset time."""
     told = _EPOCH.search(text)
     status = record.get("api_error_status")
     if told is None and status not in REFUSED and record.get("error") != "rate_limit":
@@ -64,10 +65,9 @@ _TOTALS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreation
 
 
 class ProcessTally:
-    """Token counts of one client process, each token once. For a call of the main agent, ``message_start`` has the
-    input and ``message_delta`` the output. A sub-agent's lines contain only the input; its output is only in the totals
-    of ``result``. From these totals, only uncounted tokens are added. ``resumed``: the totals may include older
-    calls."""
+    """Token counts of one client process. Each token is counted once. For a call of the main agent, ``message_start``
+    has the input and ``message_delta`` the output. A sub-agent's lines have only the input. Its output is only in the
+    totals of ``result``, of which only uncounted tokens are added. ``resumed``: the totals may include older calls."""
 
     def __init__(self, *, resumed: bool = False) -> None:
         self._resumed = resumed
@@ -85,7 +85,7 @@ class ProcessTally:
         self._seen.add(str(message.get("id")))
 
     def ends(self, usage: Mapping[str, Any]) -> Usage | None:
-        """Return the usage of the answer that ends here; ``None`` if no answer has begun."""
+        """Return the usage of the answer that ends here, or ``None`` if no answer has begun."""
         begun, self._begun = self._begun, None
         if begun is None:
             return None
@@ -96,7 +96,7 @@ class ProcessTally:
         return self._count(_model(begun), counts)
 
     def repeats(self, message: Mapping[str, Any], *, sub_agent: bool) -> Usage | None:
-        """Return the usage of a complete message line; ``None`` if the call is or will be counted elsewhere."""
+        """Return the usage of a complete message line, or ``None`` if the call is counted elsewhere."""
         name = str(message.get("id"))
         if name in self._seen or (self._streams and not sub_agent):
             return None
@@ -107,7 +107,7 @@ class ProcessTally:
         return self._count(_model(message), counts) if counts.total() else None
 
     def settle(self, result: Mapping[str, Any]) -> list[Usage]:
-        """Return the usage in a result's totals that was not counted before, one entry per model."""
+        """Return the tokens in a result's totals that were not counted before, one entry per model."""
         for name, record in self._totals(result).items():
             known = mapping_of(record)
             model = str(known.get("canonicalModel") or name)
@@ -119,8 +119,8 @@ class ProcessTally:
         return [self._count(model, counts) for model, counts in left.items() if counts]
 
     def cost(self, result: Mapping[str, Any]) -> Usage | None:
-        """Return the cost since the last result; ``None`` if no cost is reported. ``total_cost_usd`` is the sum over
-        the process. After a resume, this sum may include older calls."""
+        """Return the cost since the last result, or ``None`` if it is unknown.
+        ``total_cost_usd`` is the sum over the whole process. After a resume, this sum may include older calls."""
         since = result.get("model_usage_since_last_result")
         each = [dollars(mapping_of(row).get("costUSD")) for row in since.values()] if isinstance(since, dict) else []
         known = [usd for usd in each if usd is not None]
@@ -137,7 +137,7 @@ class ProcessTally:
         return Usage(told_usd=told, context_tokens=self._context)
 
     def _totals(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the totals since the last result, by model. Older clients report all totals in their only result."""
+        """Return the totals since the last result by model. Older clients report all totals in their only result."""
         totals = result.get("model_usage_since_last_result")
         if isinstance(totals, dict):
             return totals
@@ -160,7 +160,7 @@ def _model(message: Mapping[str, Any]) -> str:
 
 
 def _counts(record: Mapping[str, Any], names: tuple[str, ...]) -> Counter[str]:
-    """Return the positive counts of a record under the names of ``_COUNTS``. ``names`` are the record's own names."""
+    """Return a record's positive counts by the names in ``_COUNTS``. ``names`` are the names that the record uses."""
     found = [(name, record.get(theirs)) for name, theirs in zip(_COUNTS, names, strict=True)]
     return Counter({name: count for name, count in found if isinstance(count, int) and count > 0})
 

@@ -1,13 +1,12 @@
-"""Agent kind ``codex``: one ``codex app-server`` process per turn over JSON-RPC; ``codex exec`` if there is no
+"""Agent kind ``codex``: one ``codex app-server`` process per turn over JSON-RPC, or ``codex exec`` without an
 app-server.
 
-    command     the settings, the command lines, the environment, and the sandbox in the server's terms
+    command     the settings, the command lines, the environment, and the sandbox in Codex's own format
     stream      the server's messages as events: items, tokens, refusals of the provider
     appserver   a turn of the app-server, and its requests, which the guard rails answer
 
-A turn of ``codex exec --json`` cannot be steered. There, no command is approved first: the sandbox of the settings is
-the only limit, and the project's guard rails do not apply. The turn reports this.
-"""
+A turn of ``codex exec --json`` cannot be steered. It does not ask before it runs a command, so the guard rails do not
+apply. The sandbox in the settings is the only limit. The turn reports this."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,7 +30,7 @@ SAID = "[Codex runs without its app-server: it cannot be steered, and only its s
 
 
 def _begin_execution(settings: CodexSettings, brief: Brief) -> "ExecutionTurn":
-    """Start a turn of ``codex exec``. Raise ``ToolMissing`` if the settings need more than its sandbox enforces."""
+    """Start a turn of ``codex exec``. Raise ``ToolMissing`` if the settings disable a tool that it cannot disable."""
     if not (brief.tools.shell_enabled and brief.tools.filesystem_enabled):
         raise ToolMissing(
             "this Codex version has no app-server, and `codex exec` cannot disable shell or file tools",
@@ -122,7 +121,7 @@ _NAMES = {
 
 
 def _item(record: Record) -> Record:
-    """Return an item of ``codex exec``, renamed to the field names of the app-server."""
+    """Return an item of ``codex exec`` with the field names of the app-server."""
     known = mapping_of(record.get("item"))
     kind = str(known.get("type"))
     return {**{_NAMES.get(name, name): value for name, value in known.items()}, "type": _NAMES.get(kind, kind)}
@@ -138,8 +137,8 @@ class CodexAgent(ClientAgent[CodexSettings]):
         return command.account()
 
     def start(self, brief: Brief) -> Turn:
-        """Start a turn, and continue ``brief.conversation`` if possible. Raise ``ToolMissing`` if the client is missing
-        or its sandbox does not work."""
+        """Start a turn. Continue ``brief.conversation`` if possible. Raise ``ToolMissing`` if the client is missing or
+        its sandbox does not work."""
         self.demand()
         try:
             return appserver.begin(self.settings, brief)

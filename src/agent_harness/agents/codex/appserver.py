@@ -1,14 +1,12 @@
 """One turn of Codex through its app-server: JSON-RPC, one message per line, over standard input and output.
 
-The server is started for the turn, and it starts or resumes a thread. The harness tests the server's sandbox and sends
-the prompt. ``turn/completed`` ends the turn; the exit status does not matter then.
+The server is started for the turn and starts or resumes a thread. The harness tests the server's sandbox and sends the
+prompt. ``turn/completed`` ends the turn. After that, the exit status does not matter.
 
-The guard rails answer the client's approval requests (UAH-444, C32), because no user is there to answer. Codex asks
-before every command and file change. A request to run a command outside the sandbox has the same text; only the model's
-own call shows the difference. The server sends that call beforehand (its raw items), or its record of the thread
-contains the call. An approval never lifts the sandbox: such a command is refused, and additional permissions are not
-granted.
-"""
+The guard rails answer the client's approval requests, because no user is present. Codex asks before every command and
+file change. A request to run a command outside the sandbox has the same text. Only the model's own call shows the
+difference. The server sends this call beforehand, as a raw item, or the record of the thread contains it. An approval
+never lifts the sandbox: such a command is refused, and no additional permissions are granted. (UAH-444, C32)"""
 
 import json
 import time
@@ -36,7 +34,7 @@ LONGEST_TEXT = 2000  # of a line that is not a message
 
 
 class NoServer(Exception):
-    """Error: this client has no usable app-server."""
+    """Error: the client has no usable app-server."""
 
 
 class RequestFailed(Exception):
@@ -44,7 +42,7 @@ class RequestFailed(Exception):
 
 
 def begin(settings: CodexSettings, brief: Brief) -> "AppServerTurn":
-    """Start a turn of the app-server. Raise ``NoServer`` without a server, ``ToolMissing`` if its sandbox fails."""
+    """Start a turn of the app-server. Raise ``NoServer`` without a server, or ``ToolMissing`` if its sandbox fails."""
     turn = AppServerTurn(settings, brief)
     try:
         turn.open()
@@ -144,7 +142,7 @@ class AppServerTurn(CommandTurn):
     # ---- messages
 
     def steer(self, text: str) -> bool:
-        """Send a message. Return True if the running turn accepted the message for the agent's next request."""
+        """Send a message. Return True if the running turn accepted it for the agent's next request."""
         if not self._running_turn():
             return False
         given = {"threadId": self.conversation, "expectedTurnId": self._turn_id, "input": _input(text)}
@@ -155,7 +153,7 @@ class AppServerTurn(CommandTurn):
         return True
 
     def interrupt(self) -> bool:
-        """Ask the server to end the turn with ``turn/completed``. Return False if the server cannot be asked."""
+        """Ask the server to end the turn with ``turn/completed``. Return False if this is not possible."""
         given = {"threadId": self.conversation, "turnId": self._turn_id}
         return self._running_turn() and self._ask("turn/interrupt", given) is not None
 
@@ -172,7 +170,7 @@ class AppServerTurn(CommandTurn):
 
     def _call(self, method: str, params: Record, seconds: float = OPENING_SECONDS) -> Record:
         """Send a request and return its result. Lines that arrive before the result become events. Raise
-        ``RequestFailed`` after an error or without a result."""
+        ``RequestFailed`` if the server answers with an error or does not answer."""
         number = self._ask(method, params)
         until = time.monotonic() + seconds
         while number is not None and number not in self._answers and not self._running.at_end:
@@ -302,7 +300,7 @@ LAST_BYTES = 4_000_000
 
 
 def call_arguments(path: Path, call: str) -> object:
-    """Return the arguments of the model's call from the thread's record; ``None`` if not recorded in time."""
+    """Return the arguments of a model's call from the thread's record, or ``None`` if they are not found in time."""
     until = time.monotonic() + LOOK_SECONDS
     while True:
         found = _find(path, call)
@@ -348,19 +346,19 @@ class Approvals:
         self.records: dict[str, Path] = {}  # by thread: the client's record of its calls
 
     def note(self, item: Mapping[str, Any]) -> None:
-        """Record the paths of a file change, because the later approval request contains only the item's id."""
+        """Store the paths of a file change, because the later approval request contains only the item's id."""
         if item.get("type") == "fileChange":
             self._changes[str(item.get("id"))] = stream.changed_paths(item)
 
     def note_raw(self, params: Mapping[str, Any]) -> None:
-        """Record the model's own call. The approval request for this call follows."""
+        """Store the model's own call. An approval request for the call follows."""
         raw = mapping_of(params.get("item"))
         self._shown.add(str(params.get("threadId")))
         if raw.get("call_id") and not _leaves_the_sandbox(raw.get("arguments")):
             self._inside.add(str(raw["call_id"]))
 
     def answer(self, method: str, params: Mapping[str, Any]) -> Answer | None:
-        """Return the answer to an approval request; ``None`` for an unknown request."""
+        """Return the answer to an approval request, or ``None`` if the kind of request is unknown."""
         answer = _ANSWERS.get(method)
         return answer(self, params) if answer else None
 

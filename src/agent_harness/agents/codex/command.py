@@ -1,7 +1,6 @@
-"""Settings of Codex, its command line, its environment, and the sandbox in Codex's own terms.
+"""Settings of Codex, its command line, its environment, and the sandbox in Codex's own format.
 
-The module also supports ``codex exec`` as users call it: it reads the token counts at the end of the output.
-"""
+The module also supports ``codex exec`` as users call it, and reads the token counts at the end of its output."""
 
 import json
 import os
@@ -53,9 +52,9 @@ LOOSER = """to run Codex without its own sandbox: --agent '{"kind": "codex", "sa
 
 
 def overrides(project: Path) -> list[str]:
-    """Return the ``-c`` options: ``FIXED``, and an entry that marks unknown folders of this project as not trusted.
-    Codex would otherwise record in the user's settings that the user trusts each such folder. Codex would then use the
-    repository's `.codex/config.toml`. The user's own setting for a folder stays."""
+    """Return the ``-c`` options: ``FIXED``, and an entry that marks folders of this project as not trusted.
+    Without this entry, Codex would write to the user's settings that the user trusts the folder. Codex would then use
+    the repository's `.codex/config.toml`. A folder for which the user has a setting gets no entry."""
     unknown = [place for place in dict.fromkeys([project.resolve(), *_main_folders(project)]) if not _judged(place)]
     named = ", ".join(f"{json.dumps(str(place), ensure_ascii=False)} = {UNTRUSTED}" for place in unknown)
     settings = [*FIXED, *([f"projects = {{{named}}}"] if named else [])]
@@ -66,7 +65,7 @@ UNTRUSTED = '{trust_level = "untrusted"}'
 
 
 def _main_folders(project: Path) -> list[Path]:
-    """Return the work trees that contain the project. Codex records trust for a whole repository."""
+    """Return the work trees that contain the project, because Codex records trust for a whole repository."""
     around = [each for each in (project.resolve(), *project.resolve().parents) if (each / ".git").exists()]
     mains = [each.parent for each in git_folders(around[0]) if each.name == ".git"] if around else []
     return [*around[:1], *mains]
@@ -79,12 +78,12 @@ def _judged(place: Path) -> bool:
 
 
 def model_of(settings: CodexSettings, brief: Brief) -> str | None:
-    """Return the model for a turn; ``None`` means that the client chooses the model."""
+    """Return the model for a turn, or ``None`` if the client chooses the model."""
     return options.model(settings.model, brief, wins=settings.model_wins)
 
 
 def environment(brief: Brief) -> dict[str, str]:
-    """Return the environment of a turn: login, configured provider keys, and the harness's variables."""
+    """Return the environment variables of a turn: login, keys of configured providers and the harness's variables."""
     own = {"HARNESS_DISABLE": "1", **environment_of(brief)}  # the hooks of a task list would keep the session going
     keys = {name: os.environ[name] for name in _provider_keys() if name in os.environ}
     return process.scrubbed_environment({**keys, **own}, keep_agent_credentials=True)
@@ -104,7 +103,7 @@ def sandbox_policy(settings: CodexSettings, brief: Brief) -> dict[str, Any]:
 
 
 def git_folders(place: Path) -> list[Path]:
-    """Return the git folders of a work tree: one folder, two for a linked work tree, none outside a repository."""
+    """Return the git folders of a work tree. There are two for a linked work tree, and none outside a repository."""
     entry = place / ".git"
     if entry.is_dir():
         return [entry]
@@ -125,7 +124,7 @@ line.
 
 
 def execution_words(settings: CodexSettings, brief: Brief, servers: Path | None = None) -> list[str]:
-    """Return the command line of ``codex exec`` for a turn. The caller sends the prompt on standard input."""
+    """Return the command line of ``codex exec`` for a turn. The caller writes the prompt to standard input."""
     extra = ["--add-dir", *map(str, git_folders(brief.cwd))] if settings.sandbox == "workspace-write" else []
     model = model_of(settings, brief)
     words = [
@@ -149,7 +148,7 @@ def execution_words(settings: CodexSettings, brief: Brief, servers: Path | None 
 
 
 def account() -> str:
-    """Return the account name: a digest of the key if a key is set, else the client's configuration folder."""
+    """Return the account name. It contains a digest of the API key or, without a key, the configuration folder."""
     key = os.environ.get("CODEX_API_KEY") or os.environ.get("OPENAI_API_KEY")
     return options.account("openai", key=key, place=str(_home()))
 
@@ -159,7 +158,7 @@ def _home() -> Path:
 
 
 def configured() -> dict[str, Any]:
-    """Return the client's own configuration; an empty dictionary if the file cannot be read."""
+    """Return the client's own configuration, or an empty dictionary if the file cannot be read."""
     try:
         return tomllib.loads((_home() / "config.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -167,7 +166,7 @@ def configured() -> dict[str, Any]:
 
 
 def own_provider() -> Mapping[str, Any] | None:
-    """Return the custom provider in the client's configuration; ``None`` without one or if it needs a Codex login."""
+    """Return the custom provider in the client's configuration, or ``None`` if it is not set or needs a Codex login."""
     found = configured()
     providers = found.get("model_providers")
     chosen = providers.get(str(found.get("model_provider"))) if isinstance(providers, dict) else None
@@ -175,7 +174,7 @@ def own_provider() -> Mapping[str, Any] | None:
 
 
 def _provider_keys() -> Iterator[str]:
-    """Yield the names of the variables that contain the keys of the configured providers."""
+    """Yield the names of the variables that hold the keys of the configured providers."""
     providers = configured().get("model_providers")
     for provider in providers.values() if isinstance(providers, dict) else ():
         name = provider.get("env_key") if isinstance(provider, dict) else None
@@ -196,7 +195,8 @@ def print_words(
     local_provider: str | None = None,
     more: Iterable[str] = (),
 ) -> list[str]:
-    """Return the command line of ``codex exec`` for a user's call. The caller sends the prompt on standard input."""
+    """Return a command line of ``codex exec``, as a user would call it.
+    The caller writes the prompt to standard input."""
     words = ["codex", "exec", "--cd", cwd, "--sandbox", sandbox]
     words += ["--model", model] if model else []
     words += ["--oss"] if oss else []
@@ -205,7 +205,7 @@ def print_words(
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """Return the usage in the last ``turn.completed`` or at the end of ``stderr``; ``None`` if neither states it."""
+    """Return the usage in the last ``turn.completed`` or at the end of ``stderr``, or ``None`` if it is in neither."""
     for event in printed_objects(stdout, '"turn.completed"'):
         used = event.get("usage")
         if event.get("type") == "turn.completed" and isinstance(used, dict):

@@ -1,7 +1,6 @@
 """Conversion of Codex's messages into events: items, tokens and refusals, with the names that the app-server uses.
 
-Source of the refusals: features.md UAH-374..375, C28.
-"""
+Source for refusals: features.md UAH-374..375, C28."""
 
 import shlex
 from collections.abc import Callable, Mapping
@@ -16,7 +15,7 @@ _TOTALS = ("inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteInputT
 
 
 class TurnTally:
-    """Token counts of a turn. The server reports totals of each thread; an event reports one call."""
+    """Token counts of a turn. The server reports totals for each thread. An event reports one call."""
 
     def __init__(self) -> None:
         self.thread: str | None = None
@@ -26,8 +25,8 @@ class TurnTally:
         self._context = 0
 
     def update(self, params: Mapping[str, Any]) -> Usage | None:
-        """Return the tokens since the thread's last report; ``None`` if there are none. For a new thread, only its last
-        call counts, because its total may include earlier turns."""
+        """Return the tokens since the thread's last report, or ``None`` if there are none.
+        For a new thread, only the last call counts, because the total may include earlier turns."""
         thread, told = str(params.get("threadId")), mapping_of(params.get("tokenUsage"))
         total, last = _counts(mapping_of(told.get("total"))), _counts(mapping_of(told.get("last")))
         before = self._totals.get(thread)
@@ -61,7 +60,8 @@ _USED_UP = 100  # percent
 
 
 def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimited | None:
-    """Return the provider's refusal in an error; ``None`` for other errors. ``windows``: the last limit report."""
+    """Return the provider's refusal in an error, or ``None`` for any other error.
+    ``windows`` is the last report of the rate limits."""
     message = plain(str(error.get("message") or ""))
     told = error.get("codexErrorInfo")
     kind = told if isinstance(told, str) else None
@@ -72,7 +72,7 @@ def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimite
 
 
 def _told(message: str) -> str | None:
-    """Return the time in a message as ISO text, by default in this machine's zone; ``None`` without a time."""
+    """Return the time in a message as ISO text, or ``None``. A time without a zone is in this machine's zone."""
     wait = retry.find_wait(message, clock.now())
     if wait is None:
         return None
@@ -82,7 +82,7 @@ def _told(message: str) -> str | None:
 
 
 def reset_of(windows: Mapping[str, Any]) -> str | None:
-    """Return the latest reset time of the exhausted limits; ``None`` if no limit is exhausted."""
+    """Return the latest reset time of the exhausted limits, or ``None`` if no limit is exhausted."""
     known = [windows.get(name) for name in ("primary", "secondary")]
     used_up = [each for each in known if isinstance(each, dict) and _amount(each.get("usedPercent")) >= _USED_UP]
     moments = [_amount(each.get("resetsAt")) for each in used_up]
@@ -108,7 +108,7 @@ _SHELL_OPTIONS = ("-c", "-lc", "-ic", "-lic")
 
 
 def script_of(command: object) -> str:
-    """Return the shell text in a command such as ``/bin/bash -lc 'ls'``. Any other command stays unchanged."""
+    """Return the shell text in a command such as ``/bin/bash -lc 'ls'``. Return any other command unchanged."""
     if isinstance(command, list):
         words = [str(word) for word in command]
     else:
@@ -135,7 +135,7 @@ def completed(item: Item) -> list[Event]:
 
 
 def changed_paths(item: Item) -> list[str]:
-    """Return the paths that a file change touches, including the targets of moves."""
+    """Return the paths that a file change affects, including the new paths of moved files."""
     changes = item.get("changes")
     known = [change for change in changes if isinstance(change, dict)] if isinstance(changes, list) else []
     kinds = [change.get("kind") for change in known]

@@ -1,7 +1,6 @@
-"""Guard rails for the tools of an agent: paths and commands that are refused (UAH-444, C32).
+"""Guard rails for an agent's tools: paths and commands that are refused. (UAH-444, C32)
 
-They prevent accidents and do not stop an attacker. Real isolation needs a sandbox of the operating system.
-"""
+Guard rails prevent accidents and do not stop an attacker. Isolation needs a sandbox of the operating system."""
 
 from agent_harness.agents.guardrails.commands import check_command
 from agent_harness.agents.guardrails.paths import check_path

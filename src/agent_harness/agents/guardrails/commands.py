@@ -1,7 +1,7 @@
-"""Rules that refuse shell commands. The text is parsed into simple commands, which are checked one by one (C32).
+"""Rules that refuse shell commands. The text is parsed into simple commands, which are checked one by one. (C32)
 
-This is a guard rail against accidents, not a sandbox: programs that an allowed command starts are not checked.
-"""
+The rules are guard rails against accidents, not a sandbox. They do not check the programs that an allowed command
+starts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _LONGEST_CLUSTER = 4  # -rf, -xdf; longer single-dash words are single options
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Words and redirects of one command, for comparisons."""
+    """Words and redirects of one command, used to compare commands."""
 
     words: tuple[str, ...]
     redirects: tuple[tuple[str, str], ...]
 
 
 class UnreadableCommand(ValueError):
-    """Error: no shell accepts the text. The message is a short reason."""
+    """Error: the text is not a valid shell command. The message is a short reason."""
 
 
 def commands(text: str) -> tuple[ShellCommand, ...]:
@@ -45,9 +45,9 @@ def forms_of(command: ShellCommand) -> Form:
 
 
 def denied_entry(entries: Sequence[str], found: Sequence[Sequence[Form]]) -> str | None:
-    """Return the first denied entry that matches successive commands; ``None`` if no entry matches. An entry's first
-    word is the program. Its other words must appear in order, with gaps allowed. ``-rf`` also matches ``-fr`` and ``-r
-    -f``. ``curl | sh`` matches two commands."""
+    """Return the first denied entry that matches successive commands, or ``None``.
+    The first word of an entry is the program. Its other words must appear in this order, with gaps allowed. ``-rf``
+    also matches ``-fr`` and ``-r -f``. ``curl | sh`` matches two commands."""
     for entry in entries:
         patterns = _patterns(entry)
         for at in range(len(found) - len(patterns) + 1 if patterns else 0):
@@ -94,8 +94,8 @@ _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 
 
 def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
-    """Return a one-line reason to refuse a shell command; ``None`` if the command is allowed. Never raise (C32). The
-    command starts in ``root``; a ``cd`` in the command applies to what follows."""
+    """Return why a shell command is refused, in one line, or ``None`` if it is allowed. Never raise an error. The
+    command starts in ``root``. A ``cd`` in the command affects the commands after it. (C32)"""
     if not rules.shell_enabled:
         return "the shell is disabled in this project (tools.shell.enabled)"
     try:
@@ -109,7 +109,7 @@ def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
 
 @dataclass(slots=True)
 class _Judge:
-    """Checker of one script. Each subshell gets a separate checker, so its changes do not affect the outer script."""
+    """Checker of one script. Each subshell has its own checker, so its changes do not affect the outer script."""
 
     denied: Sequence[str]
     place: WorkingFolder
@@ -125,7 +125,7 @@ class _Judge:
         return self.script(commands(text))
 
     def script(self, script: Sequence[ShellCommand]) -> str | None:
-        """Return the reason to refuse the first refused command; ``None`` if all commands are allowed."""
+        """Return why the first forbidden command is refused, or ``None`` if all commands are allowed."""
         seen: list[list[Form]] = []
         for command in script:
             self._enter(command.before)
@@ -141,7 +141,7 @@ class _Judge:
         return None
 
     def _enter(self, operators: Sequence[str]) -> None:
-        """Enter or leave subshells, each of which has its own working directory."""
+        """Enter or leave subshells. Each subshell has its own working directory."""
         for operator in operators:
             if operator == "(":
                 self.place.folders.append(self.place.cwd)
@@ -149,11 +149,12 @@ class _Judge:
                 self.place.folders.pop()
 
     def _substituted(self, command: ShellCommand) -> str | None:
-        """Return the reason to refuse a command in the substitutions; ``None`` if all of them are allowed."""
+        """Return why a command in a substitution is refused, or ``None`` if all of them are allowed."""
         return next((reason for each in command.substitutes() if (reason := self.inner().script(each))), None)
 
     def _command(self, command: ShellCommand, forms: list[Form], piped: Sequence[str]) -> str | None:
-        """Return the reason to refuse a command or a command it starts, else ``None``. Add all forms to ``forms``."""
+        """Return why a command, or a command that it starts, is refused.
+        Return ``None`` if all are allowed. Add the forms of all these commands to ``forms``."""
         words = self._own_words(command.words)
         for _ in range(DEEPEST):
             if not words:
@@ -175,7 +176,7 @@ class _Judge:
         raise UnreadableCommand("it is nested too deeply")
 
     def _executed(self, words: Sequence[ShellWord]) -> str | None:
-        """Return the reason to refuse a command of ``find -exec``, else ``None``. ``{}`` stands for found files."""
+        """Return why a command after ``find -exec`` is refused, or ``None``. ``{}`` stands for the found files."""
         texts = [word.written for word in words]
         for start, end in executed(texts):
             removing = name_of(texts[start:end]) == "rm" and rm_operands(texts[start:end]) is not None
@@ -186,7 +187,7 @@ class _Judge:
         return None
 
     def _own_words(self, words: Sequence[ShellWord]) -> list[ShellWord]:
-        """Return the words from the program's name on. Variables in this name are expanded."""
+        """Return the words from the program's name on. Variables in the name are expanded."""
         rest = list(words)
         while rest and (self._assigned(rest[0]) or (not rest[0].quoted and rest[0].text in KEYWORDS)):
             rest.pop(0)
@@ -198,7 +199,7 @@ class _Judge:
         return rest
 
     def _assigned(self, word: ShellWord) -> bool:
-        """Record a variable assignment. Return False if the word does not assign a variable."""
+        """Record a variable assignment. Return False if the word is not an assignment."""
         found = _ASSIGNMENT.fullmatch(word.written)
         if found:
             self.place.variables[found[1]] = expanded(found[2], self.place, "unknown")
@@ -235,7 +236,7 @@ def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
 
 
 def _fed(texts: Sequence[str], given: ShellWord | None, piped: Sequence[str]) -> str | None:
-    """Return the script that a shell reads from standard input; ``None`` for other commands or if unknown."""
+    """Return the script that a shell reads from standard input. Return ``None`` for other commands or if unknown."""
     if name_of(texts) not in SHELLS or any(not each.startswith("-") for each in texts[1:]):
         return None
     if given is None and name_of(piped) in ("echo", "printf"):

@@ -1,7 +1,6 @@
-"""Paths that an agent's tools may access, and rules for removal with ``rm -r`` and ``find`` (C32).
+"""Paths that an agent's tools may access, and rules for ``rm -r`` and for removal with ``find``. (C32)
 
-Paths are compared as they resolve on disk, not as they are written.
-"""
+Paths are compared as they resolve on disk, not as they are written."""
 
 from __future__ import annotations
 
@@ -19,9 +18,9 @@ KEPT = (".git", ".harness")  # never written by a tool, whatever the settings sa
 
 
 def check_path(path: str | os.PathLike[str], root: Path, rules: ToolRules, write: bool = False) -> str | None:
-    """Return a one-line reason to refuse a path; ``None`` if the path is allowed. Never raise (UAH-444, C32). A
-    relative path starts at ``root``; symbolic links are followed. Denied folders are compared without regard to case,
-    because some file systems ignore case. ``write`` also refuses the folders of git and of the harness."""
+    """Return why a path is refused, in one line, or ``None`` if it is allowed. Never raise an error. A relative path
+    starts at ``root``. Symbolic links are followed. Denied folders match in upper and lower case, because some file
+    systems ignore case. With ``write``, the folders of git and of the harness are refused too. (UAH-444, C32)"""
     if not rules.filesystem_enabled:
         return "file tools are disabled in this project (tools.filesystem.enabled)"
     try:
@@ -55,7 +54,7 @@ def resolved(path: str, start: str) -> str:
 
 
 def within(path: str, folder: str, *, fold: bool = False) -> bool:
-    """Return True if ``path`` is ``folder`` or lies in it. Both are absolute and normalised. ``fold`` ignores case."""
+    """Return True if ``path`` is ``folder`` or is in it. Both are absolute and normalized. ``fold`` ignores case."""
     if fold:
         path, folder = path.casefold(), folder.casefold()
     return path == folder or path.startswith(folder.rstrip("/") + "/")
@@ -74,7 +73,7 @@ _BY_NAME = {"-name", "-iname"}
 
 @dataclass(slots=True)
 class WorkingFolder:
-    """Working directories and variables of a command, as far as the command's text shows them."""
+    """Working directories and variables of a command, as far as they are known from its text."""
 
     root: str  # the project, without links
     folders: list[str] = field(default_factory=list)  # the working directory, one entry for each open subshell
@@ -92,14 +91,14 @@ def temporary() -> Iterator[str]:
 
 
 def expanded(text: str, place: WorkingFolder, unknown: str) -> str:
-    """Return the text with known variables expanded; ``unknown`` replaces all other variables."""
+    """Return the text with known variables expanded. ``unknown`` replaces any other variable."""
     known = {"HOME": os.path.expanduser("~"), "PWD": place.cwd, "TMPDIR": tempfile.gettempdir()} | place.variables
     text = _TOP.sub(lambda _: place.root, _HERE.sub(lambda _: place.cwd, text))
     return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], unknown), text)
 
 
 def removed(text: str, tilde: bool, place: WorkingFolder) -> str | None:
-    """Return the reason why ``rm -r`` must not remove a path; ``None`` if it may."""
+    """Return why ``rm -r`` must not remove a path, or ``None`` if it may."""
     if "$" in text and expanded(text, place, "").strip("*") in ("/", "//"):
         return "it removes / if the variable is empty"
     shown = expanded(text, place, "unknown")
@@ -131,7 +130,7 @@ def _one(path: str, place: WorkingFolder) -> str | None:
 
 
 def _target(path: str, cwd: str) -> str:
-    """Return the absolute path with symbolic links resolved, except for a link at the end: ``rm`` removes the link."""
+    """Return the absolute path with symbolic links resolved, except a link at the end, because ``rm`` removes it."""
     whole = os.path.join(cwd, path)
     head, _, last = whole.rpartition("/")
     if last in ("", ".", ".."):
@@ -140,7 +139,7 @@ def _target(path: str, cwd: str) -> str:
 
 
 def _takes(target: str, path: str) -> bool:
-    """Return True if the target, which may contain wildcards, matches the path or a folder that contains it."""
+    """Return True if the target, possibly with wildcards, matches the path or a folder that contains the path."""
     wanted, there = target.casefold().strip("/").split("/"), path.casefold().strip("/").split("/")
     if wanted == [""]:
         return True
@@ -156,7 +155,7 @@ def _same(pattern: str, name: str) -> bool:
 
 
 def _forms(text: str) -> list[str]:
-    """Return all forms of a word after brace expansion."""
+    """Return all words that the shell makes from a word with braces, such as ``a{b,c}``."""
     forms = [text]
     for _ in range(_MOST_FORMS):
         at = next((index for index, form in enumerate(forms) if _BRACES.search(form)), None)
@@ -170,7 +169,7 @@ def _forms(text: str) -> list[str]:
 
 
 def rm_operands(words: Sequence[str]) -> list[int] | None:
-    """Return the indexes of the paths in an ``rm`` command; ``None`` if the command is not recursive."""
+    """Return the indexes of the paths in an ``rm`` command, or ``None`` if the command is not recursive."""
     operands: list[int] = []
     recursive = plain = False
     for index, word in enumerate(words[1:], start=1):
@@ -186,7 +185,7 @@ def rm_operands(words: Sequence[str]) -> list[int] | None:
 
 
 def found_and_removed(words: Sequence[str], place: WorkingFolder) -> str | None:
-    """Return the reason to refuse a ``find`` command that removes files; ``None`` if the command is allowed."""
+    """Return why a ``find`` command that removes files is refused, or ``None`` if it is allowed."""
     given = [word for word in words[1:] if word not in _LINKS]
     first = next((at for at, word in enumerate(given) if word.startswith("-") or word in ("(", "!")), len(given))
     starts, tests = given[:first], given[first:]

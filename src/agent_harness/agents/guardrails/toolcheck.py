@@ -1,8 +1,7 @@
-"""Check of a client's tool call by the guard rails (UAH-444, C32).
+"""Check of a client's tool call against the guard rails. (UAH-444, C32)
 
-The module is also a program: clients that run a hook before each tool call run this file with the bare interpreter. The
-program reads the call on standard input and answers in the hook's format; an unreadable call is refused.
-"""
+The module is also a program. Clients that run a hook before each tool call run this file with the bare interpreter. The
+program reads the call on standard input and answers in the hook's format. It refuses a call that it cannot read."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ FILE_TOOLS = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep")
 
 
 def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules) -> str | None:
-    """Return a one-line reason to refuse a tool call; ``None`` if the call is allowed. MCP tools are not checked."""
+    """Return why a tool call is refused, in one line, or ``None`` if it is allowed. MCP tools are not checked."""
     if tool.startswith("mcp__"):
         return None
     if tool in FILE_TOOLS and not rules.filesystem_enabled:
@@ -59,7 +58,8 @@ def hook_command(root: Path, rules: ToolRules) -> str:
 
 
 def hook_answer(call: str, told: str) -> str:
-    """Return a refusal in the format of ``PreToolUse``; empty if allowed. ``told`` contains root and rules as JSON."""
+    """Return a refusal in the format of ``PreToolUse``, or "" if the call is allowed.
+    ``told``: root and rules as JSON."""
     try:
         given, settings = json.loads(call), json.loads(told)
         rules: dict[str, Any] = settings["rules"]

@@ -1,8 +1,7 @@
 """Scripted agent: plays a script file in a separate process, through the command interface.
 
-``ScriptedAgent`` starts the program ``python -m agent_harness.agents.scripted FILE``. Tests and the demo use the agent;
-users can see with it how the harness reacts to a certain agent. Format: ``docs/scripted-agent.md``.
-"""
+``ScriptedAgent`` starts the program ``python -m agent_harness.agents.scripted FILE``. Tests and the demo use this
+agent. With a script, users can also see how the harness reacts to an agent. Format: ``docs/scripted-agent.md``."""
 
 import os
 import sys
@@ -20,7 +19,7 @@ __all__ = ["ScriptedAgent"]
 
 
 class ScriptedAgent(CommandAgent):
-    """Agent that plays a script file. Each turn selects an entry of the script anew."""
+    """Agent that plays a script file. Each turn plays the entry of the script that fits it."""
 
     name = "scripted"
 
@@ -57,7 +56,7 @@ class ScriptedAgent(CommandAgent):
         return None
 
     def start(self, brief: Brief) -> Turn:
-        """Start a turn with this brief. Raise ``ScriptError`` if the script is invalid; then nothing runs."""
+        """Start a turn with this brief. Raise ``ScriptError`` before the start if the script is invalid."""
         self._load()
         return super().start(brief)
 

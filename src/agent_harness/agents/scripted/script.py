@@ -1,7 +1,6 @@
-"""Script of the scripted agent: its format, its errors, and the selection of an entry. Only ``load`` accesses the disk.
+"""Script of the scripted agent: its format, its errors, and the selection of an entry. Only ``load`` reads the disk.
 
-``docs/scripted-agent.md`` describes the format; ``VERBS`` lists the verbs, which ``stage.py`` runs.
-"""
+``docs/scripted-agent.md`` describes the format. ``VERBS`` lists the verbs, which ``stage.py`` runs."""
 
 import difflib
 import json
@@ -68,7 +67,7 @@ _CALLED: Mapping[Callable[[object], bool], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """Format of one verb's value. ``short`` is the key that a value without keys belongs to."""
+    """Format of one verb's value. A value without keys is the value of the key ``short``."""
 
     keys: Mapping[str, Callable[[object], bool]] = field(default_factory=dict)
     short: str | None = None
@@ -76,7 +75,7 @@ class Verb:
     positional: tuple[str, ...] = ()  # the keys of a bare list, in order
 
     def problems(self, value: Any) -> Iterator[str]:
-        """Yield one message for each problem of a value. A message starts with the position after the verb's name."""
+        """Yield a message for each problem of a value. The caller puts the verb's name in front of the message."""
         found = self.named(value)
         if found is None:
             yield f": takes {self._form()}, not {one_line(value)}"
@@ -91,7 +90,7 @@ class Verb:
                 yield f": {need.replace('|', ' or ')!r} is missing"
 
     def named(self, value: Any) -> Mapping[str, Any] | None:
-        """Return the value as a mapping with keys; ``None`` if its form does not fit this verb."""
+        """Return the value as a mapping by key, or ``None`` if its form does not fit this verb."""
         if value is None:
             return {}
         if self.short is not None and self.keys[self.short] is _event:
@@ -152,7 +151,7 @@ VERBS: Mapping[str, Verb] = {
 
 
 def normal_step(step: Any) -> Step:
-    """Return a valid step as verb and keys. The verb ``sh`` becomes ``run``."""
+    """Return a valid step as a verb and a mapping of keys. The verb ``sh`` becomes ``run``."""
     name, value = (step, None) if isinstance(step, str) else next(iter(step.items()))
     return ("run" if name == "sh" else name), VERBS[name].named(value) or {}
 
@@ -184,7 +183,7 @@ _ENTRY = ("name", "when", "times", "do")
 
 
 class ScriptError(ConfigurationError):
-    """Error about an invalid script. The message names file, entry and key; ``problems`` contains all problems."""
+    """Error: the script is invalid. The message names file, entry and key. ``problems`` has all problems."""
 
     code = "script"
 
@@ -207,7 +206,7 @@ class ScriptOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedTurn:
-    """Entry of ``turns:``, with its condition, its maximum number of uses and its steps."""
+    """Entry of ``turns:``: its condition, its maximum number of uses, and its steps."""
 
     key: str  # its name, else its index: the key of its uses in the memory
     when: Mapping[str, tuple[Any, ...]]
@@ -224,7 +223,8 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """Facts about the current turn, which entry conditions refer to. ``attempt`` is 1 in a feature's first session."""
+    """Facts about the current turn, for the conditions of script entries.
+    ``attempt`` is 1 in a feature's first session."""
 
     prompt_type: str = "coding"
     feature: int | None = None
@@ -246,7 +246,7 @@ class Occasion:
 
 
 def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> ScriptedTurn | None:
-    """Return the first entry whose condition fits the turn and that has uses left; ``None`` without one."""
+    """Return the first entry that fits the turn and has uses left, or ``None`` if there is none."""
     for entry in script.entries:
         if (entry.times is None or uses.get(entry.key, 0) < entry.times) and occasion.fits(entry.when):
             return entry

@@ -1,7 +1,6 @@
-"""Environment in which a script is played: stdout for text and events, the project folder, a shell, and stored facts.
+"""Environment in which a script plays: stdout for text and events, the project folder, a shell, and stored facts.
 
-The stored facts last from turn to turn. ``script`` has validated the values of each verb before it is run here.
-"""
+The stored facts last from turn to turn. ``script`` validates the values of each verb before the verb runs here."""
 
 import hashlib
 import json
@@ -23,8 +22,8 @@ from agent_harness.kernel.json import edit, jsontext
 
 @dataclass(slots=True)
 class Memory:
-    """Numbers of uses of each entry, and sessions of each feature. The file is in the git directory, so a rollback does
-    not remove it."""
+    """Number of uses of each script entry, and sessions of each feature.
+    The file is in the git directory, so that a rollback does not remove it."""
 
     path: Path
     uses: dict[str, int] = field(default_factory=dict)
@@ -32,7 +31,7 @@ class Memory:
 
     @classmethod
     def open(cls, project: Path, script: Path) -> "Memory":
-        """Return the memory of a script in a project; an empty memory if the file is missing or damaged."""
+        """Return the memory of a script in a project. The memory is empty if its file is missing or damaged."""
         name = hashlib.sha256(f"{project.resolve()}\0{script.resolve()}".encode()).hexdigest()[:16]
         path = _folder(project) / f"{name}.json"
         try:
@@ -42,14 +41,14 @@ class Memory:
             return cls(path)
 
     def attempt(self, feature: int | None, session: int) -> int:
-        """Return the number of this session among the sessions on this feature, from 1."""
+        """Return the number of this session among all sessions on this feature. The first is 1."""
         known = self.sessions.setdefault(str(feature), [])
         if session not in known:
             known.append(session)
         return known.index(session) + 1
 
     def use(self, key: str) -> None:
-        """Store one more use of an entry. Called before the entry is played, so that a killed turn counts."""
+        """Count one more use of an entry. Call this method before the entry plays, so that a killed turn counts too."""
         self.uses[key] = self.uses.get(key, 0) + 1
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_suffix(f".{os.getpid()}")
@@ -85,7 +84,7 @@ class Stage:
         self._calls = 0
 
     def text(self, text: str) -> None:
-        """Print text. A line that looks like an event is sent as a text event."""
+        """Print text. A line that looks like an event becomes a text event."""
         for line in text.split("\n"):
             if line.lstrip().startswith("{"):
                 self.event({"type": "text", "text": line})
@@ -96,7 +95,7 @@ class Stage:
         self.raw(json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
 
     def prefix(self, kind: str, payload: object = "") -> None:
-        """Print one line with a prefix such as ``[CMD:RUN]``, if the script's options enable prefixes."""
+        """Print a line with a prefix such as ``[CMD:RUN]``, if the script's options enable prefixes."""
         if self.options.prefixes:
             self.text(f"[{kind}] {payload}".rstrip())
 
@@ -108,7 +107,7 @@ class Stage:
         return self.project / name
 
     def call(self, name: str, given: Mapping[str, object]) -> str:
-        """Report a tool call, and return the id of the call."""
+        """Report a tool call. Return the id of the call."""
         self._calls += 1
         made = f"call-{self._calls}"
         if self.options.tool_events:
@@ -122,8 +121,8 @@ class Stage:
             self.event({"type": "tool_result", "id": call, "output": short, "is_error": is_error})
 
     def run(self, command: str, timeout_seconds: float | None = None) -> int:
-        """Run a shell command and print command, output and exit status as agents do. Return the exit status, or 124
-        after the timeout. Background processes are not waited for."""
+        """Run a shell command, and print the command, its output and its exit status as agents do.
+        Return the exit status, or 124 after the timeout. Do not wait for background processes."""
         self.prefix("CMD:RUN", command)
         self.text(f"$ {command}")
         call = self.call("shell", {"command": command})
@@ -166,7 +165,7 @@ _REFUSALS: Mapping[int, str] = {
 
 
 class TurnEnds(Exception):
-    """Exception that ends the turn with the script's exit status."""
+    """Exception that ends the turn. The script then exits with ``status``."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -174,11 +173,11 @@ class TurnEnds(Exception):
 
 
 class CannotPlay(Exception):
-    """Error: a step does not fit the project, such as a claim for a feature that does not exist."""
+    """Error: a step does not fit the project, such as a claim for a missing feature."""
 
 
 def play(stage: Stage, step: Step) -> None:
-    """Run one step. Raise ``TurnEnds`` if the step ends the turn, and ``CannotPlay`` if the step fails."""
+    """Run one step. Raise ``TurnEnds`` if the step ends the turn, or ``CannotPlay`` if it fails."""
     name, given = step
     try:
         _VERBS[name](stage, given)
@@ -277,7 +276,7 @@ def _rate_limit(stage: Stage, given: Given) -> None:
 
 
 def _http(stage: Stage, given: Given) -> None:
-    """Report the statuses 429 and 529 as a rate limit. For any other status, end the turn."""
+    """Report the statuses 429 and 529 as a rate limit. Any other status ends the turn."""
     status = given["status"]
     message = f"API error {status} {_REFUSALS.get(status, 'the request failed')}"
     if status in (429, 529):
@@ -367,7 +366,7 @@ def _test_file(stage: Stage, feature: int) -> str:
 
 
 def _test_command(stage: Stage, feature: int) -> str:
-    """Return the test command for a feature: from the script, else from ``.harness.yaml``, else pytest."""
+    """Return a feature's test command: from the script, from ``.harness.yaml``, or the default pytest command."""
     wanted = stage.options.test_command or _configured(stage.path(".harness.yaml")) or DEFAULT_TEST_COMMAND
     return wanted.replace("{test_file}", _test_file(stage, feature))
 
@@ -384,12 +383,12 @@ def _configured(settings: Path) -> str | None:
 
 
 def test_file_of(text: str, feature: int) -> str | None:
-    """Return the feature's test file; ``None`` if the feature is missing or has no test file."""
+    """Return the feature's test file, or ``None`` if the feature is missing or has no test file."""
     return next((found.get("test_file") for _, found in _features(text) if found.get("id") == feature), None)
 
 
 def with_passes(text: str, features: Iterable[int], passes: bool) -> str:
-    """Return a feature file's text with ``passes`` set for these features. Raise ``KeyError`` if one is missing."""
+    """Return a feature file's text with ``passes`` set for these features. Raise ``KeyError`` for a missing feature."""
     places = {found.get("id"): place for place, found in reversed([*_features(text)])}
     for feature in features:
         text = edit.put(text, ["features", places[feature], "passes"], passes)

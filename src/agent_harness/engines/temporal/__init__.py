@@ -1,8 +1,7 @@
 """Jobs over Temporal: ``engine`` runs on the coordinator, ``worker`` on other machines, and ``workflow`` on the server.
 
-This package needs the extra ``temporal`` and is imported only for a ``temporal:`` URL. TLS, keys and profiles are
-configured with Temporal's own ``TEMPORAL_*`` variables and Temporal's profile file.
-"""
+This package needs the extra ``temporal``. The harness imports it only for a ``temporal:`` URL. Temporal's own
+``TEMPORAL_*`` variables and profile file configure TLS, keys and profiles."""
 
 from importlib.util import find_spec
 
@@ -23,11 +22,11 @@ def work_queue(pool: str) -> str:
 
 
 def slice_queue(host: str) -> str:
-    """Return the task queue from which a machine takes slices of its long tasks."""
+    """Return the name of the Temporal task queue from which the machine ``host`` takes slices of its long tasks."""
     return f"harness.lth.{host}"
 
 
 def require_extra() -> None:
-    """Raise ``ToolMissing``, with the install command, if the extra ``temporal`` is not installed."""
+    """Raise ``ToolMissing`` if the extra ``temporal`` is not installed. The error names the install command."""
     if find_spec("temporalio") is None:
         raise ToolMissing("the extra 'temporal' is not installed", hint=command_for_extra("temporal"))

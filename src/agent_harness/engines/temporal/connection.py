@@ -1,4 +1,5 @@
-"""Connection to the Temporal server, configured by Temporal's own settings, and an event loop in a separate thread."""
+"""Connection to the Temporal server, and an event loop in a separate thread. Temporal's own settings configure the
+connection."""
 
 import asyncio
 import gc
@@ -21,7 +22,8 @@ _Value = TypeVar("_Value")
 
 
 async def connected(address: EngineAddress) -> Client:
-    """Return a client that is connected to the server. Raise ``PreflightFailed`` if the server does not answer."""
+    """Return a client that is connected to the Temporal server. Raise ``PreflightFailed`` if the server does not
+    answer."""
     quiet = TelemetryConfig(logging=LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR")))
     try:
         settings = dict(ClientConfig.load_client_connect_config())
@@ -56,7 +58,7 @@ async def _knows_namespace(client: Client, address: EngineAddress) -> None:
 
 
 class LoopThread:
-    """Event loop in a separate thread, for calls from synchronous code, until it is closed."""
+    """Event loop in a separate thread, which runs coroutines for synchronous code until it is closed."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -64,15 +66,15 @@ class LoopThread:
         self._thread.start()
 
     def do(self, what: Coroutine[Any, Any, _Value]) -> _Value:
-        """Run a coroutine in the loop's thread, and return its result to the calling thread."""
+        """Run a coroutine in the loop's thread. Wait for its result and return the result."""
         return self.begin(what).result()
 
     def begin(self, what: Coroutine[Any, Any, _Value]) -> "Future[_Value]":
         return asyncio.run_coroutine_threadsafe(what, self._loop)
 
     def close(self) -> None:
-        """Cancel all coroutines and git transfers, and end the loop's thread. A transfer's remote may never answer. The
-        threads of the Temporal SDK end when the last SDK object is deleted."""
+        """Cancel all coroutines and git transfers, and end the loop's thread. Transfers are cancelled because a remote
+        may never answer. The Temporal SDK ends its own threads when the last SDK object is deleted."""
 
         async def cancel() -> None:
             others = [each for each in asyncio.all_tasks() if each is not asyncio.current_task()]

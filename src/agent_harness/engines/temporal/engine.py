@@ -1,4 +1,4 @@
-"""Coordinator's side of Temporal: jobs become workflows, and results are returned through the git remote."""
+"""Coordinator's side of Temporal: each job becomes a workflow, and its result returns through the git remote."""
 
 import asyncio
 import os
@@ -36,19 +36,19 @@ MINUTES = 24 * 60.0
 LOOK_SECONDS = 10.0
 AGAIN_SECONDS = 5.0
 OFFERS = 4
-"""Number of times that a refused job is offered to each pool."""
+"""Number of times that the engine offers a refused job to each pool."""
 
 
 class TemporalEngine:
-    """Engine that gives jobs to ``harness worker`` processes in a pool. See ``parallel/engine.py``."""
+    """Engine that gives jobs to ``harness worker`` processes in a pool. The interface is in ``parallel/engine.py``."""
 
     is_local = False
 
     def __init__(
         self, address: EngineAddress, git: Git, folder: str, say: Callable[[str], None], *, refs: str = REFS
     ) -> None:
-        """Prepare the engine without a connection. ``folder`` contains the project's parallel runs. ``refs`` is the ref
-        folder for its jobs on the remote."""
+        """Prepare the engine without a connection. ``folder`` contains the records of the project's parallel runs.
+        ``refs`` is the ref folder for the project's jobs on the git remote."""
         self._refs = REFS if address.exchange else refs
         self.name = str(address)
         self._address = address
@@ -75,7 +75,7 @@ class TemporalEngine:
         return Bundles(git=Git(self._top), remote=self._remote, project=self._project, refs=self._refs)
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Connect to the server, check the remote, and start to process the server's workflow tasks."""
+        """Connect to the server, check the git remote, and start to process the server's workflow tasks."""
         self._ended = ended
         self._project = project_id(self._folder)
         if folder := self._address.exchange:
@@ -98,7 +98,8 @@ class TemporalEngine:
         await Worker(client, task_queue=PLAN_QUEUE, workflows=[JobWorkflow], workflow_runner=bare).run()
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Push a job and start its workflow in the background. The job is watched until its result has been fetched."""
+        """Push a job and start its workflow in the background. The engine then watches the job until it has fetched the
+        result."""
         assert self._loop is not None
         if job.id in self._jobs:
             return
@@ -110,7 +111,7 @@ class TemporalEngine:
         self._loop.begin(self._follow(job, folder))
 
     async def _follow(self, job: Job, folder: str) -> None:
-        """Watch a job until ``result.json`` is written. Wait while the server or remote is unreachable."""
+        """Watch a job until its ``result.json`` is written. Wait while the server or the git remote is unreachable."""
         try:
             found = await self._offered(job)
             if found.get("status") == "stopped" and not found.get("ref"):
@@ -136,8 +137,8 @@ class TemporalEngine:
             self._ended.put(job.id)
 
     async def _offered(self, job: Job) -> JsonObject:
-        """Return the message that announces a job's result (SC-56). After a refusal, other workers are asked, then the
-        next pool. If all refuse, raise the ``WorkflowFailureError`` of the last refusal."""
+        """Offer a job to the pools in order, and return the message that announces its result (SC-56). If every offer
+        is refused, raise the ``WorkflowFailureError`` of the last refusal."""
         sending = asyncio.ensure_future(self._patiently(lambda: asyncio.to_thread(self._bundles().send, job)))
         self._unsent[job.id] = sending
         if job.id in self._recalled:
@@ -169,7 +170,8 @@ class TemporalEngine:
         raise AssertionError("an address has a pool")
 
     def _offers(self) -> list[str]:
-        """Return the pools to ask, in order. Each pool is listed several times, because it can have several workers."""
+        """Return the pools to which the engine offers a job, in order. Each pool is listed several times, because
+        another worker in the pool may accept the job."""
         return [pool for pool in self._address.pools for _ in range(OFFERS)]
 
     def _collected(self, job_id: str) -> None:
@@ -177,7 +179,7 @@ class TemporalEngine:
             self._tell(f"{job_id}: work that does not count was saved in {ref}")
 
     async def _patiently(self, act: Callable[[], Any]) -> Any:
-        """Retry ``act`` while the server or remote is unreachable, and return its result."""
+        """Call ``act`` until the server and the git remote can be reached, and return its result."""
         while True:
             try:
                 return await act()
@@ -233,7 +235,7 @@ class TemporalEngine:
         return f"harness/{self._project}/{job_id}{f'~{offer}' if offer else ''}"
 
     async def _listen(self, job_id: str, handle: WorkflowHandle[Any, Any]) -> None:
-        """Store the heartbeats of a job's worker until this coroutine is cancelled."""
+        """Store the heartbeats of the worker that runs the job, until this coroutine is cancelled."""
         while True:
             with suppress(RPCError, KeyError, IndexError, TypeError, ValueError, AttributeError):  # anybody may beat
                 described = await handle.describe()
@@ -247,7 +249,8 @@ class TemporalEngine:
             await asyncio.sleep(clock.scaled(LOOK_SECONDS))
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Tell the job's workflow to stop the worker. A job that is not on the remote yet is never started."""
+        """Tell the job's workflow to stop the worker. If the job is not on the git remote yet, no worker ever starts
+        it."""
         if self._loop is None or job_id not in self._jobs:
             return
         self._recalled[job_id] = reason
@@ -261,8 +264,8 @@ class TemporalEngine:
                 await self._handles[job_id].signal("stop", self._recalled[job_id])
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Return the status of each job, as the server knows the job (SC-14). The work of ended jobs is fetched from
-        the remote and kept in rescues."""
+        """Return the status of each job on the Temporal server (SC-14). Work of jobs that the server does not know is
+        fetched from the git remote and kept in rescue refs."""
         assert self._loop is not None
         found: dict[str, str] = {}
         for each in jobs:
@@ -289,7 +292,8 @@ class TemporalEngine:
         return found
 
     def heard(self) -> dict[str, JsonObject]:
-        """Return the last heartbeat of each job. Its ``tries_usd`` is the cost of each try in US dollars."""
+        """Return the last heartbeat of each job. Its member ``tries_usd`` is the cost of each try of the job in US
+        dollars."""
         return dict(self._heard)
 
     def close(self) -> None:
@@ -310,14 +314,14 @@ def _cause(error: WorkflowFailureError) -> BaseException:
 
 
 def _refusal(error: WorkflowFailureError) -> str | None:
-    """Return the reason why workers refused a job, or None for any other failure."""
+    """Return the reason why the workers refused a job, or None if the job failed for another reason."""
     cause = _cause(error)
     return cause.message if isinstance(cause, ApplicationError) and cause.type == REFUSED else None
 
 
 def remote_url(git: Git, name: str) -> str:
-    """Return the URL of a remote in a form that workers can use. Raise ``PreflightFailed`` if the remote does not exist
-    or its URL contains a password."""
+    """Return the URL of the git remote ``name`` in a form that workers can use. Raise ``PreflightFailed`` if the remote
+    does not exist or its URL contains a password."""
     url = git.settings().get(f"remote.{name}.url") or ""
     if not url and (":" in name or name.startswith("/")):
         url = name
@@ -333,6 +337,6 @@ def remote_url(git: Git, name: str) -> str:
 
 
 def _write(folder: str, job: Job, **found: object) -> None:
-    """Write a result in place of the workers. It does not count as an attempt."""
+    """Write the result file of a job that no worker has completed. The result does not count as an attempt."""
     found["uncounted"] = True
     files.write_json(os.path.join(folder, RESULT), {"v": 1, "id": job.id, "fence": job.fence, **found})

@@ -1,9 +1,8 @@
 """Limit on the jobs of a worker: its machine must have enough memory and disk space for one more agent (SC-41).
 
-While a job runs and memory or disk space is short, the worker requests no further job, so that other workers get it. If
-less than half of the required memory is free for a minute, the youngest job is returned to the pool. If a worker has no
-other job, a job is always accepted and never returned.
-"""
+While a job runs and memory or disk space is short, the worker requests no further job. Other workers then get the jobs.
+If less than half of the required memory is free for a minute, the worker returns its youngest job to the pool. A worker
+without a job always accepts a job. A worker never returns its only job."""
 
 import asyncio
 import threading
@@ -29,8 +28,8 @@ class MachineRoom(CustomSlotSupplier):
     """Job slots of one worker. The Temporal SDK requests a job only if a slot is free."""
 
     def __init__(self, folder: str, min_free_mb: int, most: int) -> None:
-        """Prepare the slots. ``folder`` is on the workspaces' disk; ``min_free_mb`` in MiB; ``most`` limits the
-        jobs."""
+        """Prepare the job slots. ``folder`` is on the disk of the workspaces, ``min_free_mb`` is the required free
+        memory in MiB, and ``most`` is the maximum number of jobs."""
         self._folder = folder
         self._memory = min_free_mb << 20
         self._most = most
@@ -41,19 +40,20 @@ class MachineRoom(CustomSlotSupplier):
         self._say_at = 0.0  # of the monotonic clock
 
     def shortage(self) -> str | None:
-        """Return the reason why no further agent should start on this machine, or None if an agent can start."""
+        """Return the reason why no further agent should start on this machine, or None if one more agent can start."""
         try:
             return slots.shortage(self._folder, self._memory)
         except OSError as error:
             return f"{self._folder}: {error.strerror}"
 
     def is_scarce(self) -> bool:
-        """Return True, at most once a minute, if memory is so short that a job should be returned. Call this
-        regularly."""
+        """Return True if memory is so short that the worker should return a job. Call this method regularly. It returns
+        True at most once a minute."""
         return self._watch.is_due(slots.free_memory(), time.monotonic() / clock.time_scale())
 
     def news(self, at_work: int) -> str | None:
-        """Return a message, at most once a minute, if a shortage prevents jobs beside the ``at_work`` running ones."""
+        """Return a message if a shortage prevents a further job beside the ``at_work`` running jobs. Return None
+        without a shortage, and for a minute after each message."""
         if not at_work or (short := self.shortage()) is None:
             self._say_at = 0.0
             return None
@@ -65,7 +65,7 @@ class MachineRoom(CustomSlotSupplier):
     # ---- as the SDK asks
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
-        """Wait until a slot is free and the machine has enough memory and disk space."""
+        """Wait until a job slot is free and the machine has enough memory and disk space. Return the slot."""
         freed = asyncio.Event()
         self._freed = asyncio.get_running_loop(), freed
         while True:
@@ -76,7 +76,8 @@ class MachineRoom(CustomSlotSupplier):
                 await asyncio.wait_for(freed.wait(), LOOK_SECONDS)
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
-        """Return a slot, or None if no slot is free or memory or disk space is short."""
+        """Return a job slot. Return None if no slot is free, or if a job is running and memory or disk space is
+        short."""
         with self._lock:
             if self._taken >= self._most or (self._taken and self.shortage()):
                 return None
@@ -84,10 +85,10 @@ class MachineRoom(CustomSlotSupplier):
             return SlotPermit()
 
     def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
-        """Do nothing: a slot is counted when it is reserved."""
+        """Do nothing, because a job slot is counted when it is reserved."""
 
     def release_slot(self, ctx: SlotReleaseContext) -> None:
-        """Release a slot, and wake the coroutine that waits for one."""
+        """Release a job slot, and wake the coroutine that waits for a slot."""
         with self._lock:
             self._taken -= 1
         if self._freed:

@@ -1,10 +1,9 @@
 """``lth schedule DIR --engine URL``: a Temporal schedule that starts slices of a long task.
 
 The schedule's id is ``lth/HOST/DIGEST``. ``harness worker --lth DIR`` executes the slices on this machine. Two slices
-never overlap, and a slice that is more than a minute late is skipped. When the task is done or needs a person, the
+never overlap, and Temporal skips a slice that is more than a minute late. When the task is done or needs a person, the
 worker pauses the schedule with a note. The task's own lock, lease and checkpoint file remain authoritative. Source:
-``scale.md`` 9.
-"""
+``scale.md`` 9."""
 
 import asyncio
 import hashlib
@@ -50,13 +49,14 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86400}
 
 
 def schedule_id(root: str) -> str:
-    """Return the id of the schedule for the long task in a folder of this machine."""
+    """Return the Temporal schedule id for the long task in the folder ``root`` of this machine."""
     return f"lth/{socket.gethostname()}/{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
 
 
 def act(address: EngineAddress, root: str, options: ScheduleOptions) -> str:
-    """Create or change the schedule of the task in ``root``, or carry out the given verb. Return lines for a person.
-    Raise ``UsageError`` for an invalid interval or two verbs, and ``NothingEligible`` without a schedule."""
+    """Carry out ``lth schedule`` for the long task in ``root``: create or change its schedule, or apply the given verb.
+    Return the output for the user. Raise ``UsageError`` for an invalid interval or two verbs, and ``NothingEligible``
+    if the verb needs a schedule that does not exist."""
     verbs = options.verbs
     if len(verbs) > 1:
         raise UsageError(f"--{verbs[0]} and --{verbs[1]} cannot be used together", hint="lth schedule --help")
@@ -155,7 +155,8 @@ class SliceWorker:
 
     @activity.defn(name=SLICE_ACTIVITY)
     async def execute(self, head: JsonObject) -> JsonObject:
-        """Run ``lth run`` for one slice. Return its exit code and the state of the task afterwards."""
+        """Run ``lth run`` for one slice of a long task. Return its exit code and the state of the task after the
+        slice."""
         root = str(head.get("root"))
         if root not in self._roots:
             raise ApplicationError(

@@ -6,9 +6,8 @@
     DIR/worker.lock                lock that allows only one worker per folder
 
 Anyone who can submit to the namespace can run code on this machine. Therefore, the worker accepts only jobs whose
-remote matches ``--remote`` and whose version is the same as the worker's. After a worker is killed, the next worker in
-the folder pushes the work that is left in the workspaces.
-"""
+remote matches ``--remote`` and whose harness version matches its own. After a worker is killed, the next worker in the
+folder pushes the work that is left in the workspaces."""
 
 import asyncio
 import logging
@@ -65,9 +64,7 @@ SAVE_SECONDS = 300.0
 WRAP_UP_SECONDS = 120.0
 AGAIN_SECONDS = 10.0
 ROOM_BYTES = 512 << 20
-"""Number of free bytes that the disk of the workspaces must have before a job begins. With less, every attempt would
-fail.
-"""
+"""Number of free bytes that the disk of the workspaces must have before a job begins."""
 ROOM_SECONDS = 300.0
 PUSH_SECONDS = 30.0
 """Number of seconds allowed for a push after the wrap-up time has ended."""
@@ -102,8 +99,8 @@ class RemoteWorker:
         self._room = MachineRoom(terms.folder, terms.min_free_mb, terms.slots)
 
     async def run(self) -> int:
-        """Run until a signal arrives, and return the exit code, 0 after a clean end. Raise ``Busy`` if the folder has a
-        worker, and ``PreflightFailed`` if the server does not answer."""
+        """Run the worker until a signal arrives, and return the exit code 0 after a clean end. Raise ``Busy`` if the
+        folder has another worker, and ``PreflightFailed`` if the server does not answer."""
         client = await connected(self._terms.address)
         os.makedirs(self._terms.folder, mode=0o700, exist_ok=True)
         lock = LockFile(os.path.join(self._terms.folder, "worker.lock"))
@@ -126,7 +123,8 @@ class RemoteWorker:
             lock.release()
 
     def _leave(self) -> None:
-        """Begin to shut down. A second call saves running jobs at once, without time to wrap up (SC-54)."""
+        """Begin to shut down the worker. A second call saves the running jobs at once, without time to wrap up
+        (SC-54)."""
         if self._leaving.is_set():
             self._say("Second signal: running jobs are saved immediately, without wrapping up.")
             for each in self._tries:
@@ -161,7 +159,7 @@ class RemoteWorker:
         self._say("The worker has stopped.")
 
     async def _end_hanging(self) -> None:
-        """End git transfers that outlast the wrap-up time, or hang after the second signal (SC-54)."""
+        """End git transfers that outlast the wrap-up time, or that hang after the second signal (SC-54)."""
         told = asyncio.ensure_future(self._hurried.wait())
         await asyncio.wait({told}, timeout=clock.scaled(WRAP_UP_SECONDS + PUSH_SECONDS))
         if told.done():
@@ -189,7 +187,7 @@ class RemoteWorker:
         )
 
     async def _watch_server(self, client: Client) -> None:
-        """Print a message once a minute while the server cannot be reached (SC-55)."""
+        """Print a message once a minute while the Temporal server cannot be reached (SC-55)."""
         while True:
             await asyncio.sleep(clock.scaled(60.0))
             try:
@@ -200,8 +198,8 @@ class RemoteWorker:
                 self._say(f"{self._terms.address.target} is unreachable; running jobs continue")
 
     async def _watch_room(self) -> None:
-        """Print once a minute why no job is accepted. If memory is short, return the youngest job to the pool
-        (SC-41)."""
+        """Print once a minute why the worker accepts no further job. If memory is short, return the youngest job to the
+        pool (SC-41)."""
         while True:
             at_work = [each for each in self._tries if not each.is_leaving]
             if told := self._room.news(len(at_work)):
@@ -258,8 +256,8 @@ class RemoteWorker:
     # ---- work left by a killed worker
 
     async def _put_in_order(self) -> None:
-        """Clean up after a killed worker. After a signal, this takes at most the wrap-up time. A second signal ends it.
-        The folder stays locked until no process works in it. The next worker does the rest."""
+        """Clean up after a killed worker in this folder. After a stop signal, the clean-up ends after the wrap-up time,
+        or at the second signal. The next worker in the folder does the rest."""
         ending = asyncio.ensure_future(asyncio.to_thread(self._end_orphans))
         told = [asyncio.ensure_future(each.wait()) for each in (self._leaving, self._hurried)]
         await asyncio.wait({ending, told[0]}, return_when="FIRST_COMPLETED")
@@ -272,7 +270,7 @@ class RemoteWorker:
         await ending
 
     def _end_orphans(self) -> None:
-        """End the jobs of a killed worker, and push the work of these jobs for the coordinator."""
+        """End the processes that a killed worker left in this folder, and push their work for the coordinator."""
         for name in sorted(os.listdir(self._terms.folder)):
             root = os.path.join(self._terms.folder, name)
             told = files.read_json_if_any(os.path.join(root, "remote.json"))
@@ -318,7 +316,7 @@ class RemoteWorker:
 
 
 class JobTry:
-    """One try of a job, executed in its own thread."""
+    """One try of a job: one execution by this worker, in its own thread."""
 
     def __init__(
         self,
@@ -352,24 +350,25 @@ class JobTry:
         self._leave_by = float("inf")  # of the monotonic clock
 
     def recall(self) -> None:
-        """Tell the job's processes on this machine to wrap up and report their work."""
+        """Tell the job's processes on this machine to wrap up and to report their work."""
         self._recalled = True
 
     def leave(self, why: str) -> None:
-        """Save the work and return the job to the pool for another worker. ``why`` is the reason on this machine."""
+        """Save the work and return the job to the pool for another worker. ``why`` is the reason for the return."""
         if not self.is_leaving:
             self._why = why
             self._leave_by = time.monotonic() + clock.scaled(WRAP_UP_SECONDS)
         self.is_leaving = self._recalled = True
 
     def hurry(self) -> None:
-        """End the job's processes immediately. An unreachable remote does not delay this."""
+        """End the job's processes immediately, without a wait for the git remote."""
         self._hurried.set()
         if self._job is not None:
             process.end_orphans(files.read_json_if_any(Workspace(self._job.workspace).record).get("process") or {})
 
     def told(self) -> JsonObject:
-        """Return a heartbeat, at most about one kilobyte, with rate limits that other workers may wait for."""
+        """Return a heartbeat of at most about one kilobyte. It includes new rate limits, because other workers must
+        observe them."""
         found: JsonObject = {"phase": "setup", "slot": self.slot, "host": socket.gethostname()}
         for each in _told_by(self._job) if self._job is not None else ():
             last = [str(line)[:100] for line in (each.get("last") or [])[-2:]]
@@ -380,7 +379,7 @@ class JobTry:
 
     def work(self, ports: PortBlocks) -> JsonObject:
         """Run the try, and return the message that announces its result. Raise ``JobRefused`` if this worker must not
-        run the job, and ``HarnessError`` if the job is returned to the pool."""
+        run the job, and ``HarnessError`` if the worker returns the job to the pool."""
         self._refuse_foreign()
         project = str(self._head["project"])
         root = os.path.join(self._terms.folder, project)
@@ -418,8 +417,8 @@ class JobTry:
         return head
 
     def _wait_for_room(self) -> None:
-        """Wait while the disk is full. After five minutes or a stop, return the job to the pool. If another job is
-        running and memory or disk space is short, return the job at once."""
+        """Wait while the disk is full. Return the job to the pool by raising ``HarnessError`` after five minutes, or at
+        a stop. If another job is running and memory or disk space is short, raise the error at once."""
         is_beside = [*self._tries, self][0] is not self
         if is_beside and (short := self._room.shortage()):
             self.leave("")
@@ -436,7 +435,8 @@ class JobTry:
         self._waits = False
 
     def _is_over(self) -> bool:
-        """Return True if the job must stop. Every few minutes, also save its work. This is called twice a second."""
+        """Return True if the job must stop. Save the job's work every few minutes. The caller polls this method twice a
+        second."""
         if time.monotonic() > self._save_at and not (self._saving and self._saving.is_alive()):
             self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
             self._save()
@@ -454,7 +454,8 @@ class JobTry:
             raise JobRefused("the job contains no valid project id")
 
     def _save(self) -> None:
-        """Take a snapshot of the work and push it in a thread, so that an unreachable remote does not delay a stop."""
+        """Take a snapshot of the job's work, and push the snapshot in a thread. An unreachable remote therefore delays
+        no stop."""
         job, bundles = self._job, self._bundles
         assert job is not None and bundles is not None
         self._saves += 1
@@ -478,8 +479,8 @@ class JobTry:
         self._saving.start()
 
     def _save_left(self) -> None:
-        """Push the work and the try's cost, after the job's processes have ended. Print a message for each part that
-        could not be pushed."""
+        """Push the job's work and the try's cost, after the job's processes have ended. If a push fails, print a
+        message."""
         job, bundles = self._job, self._bundles
         assert job is not None and bundles is not None
         home, workspace = Git(job.home), Workspace(job.workspace)
@@ -499,8 +500,8 @@ class JobTry:
             self._terms.say(f"{job.id}: not saved: {error}")
 
     def _pushed(self, act: Callable[[], Any]) -> Any:
-        """Call ``act`` until the remote can be reached, and return its result. Heartbeats continue. If the job is being
-        returned to the pool, retries end with the wrap-up time. The next worker in the folder then pushes the rest."""
+        """Call ``act`` until the git remote can be reached, and return its result. Raise ``RemoteAway`` after 360
+        calls. While the job is being returned to the pool, raise the error at the end of the wrap-up time."""
         for _ in range(360):
             try:
                 return act()
@@ -513,7 +514,7 @@ class JobTry:
 
 
 def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
-    """Remove local refs and files of a try whose result is on the remote with all its parts (SC-57)."""
+    """Remove the local refs and files of a try after its complete result is on the remote (SC-57)."""
     shutil.rmtree(folder, ignore_errors=True)
     work = job.refs.candidate(job.name, job.fence)
     for ref in {*kept, work, f"{_SAVED}/{job.name}", *git.refs_below(f"{JOBS}/")}:
@@ -522,7 +523,7 @@ def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
 
 
 def _told_by(job: Job) -> list[JsonObject]:
-    """Return the progress reports of the job's session."""
+    """Return the progress reports of the job's running session."""
     workspaces_of = (
         job.inputs.get("counts"),
         trusted_state.existing(os.path.join(job.workspace, ".git"), job.workspace),
@@ -531,7 +532,8 @@ def _told_by(job: Job) -> list[JsonObject]:
 
 
 def _spent(job: Job, folder: str) -> float:
-    """Return the try's cost so far in US dollars: the higher of its result and the record from before each call."""
+    """Return the try's cost so far in US dollars. It is the higher of two amounts: the cost in the result file, and the
+    cost that was recorded before each model call."""
     told = files.read_json_if_any(os.path.join(folder, RESULT)).get("cost_usd")
     inputs = job.inputs.get("parallel")
     noted = SharedBudget(str(inputs)).spent(job.id) if inputs else 0.0
@@ -544,7 +546,7 @@ def _free(folder: str) -> int:
 
 
 def _stand_in(folder: str) -> Git:
-    """Return the local repository for the project. A missing repository is created."""
+    """Return the local repository in ``folder`` that stands for the project. Create the repository if it is missing."""
     if not os.path.isdir(os.path.join(folder, ".git")):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         made = process.run(
@@ -556,7 +558,7 @@ def _stand_in(folder: str) -> Git:
 
 
 def serve(terms: WorkerTerms) -> int:
-    """Run a worker for other machines' jobs until a signal ends the worker, and return its exit code."""
+    """Run a worker for other machines' jobs until a signal ends the worker. Return the exit code."""
     logging.getLogger(
         "temporalio.activity"
     ).disabled = True  # it would print a traceback for errors that are reported in a line

@@ -1,8 +1,7 @@
-"""Temporal workflow of a job: one activity, which is retried if its worker is lost, and a signal that stops the job.
+"""Temporal workflow of a job: one activity and a stop signal. Temporal retries the activity if its worker is lost.
 
-Temporal replays this code from histories, so code under an existing name must never change (SC-58). This module imports
-nothing from the harness.
-"""
+Temporal replays this code from recorded histories, so code under an existing name must never change (SC-58). This
+module imports nothing from the harness."""
 
 from datetime import timedelta
 from typing import Any
@@ -22,7 +21,8 @@ class JobWorkflow:
 
     @workflow.run
     async def run(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Run the job's activity, and return the message that announces the result, with only ids and refs."""
+        """Run the activity that executes the job, and return the message that announces the result. The message
+        contains only ids and refs."""
         if self._why:
             return {"status": "stopped", "why": self._why}
         beat = float(head["heartbeat_seconds"])
@@ -56,7 +56,7 @@ class JobWorkflow:
 
     @workflow.signal
     def stop(self, why: str) -> None:
-        """Cancel the job's activity, so that its worker wraps up and reports its work."""
+        """Cancel the activity that executes the job. Its worker then wraps up and reports its work."""
         self._why = why or "stopped"
         if self._work is not None:
             self._work.cancel()
@@ -64,7 +64,8 @@ class JobWorkflow:
 
 @workflow.defn(name="harness.Slice.v1")
 class SliceWorkflow:
-    """Workflow of one slice of a long task. A crashed slice is not retried, because the next slice takes over."""
+    """Workflow of one slice of a long task. Temporal does not retry a crashed slice, because the next slice takes
+    over."""
 
     @workflow.run
     async def run(self, head: dict[str, Any]) -> dict[str, Any]:

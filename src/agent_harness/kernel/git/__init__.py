@@ -1,5 +1,4 @@
-"""Git calls that are safe in any repository: nothing in the repository can run code or hide a change from the
-harness."""
+"""Git calls that are safe in any repository: the repository can neither run code nor hide a change from the harness."""
 
 from agent_harness.kernel.git.client import Git
 from agent_harness.kernel.git.isolated import INSTALL_GIT, OLDEST_GIT, GitFailed, end_transfers

@@ -44,16 +44,16 @@ class Batch:
         self._until = 0.0
 
     def look(self, name: str) -> Found | None:
-        """Return the object that a revision refers to; ``None`` if it does not exist."""
+        """Return the id, kind and size of the object that a revision refers to, or ``None`` if there is none."""
         return self._asked("info", name)
 
     def read(self, name: str) -> tuple[Found, bytes] | None:
-        """Return the object that a revision refers to, with its content; ``None`` if the object does not exist."""
+        """Return the object that a revision refers to, with its content. Return ``None`` if there is none."""
         found = self._asked("contents", name)
         return (found, self._bytes(found.size + 1)[:-1]) if found else None
 
     def close(self) -> None:
-        """Kill the ``git cat-file`` process, which has no unsaved state."""
+        """Kill the ``git cat-file`` process. Nothing is lost, because the process only reads."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         with self._process:
@@ -88,7 +88,7 @@ class Batch:
         return whole[:count]
 
     def _block(self) -> bytes:
-        """Return the next output. Raise ``TimedOut`` without output, ``UnsafeTree`` if the process has ended."""
+        """Return git's next output. Raise ``TimedOut`` if none arrives, and ``UnsafeTree`` if git has ended."""
         output = self._process.stdout
         assert output is not None
         waiting = select.poll()

@@ -1,8 +1,8 @@
 """One git repository: queries, and safe changes of its refs.
 
-Every call runs through a view (``kernel/git/isolated.py``). So nothing written into the repository (settings, hooks,
-attributes, filters, index flags) can run code in a harness call or hide a change. The user's global and system settings
-stay in force. Source: ``tasklist.md`` 11, ``features.md`` C04, C25, C30, C31.
+Every call runs in a separate git directory (``kernel/git/isolated.py``). Therefore nothing written into the repository
+(settings, hooks, attributes, filters, index flags) can run code in a harness call or hide a change. The user's global
+and system settings stay in force. Source: ``tasklist.md`` 11, ``features.md`` C04, C25, C30, C31.
 
 A push needs settings of the repository: the remotes' addresses, and how to reach the remotes. Record these settings
 before an agent starts, and push with the record::
@@ -29,7 +29,7 @@ from agent_harness.kernel.git.operation_lock import OperationLock
 from agent_harness.kernel.git.settings import Settings
 
 IDENTITY = ("agent-harness", "agent-harness@localhost")
-"""Author of the harness's private commits, and of all other commits if the user has no git identity."""
+"""Author of the harness's private commits. If the user has no git identity, also the author of all other commits."""
 
 
 COMMITTING = frozenset({"cherry-pick", "commit", "merge", "pull", "rebase", "revert", "stash"})
@@ -41,11 +41,11 @@ ENTERING = frozenset(
 """Git commands that can enter submodules."""
 
 COMPARING = frozenset({"diff-tree"})
-"""Git commands that compare stored objects. They would skip submodules if ``.gitmodules`` asked for that."""
+"""Git commands that compare stored objects. A setting in ``.gitmodules`` could make these commands skip submodules."""
 
 
 class Git:
-    """One git repository. The repository may also be created by ``git init`` after this object."""
+    """One git repository. The repository may still be missing when the object is created."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.realpath(root))
@@ -61,7 +61,7 @@ class Git:
 
     @property
     def repository(self) -> Repository:
-        """Folders of the git repository. Raise ``UnsafeTree`` if the root is not in a repository."""
+        """Folders of the git repository. Raise ``UnsafeTree`` if the root folder is not in a repository."""
         found = self._found()
         if found is None:
             raise UnsafeTree(f"{self.root} is not in a git repository", hint="git init")
@@ -84,7 +84,8 @@ class Git:
         return self.repository.shared_dir
 
     def prefix(self) -> bytes:
-        """Return the root's path below the top of the work tree, without outer slashes; empty if both are the same."""
+        """Return the path of the root folder relative to the top of the work tree, without a slash at either end.
+        Return an empty path if the root folder is the top."""
         relative = os.path.relpath(self.root, self.top())
         return b"" if relative == os.curdir else os.fsencode(relative)
 
@@ -101,7 +102,8 @@ class Git:
         check: bool = True,
         timeout_seconds: float = 120.0,
     ) -> bytes:
-        """Return git's output. Raise ``GitFailed`` if git fails and ``check``, ``TimedOut`` after the time limit."""
+        """Run a git command and return its output. Raise ``TimedOut`` after the time limit. If ``check`` is set, raise
+        ``GitFailed`` if the command fails."""
         with self.view() as view:
             variables = dict(env or {})
             if words[0] in COMMITTING:
@@ -127,9 +129,11 @@ class Git:
 
     @contextmanager
     def view(self, *, inherit: Sequence[int] = ()) -> Iterator[IsolatedView]:
-        """Open a view that combines the harness's settings with the repository's HEAD, index and ``info/exclude``
-        rules. Within this context, all calls of the thread share one view. Git keeps the file descriptors in
-        ``inherit`` open. If there are such descriptors, a new view is created."""
+        """Open a view: a git directory with the harness's settings and the repository's HEAD, index and
+        ``info/exclude`` rules.
+
+        In the block, all git calls of the thread share one view. Git keeps the file descriptors in ``inherit`` open. A
+        call with ``inherit`` gets a new view."""
         shared = getattr(self._open, "view", None)
         if shared is not None and not inherit:
             yield shared
@@ -143,13 +147,13 @@ class Git:
 
     @contextmanager
     def objects(self) -> Iterator[Objects]:
-        """Open a reader of git objects. A process is started only if the repository's files are not enough."""
+        """Open a reader of git objects. It starts a git process only if the repository's files are not enough."""
         with Objects(self.repository, self._batch) as objects:
             yield objects
 
     @contextmanager
     def _batch(self) -> Iterator[Batch]:
-        """Open the ``git cat-file`` process of the current view. Without a current view, open a temporary view."""
+        """Yield the ``git cat-file`` process of the current git view. Without a current view, open a temporary view."""
         shared = getattr(self._open, "view", None)
         if shared is not None:
             yield shared.batch()
@@ -159,12 +163,12 @@ class Git:
 
     @contextmanager
     def room(self) -> Iterator[OperationLock]:
-        """Lock this work tree and make a temporary folder, for an operation that must run alone."""
+        """Lock this work tree and make a temporary folder during the block, for an operation that must run alone."""
         with OperationLock(self.repository) as room, self.view(inherit=(room.lock,)):
             yield room
 
     def repository_text(self, name: str) -> str:
-        """Return the text of a file in ``.git/info``; empty if the file is missing."""
+        """Return the text of the file ``name`` in ``.git/info``, or an empty text if the file is missing."""
         return locate.text_of(self.shared_dir() / "info" / name)
 
     # ---- questions ---------------------------------------------------------------------------------------------
@@ -186,21 +190,21 @@ class Git:
             return Head(None, None, os.fsdecode(branch.stdout).strip())
 
     def head(self) -> str | None:
-        """Return the checked-out commit; ``None`` if the branch has no commit yet."""
+        """Return the checked-out commit, or ``None`` if the branch has no commit yet."""
         return self.look().commit
 
     def branch(self) -> str | None:
-        """Return the full name of the checked-out branch; ``None`` if HEAD is detached."""
+        """Return the full name of the checked-out branch, or ``None`` if HEAD is detached."""
         branch = self.look().branch
         return None if branch == DETACHED else branch
 
     def commit_of(self, name: str) -> str | None:
-        """Return the commit that a ref or revision refers to; ``None`` if the commit does not exist."""
+        """Return the commit that a ref or revision refers to, or ``None`` if there is no such commit."""
         with self.objects() as objects:
             return objects.named(name)
 
     def refs_below(self, folder: str) -> dict[str, str]:
-        """Return the refs below ``folder``, which must end in a slash, with their object ids."""
+        """Return the object id of each ref below ``folder``, by ref name. ``folder`` must end in a slash."""
         with suppress(AskGit):
             return refs_in(self.repository, folder)
         lines = self.text("for-each-ref", "--format=%(objectname) %(refname)", folder).splitlines()
@@ -211,7 +215,7 @@ class Git:
             return objects.tree_of(commit)
 
     def status(self) -> list[PathChange]:
-        """Return the uncommitted changes, as ``git status`` does. Index flags cannot hide a change."""
+        """Return the uncommitted changes, in the form of ``git status``. Index flags cannot hide a change."""
         with self.room() as room:
             found = self._scan(room)
         letters = {path: letters.replace(".", " ") for path, letters in found.letters.items()}
@@ -219,7 +223,7 @@ class Git:
         return [PathChange(letters[path], os.fsdecode(path)) for path in sorted(letters)]
 
     def dirty(self) -> bool:
-        """Return True if there are uncommitted changes, apart from ignored files."""
+        """Return True if there are uncommitted changes. Changes of ignored files do not count."""
         return bool(self.status())
 
     def _scan(self, room: OperationLock) -> git_status.Scan:
@@ -232,7 +236,7 @@ class Git:
             return git_status.scan(view, index or room.path("none"), ignored=False)
 
     def ancestor(self, older: str, newer: str) -> bool:
-        """Return True if ``older`` is an ancestor of ``newer``, or the same commit."""
+        """Return True if ``older`` is an ancestor of ``newer``, or if both are the same commit."""
         with self.objects() as objects:
             base, tip = objects.named(older), objects.named(newer)
             if base is None or tip is None:
@@ -250,8 +254,8 @@ class Git:
         return [Commit(*(text.strip("\n") for text in fields[at : at + 3])) for at in range(0, len(fields) - 1, 3)]
 
     def differences(self, base: str | None, tip: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-        """Return the files that differ between two commits or trees, sorted by path. If ``base`` is ``None``, compare
-        with an empty tree. Raise ``GitFailed`` if a commit or tree does not exist."""
+        """Return the old and new entry of each file that differs between two commits or trees, sorted by path. If
+        ``base`` is ``None``, compare with an empty tree. Raise ``GitFailed`` if a commit or tree does not exist."""
         with self.objects() as objects:
             return objects.differences(objects.tree_of(base) if base else "", objects.tree_of(tip))
 
@@ -261,7 +265,7 @@ class Git:
         return [PathChange(_letter(old, new), os.fsdecode(path)) for path, (old, new) in found.items()]
 
     def show(self, commit: str, path: str) -> bytes | None:
-        """Return a file's content in a commit; ``None`` if the commit has no file at this path."""
+        """Return the content of the file ``path`` in a commit, or ``None`` if the commit has no such file."""
         with self.objects() as objects:
             tree = objects.named(commit, "tree")
             entry = objects.at(tree, os.fsencode(path)) if tree else ABSENT
@@ -269,23 +273,24 @@ class Git:
         return found[1] if found and found[0] == "blob" else None
 
     def empty_tree(self) -> str:
-        """Return the id of the empty tree. If the repository lacks this object, it is created."""
+        """Return the id of the empty tree. Create this object if the repository lacks it."""
         return self.text("hash-object", "-t", "tree", "-w", os.devnull)
 
     def operation_under_way(self) -> str | None:
-        """Return the name of an unfinished operation, such as a merge or a rebase; ``None`` if there is none."""
+        """Return the name of an unfinished git operation, such as a merge or a rebase, or ``None`` if there is none."""
         found = locate.operation_under_way(self.repository)
         return found[0] if found else None
 
     def default_branch(self) -> str | None:
-        """Return the branch of origin's HEAD, ``init.defaultBranch``, main or master; else None (features.md C25)."""
+        """Return the default branch, or ``None`` if there is none. It is the first of these names that exists: the
+        branch of origin's HEAD, ``init.defaultBranch``, main, master (features.md C25)."""
         origin = self.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
         wished = self.settings().get("init.defaultbranch")
         names = (origin.removeprefix("refs/remotes/origin/"), wished, "main", "master")
         return next((name for name in names if name and self.commit_of(f"refs/heads/{name}")), None)
 
     def upstream(self, branch: str | None = None) -> Upstream | None:
-        """Return the push target of a branch (default: the checked-out one); ``None`` if the settings define none."""
+        """Return the push target of ``branch`` (default: the checked-out one), or ``None`` if no setting defines it."""
         name = (branch or self.branch() or "").removeprefix("refs/heads/")
         found = self.settings()
         remote, merge = found.get(f"branch.{name}.remote"), found.get(f"branch.{name}.merge")
@@ -294,7 +299,7 @@ class Git:
         return Upstream(remote, merge)
 
     def published(self, base: str | None, tip: str) -> list[str]:
-        """Return the commits after ``base``, up to ``tip``, that the tracking refs show to be on a remote."""
+        """Return the commits from ``base`` to ``tip`` that are on a remote, according to local tracking refs."""
         since = [f"^{base}"] if base else []
         private = set(self.text("rev-list", tip, *since, "--not", "--remotes").split())
         return [sha for sha in self.text("rev-list", tip, *since).split() if sha not in private]
@@ -302,9 +307,9 @@ class Git:
     # ---- changes -----------------------------------------------------------------------------------------------
 
     def update_ref(self, ref: str, new: str | None, old: str | None = None, *, message: str = "agent-harness") -> None:
-        """Set a ref to the object ``new``; if ``new`` is ``None``, delete the ref. Raise ``GitFailed`` if the ref does
-        not point to ``old``. An empty ``old`` means that the ref must not exist; ``None`` skips this test. If the ref
-        is symbolic, the ref itself is written, not its target."""
+        """Set a ref to the object ``new``. If ``new`` is ``None``, delete the ref. Raise ``GitFailed`` if the ref does
+        not point to ``old``. An empty ``old`` means that the ref must not exist, and ``None`` skips this test. The ref
+        itself is written even if it is symbolic."""
         words = ["-d", ref] if new is None else [ref, new]
         self.run("update-ref", "--no-deref", "-m", message, *words, *([] if old is None else [old]))
 
@@ -315,14 +320,14 @@ class Git:
         return os.fsdecode(self.run("commit-tree", tree, *words, input=message.encode(), env=variables)).strip()
 
     def identity_variables(self, identity: tuple[str, str] | None = None) -> dict[str, str]:
-        """Return the variables for author and committer: the given ``identity``, else ``self.identity``."""
+        """Return the environment variables for author and committer. The default identity is ``self.identity``."""
         name, address = identity or self.identity
         parts = (("NAME", name), ("EMAIL", address))
         return {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in parts}
 
     @cached_property
     def identity(self) -> tuple[str, str]:
-        """Name and email address of the user; those of the harness if the user has none in the git settings."""
+        """Name and email address of the user, or of the harness if the git settings lack one of them."""
         found = self.settings()
         name, address = found.get("user.name"), found.get("user.email")
         return (name, address) if name and address else IDENTITY
@@ -330,21 +335,20 @@ class Git:
     # ---- settings and remotes ----------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, str]:
-        """Return all git settings by key in lower case. Git runs no command that a setting contains."""
+        """Return the values of all git settings, by key in lower case. Git runs no command that a setting contains."""
         return settings.values(self.repository)
 
     def local_filters(self) -> list[str]:
         """Return the names of the filters that attributes use and that only the repository's own settings define.
-        Harness calls do not run these filters: the affected files are read as they are in the work tree. The preflight
-        warns about these filters."""
+        Harness calls do not run these filters, so the affected files are read without conversion."""
         return settings.local_filters(self.repository)
 
     def is_open_to_all(self) -> bool:
-        """Return True if git accepts the repository with its own settings. No code of the repository runs."""
+        """Return True if git accepts the repository with its own settings. The check runs no code of the repository."""
         return settings.is_repository(self.repository)
 
     def record_config(self) -> dict[str, list[str]]:
-        """Return the current settings, hooks and info files as a JSON record for a later restore."""
+        """Return the current settings, hooks and info files as a JSON record, from which they can be restored."""
         return settings.record(self.repository)
 
     def settings_now(self) -> Settings:
@@ -359,8 +363,8 @@ class Git:
         timeout_seconds: float = 300.0,
     ) -> Pushed:
         """Push refs to a remote and return the result. Git uses the user's global settings and ``recorded``, the
-        repository's recorded settings. Without a record, only the remote's current addresses are used. No hook runs,
-        and the push is never forced. ``served_by`` is the git command that answers on the remote side."""
+        repository's recorded settings. Without a record, git uses only the remote's current addresses. No hook runs,
+        and the push is never forced. ``served_by`` is the git server command for the remote."""
         words = ("push", "--porcelain", *([f"--receive-pack={served_by}"] if served_by else []))
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)
 
@@ -373,7 +377,7 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Fetch refs from a remote under the same rules as ``push``. Tags are fetched only if ``tags`` is set."""
+        """Fetch refs from a remote under the rules of ``push``, and return the result. ``tags`` also fetches tags."""
         words = ["fetch", "--no-auto-gc", *([] if tags else ["--no-tags"])]
         words += [f"--upload-pack={served_by}"] if served_by else []
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)
@@ -381,7 +385,8 @@ class Git:
     def remote_refs(
         self, remote: str, *, recorded: Mapping[str, list[str]] | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Return the branches and tags of a remote with their commits; empty if the remote is unreachable."""
+        """Return the commit of each branch and tag of a remote, by ref name. Return an empty dict if the remote is
+        unreachable."""
         listed = self._transfer(("ls-remote", "--heads", "--tags"), remote, (), recorded, timeout_seconds)
         rows = (line.partition("\t") for line in listed.message.splitlines()) if listed.ok else ()
         return {ref.removesuffix("^{}"): sha for sha, tab, ref in rows if tab}
@@ -389,7 +394,8 @@ class Git:
     def remote_refs_like(
         self, remote: str, pattern: str, *, served_by: str | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Return a remote's refs that match a pattern, with their ids. Raise ``GitFailed`` if unreachable."""
+        """Return the object id of each ref of a remote that matches ``pattern``, by ref name. Raise ``GitFailed`` if
+        the remote is unreachable."""
         words = ("ls-remote", "--refs", *([f"--upload-pack={served_by}"] if served_by else []))
         listed = self._transfer(words, remote, (pattern,), None, timeout_seconds)
         if not listed.ok:
@@ -417,7 +423,7 @@ class Git:
 
 
 def _letter(old: TreeEntry, new: TreeEntry) -> str:
-    """Return git's status letter of a changed file: added, deleted, modified, or type changed."""
+    """Return git's status letter of a changed file: A (added), D (deleted), M (modified) or T (type changed)."""
     if ABSENT in (old, new):
         return "A" if old == ABSENT else "D"
     return "M" if old.mode[:2] == new.mode[:2] else "T"

@@ -1,10 +1,10 @@
-"""Git calls under the harness's settings: a view is a separate git directory that uses a repository's refs and objects.
+"""Git calls under the harness's settings, in a view: a separate git directory with a repository's refs and objects.
 
 Anyone who works in a repository can write its ``.git/config``, ``.git/info`` and ``.git/hooks``. Git then runs the
 filters, file system monitors, hooks and drivers that these files set up. A list that disables each of them would never
-be complete. So a view replaces the repository's settings: git reads the configuration, attributes and ignore rules of
-the view's folder. Only refs, objects and reflogs come from the repository, through symbolic links. The user's global
-and system settings stay in force, except for settings that run code or hide a change.
+be complete. Therefore git reads the configuration, attributes and ignore rules of the view's folder instead. Only refs,
+objects and reflogs come from the repository, through symbolic links. The user's global and system settings stay in
+force, except for settings that run code or hide a change.
 
 * A view that *follows* uses the repository's HEAD and index, for queries about refs and history.
 * A *detached* view has its own HEAD, and the caller sets its index, for work with files.
@@ -28,7 +28,7 @@ from agent_harness.kernel.git.batch import Batch
 from agent_harness.kernel.git.locate import Repository, text_of
 
 OLDEST_GIT = (2, 36)
-"""Oldest supported git version. From this version on, one ``cat-file`` process can answer all queries about objects."""
+"""Oldest supported git version. Since this version, one ``cat-file`` process can answer all queries about objects."""
 INSTALL_GIT = f"install git {'.'.join(map(str, OLDEST_GIT))} or newer"
 
 SECONDS = 600.0
@@ -40,7 +40,7 @@ SHARING_KEY = "core.sharedrepository"
 
 _TRANSFERS: set[subprocess.Popen[bytes]] = set()
 NOWHERE = "ref: refs/heads/nowhere"
-"""Value of HEAD in a view that does not use HEAD."""
+"""Content of the HEAD file in a git view whose HEAD is not used."""
 
 RAW_ATTRIBUTES = "* -text -crlf -ident -filter !eol !working-tree-encoding\n"
 
@@ -93,7 +93,7 @@ def _disk_of(place: str) -> str | None:
 
 class GitFailed(UnsafeTree):
     """Error of a failed git command. ``status`` is its exit status, and ``stderr`` its error output. If git could not
-    write a file in ``place``, the message names the disk and its free space."""
+    write a file in the folder ``place``, the message states the disk and its free space."""
 
     code = "git_failed"
 
@@ -109,7 +109,7 @@ class GitFailed(UnsafeTree):
 
 
 class IsolatedView:
-    """Context manager for one git view: a folder with the view's settings, in which ``call`` runs git."""
+    """Context manager for one git view: a temporary git directory with safe settings, in which ``call`` runs git."""
 
     def __init__(
         self,
@@ -123,11 +123,11 @@ class IsolatedView:
         settings: Iterable[tuple[str, str]] = (),
         inherit: Sequence[int] = (),
     ) -> None:
-        """Set up a view of a repository. If ``head`` is given, the view is detached.
+        """Set up a view of a repository. If ``head`` is given, the view has its own HEAD.
 
-        ``head`` is a commit, or ``ref: refs/heads/…`` for a branch without a commit. ``excludes`` replaces
-        ``info/exclude``; ``more_excludes`` replaces the file of ``core.excludesFile``. The harness's settings override
-        ``settings``. Git keeps the file descriptors in ``inherit`` open."""
+        ``head`` is a commit, or ``ref: refs/heads/…`` for a branch without a commit. ``raw`` turns content conversion
+        off. ``excludes`` replaces ``info/exclude``, and ``more_excludes`` the file of ``core.excludesFile``. The
+        harness's settings override ``settings``. Git keeps the file descriptors in ``inherit`` open."""
         self.repository = repository
         self._head = head
         self._raw = raw
@@ -160,7 +160,7 @@ class IsolatedView:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def batch(self) -> Batch:
-        """Return the process that answers queries about objects. It starts on first use and ends with the view."""
+        """Return the view's ``git cat-file`` process. It starts on the first call and ends with the view."""
         if self._batch is None:
             tree = str(self.repository.top)
             variables = {**environment(), **self._places(tree, None)}
@@ -179,9 +179,8 @@ class IsolatedView:
         timeout_seconds: float = SECONDS,
         transfers: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a git command in the view and return the completed process. If ``check`` is set, raise ``GitFailed`` if
-        the command fails. Raise ``TimedOut`` after the time limit. ``transfers`` has the same meaning as for
-        ``execute``."""
+        """Run a git command in the view and return the completed process. Raise ``TimedOut`` after the time limit. If
+        ``check`` is set, raise ``GitFailed`` if git fails. With ``transfers``, ``end_transfers`` can end git."""
         tree = work_tree or str(self.repository.top)
         place = cwd if cwd and os.path.isdir(cwd) else tree
         variables = {**environment(), **self._places(tree, index), **(env or {})}
@@ -212,8 +211,8 @@ class IsolatedView:
 
 
 def own_folder(repository: Repository) -> str:
-    """Return the folder ``harness`` in the git directory, created if missing. Raise ``UnsafeTree`` if the path is not a
-    folder, because a symbolic link would redirect writes."""
+    """Return the folder ``harness`` in the git directory. Create the folder if it is missing. Raise ``UnsafeTree`` if
+    the path is a symbolic link or not a folder."""
     folder = f"{repository.git_dir}/harness"
     try:
         os.mkdir(folder, 0o700)
@@ -227,8 +226,8 @@ def own_folder(repository: Repository) -> str:
 
 
 def settings_of(repository: Repository) -> list[tuple[str, str, str]]:
-    """Return scope, key and value of all git settings; no command in a setting is executed. If git refuses the
-    repository, its settings files are read separately, as far as they can be parsed."""
+    """Return the scope, key and value of all git settings. Git runs no command that a setting contains. If git refuses
+    the repository, its settings files are read separately."""
     words = ("config", "--null", "--list", "--show-scope", "--includes")
     places = {"GIT_DIR": str(repository.git_dir), "GIT_WORK_TREE": str(repository.top)}
     done = execute(words, cwd=str(repository.top), env={**environment(), **places}, timeout_seconds=30)
@@ -257,7 +256,7 @@ def settings_text(settings: Iterable[tuple[str, str]]) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of git calls: no ``GIT_*`` variables of the caller, no prompts, no network."""
+    """Return the environment of git calls: no ``GIT_*`` variables of the caller, no prompts, no network access."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return kept | {
         "LC_ALL": "C",
@@ -281,8 +280,8 @@ def execute(
     inherit: Sequence[int] = (),
     transfers: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in a separate session, without a terminal, and return the completed process. After the time limit, the
-    whole process group is killed. ``end_transfers`` also ends calls for which ``transfers`` is set."""
+    """Run git in a separate session, without a terminal, and return the completed process. After the time limit, kill
+    the process group and raise ``TimedOut``. With ``transfers``, ``end_transfers`` can end the command."""
     command = [_git(), *words]
     process = subprocess.Popen(
         command,
@@ -311,7 +310,7 @@ def execute(
 
 
 def end_transfers() -> None:
-    """End each ``git push`` and ``git fetch`` that a thread of this process waits for. These commands then fail."""
+    """End each ``git push`` and ``git fetch`` for which a thread of this process waits. The ended commands fail."""
     for each in [*_TRANSFERS]:
         if each.returncode is None:
             _end(each)
@@ -343,7 +342,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @cache
 def _disk(folder: str) -> tuple[tuple[str, str], ...]:
-    """Return the settings that ``git init`` would derive from the file system of ``folder``."""
+    """Return the git settings that ``git init`` would derive from the file system of ``folder``."""
     trial = tempfile.mkdtemp(prefix=f"view-{os.getpid()}-", dir=folder)
     found = (("core.fileMode", "true" if _keeps_modes(f"{trial}/file") else "false"),)
     shutil.rmtree(trial, ignore_errors=True)
@@ -361,7 +360,7 @@ def _keeps_modes(file: str) -> bool:
 
 
 def _format(repository: Repository) -> tuple[tuple[str, str], ...]:
-    """Return the repository's format settings, which git needs to read and add objects and refs."""
+    """Return the settings that describe the repository's format. Git needs them to read and add objects and refs."""
     text = text_of(repository.shared_dir / "config").lower()
     if not any(key.rpartition(".")[2] in text for key in (*FORMAT_KEYS, SHARING_KEY)):
         return (("core.repositoryFormatVersion", "0"),)

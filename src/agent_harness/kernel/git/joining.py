@@ -1,9 +1,9 @@
 """Merge and rebase without a work tree: a merge of trees, and local commits rebased onto a remote's new commits.
 
-A push never rewrites the remote branch. New commits of the remote are fetched to a private ref, and the local commits
-are recreated on top of them, in a rebase that cannot stop half-way. Each commit is merged with its new base, relative
-to its first parent, and keeps its author and message. A conflict is a return value, not a state of the repository. No
-function of this module moves a branch. Source: features.md UAH-380, C30; scale.md SC-36, SC-39."""
+A push never rewrites the remote branch. New commits of the remote are fetched to a private ref. The local commits are
+recreated on top of them, in a rebase that cannot stop half-way. Each commit is merged with its new base, relative to
+its first parent, and keeps its author and message. A conflict is a return value, not a state of the repository. No
+function of this module moves a branch. Source: features.md UAH-380, C30, scale.md SC-36, SC-39."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,8 +25,8 @@ class Merged:
 
 
 def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[str] = ()) -> Merged:
-    """Return the result of merging the changes from ``base`` to ``commit`` into ``head``. All three are commits or
-    trees; ``None`` as ``base`` means an empty tree. Files in ``union`` keep the lines of both sides."""
+    """Merge the changes from ``base`` to ``commit`` into ``head``, and return the resulting tree and its conflicts. All
+    three are commits or trees. ``None`` as ``base`` means an empty tree. Files in ``union`` keep both sides' lines."""
     if head == base:
         return Merged(tree=git.tree_of(commit))
     since = base if base and git.commit_of(base) else git.commit_tree(base or git.empty_tree(), [], "base")
@@ -44,15 +44,15 @@ def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[s
 
 @dataclass(frozen=True, kw_only=True)
 class PushTarget:
-    """Remote branch to which a branch is pushed, with the settings for the push. ``recorded`` are the settings from
-    before an agent ran. If it is ``None``, only the remote's current addresses are used."""
+    """Remote branch to which a branch is pushed, with the settings for the push. ``recorded`` contains the settings
+    from before an agent ran. If it is ``None``, only the remote's current addresses are used."""
 
     remote: str
     branch: str  # refs/heads/... on the remote
     recorded: Mapping[str, list[str]] | None
 
     def push(self, git: Git, commit: str) -> Pushed:
-        """Push a commit without force, and return the result. A refusal raises no error."""
+        """Push a commit without force, and return the result. A refused or failed push raises no error."""
         try:
             done = git.push(self.remote, f"{commit}:{self.branch}", recorded=self.recorded)
         except HarnessError as error:
@@ -60,7 +60,8 @@ class PushTarget:
         return Pushed(ok=done.ok, rejected=done.rejected, message=redact(done.message).strip()[-500:])
 
     def incoming(self, git: Git, ref: str) -> str:
-        """Fetch the remote's branch through the temporary ``ref``. Return its commit, or raise ``HarnessError``."""
+        """Fetch the remote's branch through the temporary ref ``ref``, and return the branch's commit. Raise
+        ``HarnessError`` if the fetch fails."""
         found = git.fetch(self.remote, f"+{self.branch}:{ref}", recorded=self.recorded)
         theirs = git.commit_of(ref)
         if not found.ok or theirs is None:
@@ -71,7 +72,7 @@ class PushTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """Result of a rebase: the new tip and a new commit for each old one, or the ``problem`` that stopped it."""
+    """Result of a rebase: the new tip, and the new commit for each old commit, or the ``problem`` that stopped it."""
 
     tip: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -85,9 +86,8 @@ class _Apart(Exception):
 def on_top_of(git: Git, base: str, tip: str) -> Joined:
     """Rebase the commits of ``tip`` that are not in ``base`` onto ``base``, oldest first, and return the result.
 
-    The new history is linear: a merge becomes one commit. There is one exception: a merge that closes a chain of
-    commits that starts at the merge's first parent, as after several merged items. The chain and its merge are both
-    recreated."""
+    The new history is linear: each merge becomes one commit. The exception is a merge whose second parent descends from
+    its first parent and has the merge's tree. This merge and the commits between its parents are all recreated."""
     fork = git.text("merge-base", base, tip, check=False)
     if not fork:
         return Joined(problem="the local and the remote branch have no common commit")
@@ -107,7 +107,8 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
 
 
 def _chain(git: Git, commit: str) -> Iterator[str]:
-    """Yield ``commit``. If it is a merge that closes a chain, yield the chain's commits instead, oldest first."""
+    """Yield ``commit``, unless it is a merge whose second parent descends from its first parent and has the merge's
+    tree. For such a merge, yield the commits between its parents, oldest first."""
     parents = git.text("rev-list", "--parents", "-n", "1", commit).split()[1:]
     if len(parents) == 2 and git.tree_of(parents[1]) == git.tree_of(commit) and git.ancestor(*parents):
         yield from git.text("rev-list", "--reverse", "--first-parent", f"{parents[0]}..{parents[1]}").split()
@@ -116,7 +117,7 @@ def _chain(git: Git, commit: str) -> Iterator[str]:
 
 
 def _tree_on(git: Git, onto: str, commit: str) -> str:
-    """Return the tree of ``onto`` with the changes of ``commit``. Raise ``_Apart`` on a conflict."""
+    """Return the id of a tree: the tree of ``onto`` with the changes of ``commit``. Raise ``_Apart`` on a conflict."""
     found = merged(git, onto, git.commit_of(f"{commit}^1"), commit)
     if found.conflicts:
         raise _Apart(commit[:10])
@@ -124,7 +125,7 @@ def _tree_on(git: Git, onto: str, commit: str) -> str:
 
 
 def _remade(git: Git, commit: str, tree: str, parents: Sequence[str]) -> str:
-    """Return the id of a copy of a commit with other parents and another tree. Author, time and message stay."""
+    """Create a copy of a commit with other parents and another tree, and return its id. Author and message stay."""
     words = ("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI%x00%B", commit)
     name, address, at, message = os.fsdecode(git.run(*words)).split("\0", 3)
     author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": at}

@@ -1,6 +1,6 @@
-"""Search for a repository by its folders, without running git and without reading the repository's settings. These
-settings can move the work tree elsewhere (``core.worktree``), and anyone who works in the repository can write them. So
-the folder that contains ``.git`` counts as the top, whatever the settings say."""
+"""Search for a repository by its folders, without running git and without reading the repository's settings. A setting
+(``core.worktree``) could move the work tree elsewhere, and anyone who works in the repository can write settings.
+Therefore the folder that contains ``.git`` always counts as the top folder."""
 
 import os
 from dataclasses import dataclass
@@ -20,8 +20,7 @@ OPERATIONS = {
     "sequencer": ("a cherry-pick or revert of several commits", "git cherry-pick --quit"),
     "BISECT_LOG": ("a bisect", "git bisect reset"),
 }
-"""Files that git keeps during an unfinished operation, each with the operation's display name and the command that ends
-it."""
+"""Files that git keeps during an unfinished operation, each with the operation's name and the command that ends it."""
 
 OPERATION_FILES = (
     *OPERATIONS,
@@ -78,7 +77,7 @@ class Repository:
 
 
 def locate(start: Path) -> Repository | None:
-    """Return the repository whose work tree contains the folder ``start``; ``None`` if there is no repository."""
+    """Return the repository whose work tree contains the folder ``start``, or ``None`` if there is no repository."""
     folder = Path(os.path.realpath(start))
     for top in (folder, *folder.parents):
         git_dir = _git_dir(top / ".git")
@@ -88,13 +87,14 @@ def locate(start: Path) -> Repository | None:
 
 
 def folders_of_project() -> tuple[Path, ...]:
-    """Return the project's repository folders, which no agent in a workspace may change; else an empty tuple."""
+    """Return the folders of the project's repository if this process serves an agent in a workspace. Otherwise, return
+    an empty tuple. The agent may not change these folders."""
     found = locate(Path(named)) if (named := os.environ.get(HOME_REPOSITORY)) else None
     return found.folders if found else ()
 
 
 def operation_under_way(repository: Repository) -> tuple[str, str] | None:
-    """Return the name of an unfinished git operation, and the command that ends it; ``None`` without an operation."""
+    """Return the name of an unfinished git operation and the command that ends it, or ``None`` if there is none."""
     for name, words in OPERATIONS.items():
         if os.path.lexists(repository.git_dir / name):
             return words
@@ -130,7 +130,7 @@ def _shared_dir(git_dir: Path) -> Path:
 
 
 def text_of(path: str | os.PathLike[str]) -> str:
-    """Return a small file's text; empty if missing, unreadable or not regular. A pipe could block forever."""
+    """Return the text of a small file, or an empty text if the path is not a readable, regular file."""
     try:
         if not os.path.isfile(path):
             return ""

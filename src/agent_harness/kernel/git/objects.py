@@ -1,13 +1,13 @@
 """Refs and objects of a repository, read directly from its files, without a git process if possible.
 
-HEAD, loose refs and ``packed-refs`` are read if they contain a plain object id or, for HEAD, the name of a ref. In all
-other cases ``AskGit`` is raised and git is called: another ref format, a symbolic ref other than HEAD, a symbolic link,
-an invalid name, a ref of one work tree. Loose objects are read from their files, also from alternate object folders.
-One git process reads all other objects.
+HEAD, loose refs and ``packed-refs`` are read if they contain a plain object id. HEAD may also contain the name of a
+ref. In all other cases, ``AskGit`` is raised and git is called. Examples are another ref format, another symbolic ref,
+a symbolic link, an invalid name, and a ref of one work tree. Loose objects are read from their files, also from
+alternate object folders. One git process reads all other objects.
 
 Content is trusted only if it matches its object id. Trees, parents and differences between trees are computed from the
-objects themselves. So a query needs no process if the objects are loose. If the objects are packed, all queries within
-an opened view (``kernel/git/isolated.py``) share one process."""
+objects themselves. A query therefore needs no process if the objects are loose. If the objects are packed, all queries
+within one view (``kernel/git/isolated.py``) share one process."""
 
 import hashlib
 import os
@@ -45,7 +45,8 @@ class AskGit(Exception):
 
 
 def checked_out(repository: Repository) -> tuple[str | None, str | None]:
-    """Return HEAD's object id (``None`` without a commit), and the checked-out branch (``None`` if detached)."""
+    """Return the object id of HEAD and the full name of the checked-out branch. The id is ``None`` if there is no
+    commit, and the branch is ``None`` if HEAD is detached."""
     _refuse_other_formats(repository)
     content = read_regular(f"{repository.git_dir}/HEAD", most_bytes=4096)
     if content is None:
@@ -57,7 +58,7 @@ def checked_out(repository: Repository) -> tuple[str | None, str | None]:
 
 
 def tip(repository: Repository, ref: str) -> str | None:
-    """Return the object id of a ref, given by its full name; ``None`` if the ref does not exist."""
+    """Return the object id of the ref with the full name ``ref``, or ``None`` if the ref does not exist."""
     _refuse_other_formats(repository)
     if not REF.match(ref) or ref.startswith(OF_ONE_WORK_TREE):
         raise AskGit
@@ -66,7 +67,7 @@ def tip(repository: Repository, ref: str) -> str | None:
 
 
 def refs_in(repository: Repository, folder: str) -> dict[str, str]:
-    """Return the refs below ``folder``, which must end in a slash, with their object ids."""
+    """Return the object id of each ref below ``folder``, by ref name. ``folder`` must end in a slash."""
     _refuse_other_formats(repository)
     found: dict[str, str] = {}
     for line in _packed_refs(repository).split(b"\n"):
@@ -88,9 +89,8 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def read_regular(path: str | os.PathLike[str], *, most_bytes: int) -> bytes | None:
-    """Return the content of a regular file; ``None`` if the path does not exist or is a folder. Raise ``AskGit`` for a
-    symbolic link and for a file larger than ``most_bytes``. Raise ``UnsafeTree`` for other file types, such as a pipe:
-    git would block."""
+    """Return the content of a regular file, or ``None`` if the path does not exist or is a folder. Raise ``AskGit`` for
+    a symbolic link or a file larger than ``most_bytes``. Raise ``UnsafeTree`` for other file types, such as a pipe."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -129,7 +129,7 @@ def _object_id(content: bytes) -> str:
 
 
 def _refuse_other_formats(repository: Repository) -> None:
-    """Raise ``AskGit`` if the repository does not store refs as files."""
+    """Raise ``AskGit`` if the repository stores refs in another format than files."""
     if "refstorage" in text_of(repository.shared_dir / "config").lower():
         raise AskGit
 
@@ -159,7 +159,8 @@ class Objects:
         self._opened.close()
 
     def named(self, name: str, kind: str = "commit") -> str | None:
-        """Return the id of a revision's commit or tree; ``None`` if missing. A full ref name means exactly this ref."""
+        """Return the id of the commit or tree ``name``, or ``None`` if it does not exist. ``kind`` selects ``commit``
+        or ``tree``. A full ref name means exactly this ref."""
         try:
             return self._named_in_files(name, kind)
         except AskGit:
@@ -167,14 +168,14 @@ class Objects:
             return found.oid if found else None
 
     def tree_of(self, name: str) -> str:
-        """Return the tree id of a commit or tree. Raise ``GitFailed`` if neither exists."""
+        """Return the tree id of the commit or tree ``name``. Raise ``GitFailed`` if there is no such commit or tree."""
         found = self.named(name, "tree")
         if found is None:
             raise GitFailed("rev-parse", 128, f"fatal: {name} is not a commit or a tree")
         return found
 
     def read(self, name: str) -> tuple[str, bytes] | None:
-        """Return kind and content of an object; ``None`` if missing. Raise ``GitFailed`` if it is damaged."""
+        """Return kind and content of an object, or ``None`` if missing. Raise ``GitFailed`` if it is damaged."""
         try:
             return self._loose(name)
         except AskGit:
@@ -187,7 +188,7 @@ class Objects:
         return found.kind, content
 
     def size(self, name: str) -> int | None:
-        """Return the size of a blob in bytes; ``None`` if no blob has this id or revision."""
+        """Return the size of a blob in bytes, or ``None`` if ``name`` is not the id or revision of a blob."""
         try:
             kind, content = self._loose(name)
         except AskGit:
@@ -196,11 +197,11 @@ class Objects:
         return len(content) if kind == "blob" else None
 
     def parents(self, commit: str) -> list[str]:
-        """Return the original parents of a commit, ignoring replacements and grafts."""
+        """Return the parents that are written in a commit. Replacements and grafts are ignored."""
         return _parents(self._content(commit, "commit"))
 
     def tree(self, oid: str) -> dict[bytes, TreeEntry]:
-        """Return the entries of one tree object, by name. An empty id stands for an empty folder."""
+        """Return the entries of one tree object, by name. An empty ``oid`` means an empty folder."""
         if oid in self._trees:
             return self._trees[oid]
         try:
@@ -211,7 +212,7 @@ class Objects:
         return found
 
     def at(self, tree: str, path: bytes) -> TreeEntry:
-        """Return the entry at a path in a tree; ``ABSENT`` if the path does not exist."""
+        """Return the entry at a path in a tree, or ``ABSENT`` if the tree has no such path."""
         found = TreeEntry(FOLDER, tree)
         for part in path.split(b"/"):
             if found.mode != FOLDER:
@@ -220,7 +221,7 @@ class Objects:
         return found
 
     def differences(self, old: str, new: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-        """Return the old and new entry (``ABSENT`` if none) of each differing file, sorted by path."""
+        """Return the old and new entry of each differing file, sorted by path. A missing entry is ``ABSENT``."""
         found: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
         left = [(b"", old, new)] if old != new else []
         while left:
@@ -278,7 +279,7 @@ class Objects:
         return tip(self._repository, name)
 
     def _loose(self, oid: str) -> tuple[str, bytes]:
-        """Return kind and content of a loose object. Raise ``AskGit`` if it is not loose, too large or damaged."""
+        """Return kind and content of a loose object. Raise ``AskGit`` if it is missing, too large or damaged."""
         if not FULL_ID.fullmatch(oid):
             raise AskGit
         packed = read_regular(self._repository.shared_dir / "objects" / oid[:2] / oid[2:], most_bytes=LOOSE_BYTES)
@@ -295,7 +296,7 @@ class Objects:
         return head.partition(b" ")[0].decode(), content
 
     def _borrowed(self, oid: str) -> bytes:
-        """Return a loose object's file from an alternate object folder. Raise ``AskGit`` if none has it."""
+        """Return a loose object's file from an alternate object folder. Raise ``AskGit`` if there is none."""
         if self._lenders is None:
             listed = (
                 read_regular(self._repository.shared_dir / "objects/info/alternates", most_bytes=LOOSE_BYTES) or b""
@@ -336,7 +337,7 @@ def _entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, TreeEntry]]
 
 
 def _shown(mode: int) -> str:
-    """Return a file mode as current git versions print it. Old git versions stored some modes differently."""
+    """Return a file mode as current git versions print it. Trees of old git versions may contain other modes."""
     kind = mode & 0o170000
     if kind == 0o100000:
         return "100755" if mode & 0o100 else "100644"

@@ -5,10 +5,9 @@ starts after the last git process of the killed operation has ended. Temporary f
 ended operations.
 
 The name of a stored index is its SHA-256 digest. An index records the size, times and inode of each file. An agent can
-forge these values, so an index is trusted only under a digest that the harness itself recorded. If the index is missing
-or altered, all files are read again. Files that changed in the same second in which the index was read are also read
-again: most git builds compare times by whole seconds. Otherwise a later change in that second could go unnoticed, if
-the size is equal and the modification time was reset.
+forge these values, so the harness trusts an index only if it has recorded the index's digest. If the index is missing
+or altered, git reads all files again. Git also reads a file again if the file changed in the second in which the index
+was read. Most git builds compare times by whole seconds, so a later change could otherwise go unnoticed.
 
 Git creates ``NAME.lock`` while it writes the file ``NAME``. If git is killed, the lock stays and git refuses to write.
 The harness removes such a lock only if no process has the lock open and no git process runs in the repository."""
@@ -54,7 +53,7 @@ class StoredEntry(NamedTuple):
 
 
 def stored_entries(index: str | os.PathLike[str], *, id_bytes: int = 20) -> list[StoredEntry] | None:
-    """Return the entries of an index in order; ``None`` for a split index or a format that only git can read."""
+    """Return the entries of a git index in order, or ``None`` if the index is split or only git can read its format."""
     with open(index, "rb") as file:
         content = file.read()
     try:
@@ -68,7 +67,7 @@ def stored_entries(index: str | os.PathLike[str], *, id_bytes: int = 20) -> list
 
 
 def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntry], int]:
-    """Return the entries of an index file, and the byte offset at which they end."""
+    """Return the entries of a git index, and the byte offset of the end of the entries."""
     found: list[StoredEntry] = []
     at, fixed = HEADER.size, FIXED + id_bytes + 2
     number, short = struct.Struct(">I").unpack_from, struct.Struct(">H").unpack_from
@@ -95,8 +94,8 @@ def second_now(folder: str) -> int:
 
 
 def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
-    """Return mode and object id of the index entries that changed in or after ``second``. Return ``None`` if the
-    entries cannot be read. An index that is older than ``second`` is not read."""
+    """Return the mode and object id of each index entry that changed in or after ``second``, by path. Return ``None``
+    if the entries cannot be read. An index file that is older than ``second`` gives an empty dict."""
     if os.stat(index).st_mtime < second:
         return {}
     found = stored_entries(index, id_bytes=id_bytes)
@@ -106,7 +105,8 @@ def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | N
 
 
 def await_lock(repository: Repository, lock: str) -> None:
-    """Wait until a git lock file disappears; remove it if nobody holds it. Raise ``UnsafeTree`` if it stays held."""
+    """Wait until a git lock file disappears. If no process holds the lock file, move it away. If a process holds it for
+    too long, raise ``UnsafeTree``."""
     until = time.monotonic() + scaled(HELD_SECONDS)
     while True:
         try:
@@ -150,7 +150,7 @@ def _may_hold(process: str, lock: bytes, places: tuple[bytes, ...]) -> bool:
 
 
 class OperationLock:
-    """Lock and temporary folder of one git operation. Raise ``LockBusy`` if another operation does not end."""
+    """Lock and temporary folder of one git operation. Raise ``LockBusy`` if another operation does not end in time."""
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
@@ -177,8 +177,8 @@ class OperationLock:
         return f"{self.folder}/{name}"
 
     def copy_of_index(self, name: str) -> str | None:
-        """Return the path of a copy of the current index; ``None`` without an index. The shared part of a split index
-        is copied too, because git expects it in the same folder."""
+        """Return the path of a copy of the current index, or ``None`` if there is no index. The shared part of a split
+        index is copied too, because git expects it in the same folder."""
         copy = self.path(name)
         try:
             copy_index(f"{self.repository.git_dir}/index", copy)
@@ -192,7 +192,7 @@ class OperationLock:
         return [name for name in os.listdir(self.repository.git_dir) if name.startswith("sharedindex.")]
 
     def keep(self, index: str) -> str:
-        """Store a copy of an index and return its digest, the key for ``kept``. Only recently used copies stay."""
+        """Store a copy of an index and return its digest, the key for ``kept``. Remove the oldest copies."""
         digest = _digest(index)
         folder = f"{self._parent}/index"
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -205,7 +205,7 @@ class OperationLock:
         return digest
 
     def kept(self, digest: str, name: str) -> str | None:
-        """Return the path of a copy of a stored index; ``None`` if the stored index is missing or was altered."""
+        """Return the path of a copy of a stored index, or ``None`` if the index is missing or was altered."""
         kept = f"{self._parent}/index/{digest}"
         is_plain = digest.isalnum() and os.path.isfile(kept) and not os.path.islink(kept)
         if not is_plain or _digest(kept) != digest:
@@ -217,7 +217,7 @@ class OperationLock:
 
     @contextmanager
     def locking(self, *refs: str) -> Iterator[None]:
-        """Record the refs that git may lock in this context. A later ``_sweep`` removes locks left by a crash."""
+        """Record the refs that git may lock in this block. After a crash, ``_sweep`` removes their lock files."""
         note = self.path(LOCKING)
         with open(note, "wb") as file:
             file.write(b"".join(os.fsencode(ref) + b"\0" for ref in refs))
@@ -226,15 +226,15 @@ class OperationLock:
 
 
 def copy_index(source: str, target: str) -> None:
-    """Copy an index together with its time. Git reads a file again unless the file is older than the index. With a
-    newer time, the copy could hide a change made right after the original was written."""
+    """Copy an index together with its modification time. Git trusts an entry only if the file is older than the index.
+    A newer time could therefore hide a change to a file."""
     shutil.copyfile(source, target)
     times = os.stat(source)
     os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def install_index(repository: Repository, index: str) -> None:
-    """Move ``index`` to the repository's index under git's lock. Raise ``UnsafeTree`` if the lock stays held."""
+    """Replace the repository's index with ``index``, under git's lock. Raise ``UnsafeTree`` if the lock stays held."""
     lock, target = f"{repository.git_dir}/index.lock", f"{repository.git_dir}/index"
     while True:
         try:
@@ -262,7 +262,7 @@ def _locked(path: str) -> int:
 
 
 def _sweep(parent: str, repository: Repository) -> None:
-    """Remove the folders of ended operations, and the index locks that these operations left behind."""
+    """Remove the folders of ended operations, and the git lock files that these operations left behind."""
     for entry in list(os.scandir(parent)):
         kind, _, rest = entry.name.partition("-")
         over = kind == "work" or (
@@ -285,7 +285,7 @@ def _free_index_lock(folder: Path, repository: Repository) -> None:
 
 
 def _free_ref_locks(note: str, repository: Repository) -> None:
-    """Remove lock files of the refs in ``note`` that are not older than the note. Their operation has ended."""
+    """Remove the lock files that an ended operation left for the refs in the file ``note``. Older lock files stay."""
     try:
         with open(note, "rb") as file:
             refs = file.read().split(b"\0")[:-1]

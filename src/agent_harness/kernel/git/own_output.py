@@ -1,6 +1,6 @@
 """Output files of this process, such as the log of ``nohup harness run > run.log``. These files belong to no task. A
-scan of the work tree skips them, so they are never stashed, committed or rolled back. A file is recognised by device
-and inode, whatever its name. Source: ``faces.md`` FIX-1."""
+scan of the work tree skips them, so they are never stashed, committed or rolled back. A file is recognised by its
+device and inode, whatever its name. Source: ``faces.md`` FIX-1."""
 
 import os
 import stat
@@ -12,15 +12,15 @@ from agent_harness.kernel.git.locate import Repository
 
 _STREAMS = (1, 2)
 PRINTED = "# a run of agent-harness prints into:"
-"""Comment line that precedes the ignore rule of an output file, so that the rule can be found and removed."""
+"""Comment line before the ignore rule of an output file. The harness finds and removes the rule by this line."""
 
 _noted: set[str] = set()  # files that the programs behind this process's pipes write
 
 
 def keep_out_of_sight(repository: Repository) -> None:
     """Make git ignore this process's output files below the top folder, such as the log of ``nohup``. Call this
-    function at the start of a run. Files behind a pipe are found too, as with ``tee``. A line in ``.git/info/exclude``
-    hides the files from other processes, such as an agent that commits everything."""
+    function at the start of a run. Files that a program such as ``tee`` writes from a pipe are found too. The rule in
+    ``.git/info/exclude`` also applies to other processes, such as an agent that commits everything."""
     _noted.update(_behind_pipes())
     for path in sorted(among(os.fsencode(repository.top))):
         ignore(repository, "/" + _as_pattern(os.fsdecode(path)), note=f"{PRINTED}\n")
@@ -34,13 +34,13 @@ def among(top: bytes) -> frozenset[bytes]:
 
 
 def ignore(repository: Repository, line: str, *, note: str = "") -> None:
-    """Add a line, preceded by ``note``, to the repository's own ignore rules. An existing line is not added again."""
+    """Add a line, preceded by ``note``, to ``.git/info/exclude``. A line that already exists is not added again."""
     add(os.path.join(repository.shared_dir, "info", "exclude"), [line], note=note)
 
 
 def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
     """Add the missing lines, preceded by ``note``, to a file of ignore rules. Return True if lines were missing.
-    Existing content stays byte for byte; new lines use its line endings."""
+    Existing content stays byte for byte. New lines use the line endings of the file."""
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -57,8 +57,8 @@ def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
 
 
 def forget(path: str, lines: Iterable[str], *, printed: bool = False, write: bool = True) -> list[str]:
-    """Remove lines from a file of ignore rules; return the lines that were found. ``printed`` also removes the rules
-    for output files of runs. A file that becomes empty is deleted. Without ``write``, nothing is changed."""
+    """Remove ``lines`` from a file of ignore rules, and return the lines that were found. ``printed`` also removes the
+    rules for output files of runs. A file that becomes empty is deleted. Without ``write``, nothing changes."""
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def _as_pattern(path: str) -> str:
 
 
 def _file_of(process: str, stream: int) -> str | None:
-    """Return the path of the regular file that a process has open as ``stream``; ``None`` for anything else."""
+    """Return the path of the regular file that a process has open as ``stream``, or ``None`` if there is none."""
     with suppress(OSError):
         if process == "self":
             found = os.fstat(stream)
@@ -116,7 +116,7 @@ def _name_of(stream: int) -> str:
 
 
 def _behind_pipes() -> Iterator[str]:
-    """Yield the files that this job's other processes have open if they read this process's output. Needs /proc."""
+    """Yield the files that processes of this job have open if they read this process's output. This needs /proc."""
     pipes = set()
     for stream in _STREAMS:
         with suppress(OSError):

@@ -4,7 +4,7 @@ lock files                     new locks that no process holds are moved away; o
 HEAD, the branch, packed-refs  restored; from packed-refs, entries that can still be read are added
 the index                      restored; the files of the work tree stay
 
-Replaced files are kept in ``harness/left`` in the git directory. Source: ``docs/recovery.md``, "The end of a turn"."""
+The replaced files are kept in ``harness/left`` in the git directory. See ``docs/recovery.md``, "The end of a turn"."""
 
 import os
 import re
@@ -38,7 +38,7 @@ class GitFiles:
 
 
 def remember(git: Git) -> GitFiles | None:
-    """Return a copy of git's own files; ``None`` outside a repository, or if git cannot read the files even now."""
+    """Return a copy of git's own files. Return ``None`` outside a repository, or if git cannot read these files."""
     if not git.is_repository:
         return None
     repository = git.repository
@@ -60,7 +60,8 @@ def remember(git: Git) -> GitFiles | None:
 
 
 def put_right(before: GitFiles) -> list[str]:
-    """Restore the files that git can no longer read, and move new git locks away. Return one line for each action."""
+    """Restore the git files in ``before`` that git can no longer read, and move new lock files of git away. Return a
+    line for the user for each action."""
     repository = before.repository
     if not (repository.shared_dir / "objects").is_dir() or not (repository.shared_dir / "refs").is_dir():
         return []
@@ -77,7 +78,7 @@ def put_right(before: GitFiles) -> list[str]:
 
 
 def damage(repository: Repository) -> tuple[str, str] | None:
-    """Return a message about an unreadable HEAD or packed-refs, and the repair command; ``None`` without damage."""
+    """Return the error message and the repair command if HEAD or packed-refs is unreadable, otherwise ``None``."""
     path, packed = _head(repository), _packed(repository)
     if not _is_sound(path, _bytes(path), repository):
         return f"git cannot read {path}", f"echo 'ref: refs/heads/main' >{shlex.quote(path)}  # or another branch"
@@ -89,7 +90,7 @@ def damage(repository: Repository) -> tuple[str, str] | None:
 
 
 def aside_folder(repository: Repository) -> str:
-    """Return the folder for replaced git files, created if missing. Symbolic links in its path are removed."""
+    """Return the folder for replaced git files. Create it if it is missing, and remove symbolic links in its path."""
     folder = f"{own_folder(repository)}/left"
     files.own_place(f"{folder}/kept", os.fspath(repository.git_dir))
     return folder
@@ -148,7 +149,7 @@ def _is_sound(path: str, content: bytes | None, repository: Repository) -> bool:
 
 
 def _readable_packed(git: Git, was: bytes, found: bytes) -> bytes:
-    """Return a new packed-refs content: the recorded refs, and the refs of the damaged file whose objects exist."""
+    """Return new content for packed-refs: the refs in ``was``, and the refs in ``found`` whose objects exist."""
     rows = _rows(was)
     rows |= {ref: oid for ref, oid in _rows(found).items() if rows.get(ref) == oid or git.ok("cat-file", "-e", oid)}
     lines = [f"{oid} ".encode() + ref for ref, oid in sorted(rows.items())]
@@ -197,7 +198,7 @@ def _branch_file(repository: Repository, branch: str) -> list[str]:
 
 
 def _bytes(path: str) -> bytes | None:
-    """Return the content of a file; ``None`` if the file is missing or not a regular file."""
+    """Return the content of a file, or ``None`` if the file is missing or not a regular file."""
     if not os.path.isfile(path) or os.path.islink(path):
         return None
     with open(path, "rb") as file:

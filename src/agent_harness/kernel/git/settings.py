@@ -1,7 +1,8 @@
-"""Settings of a repository. They are read and compared, and only pushes and fetches use them, as they were recorded.
-Hooks, aliases and filters are off in every call. A transfer needs the remotes' addresses and connection settings, and
-such settings may name programs (``core.sshCommand``, ``credential.helper``). So the settings come from a record made
-before an agent ran, never from the current file. The user's own settings stay in force."""
+"""Settings of a repository. The harness reads and compares them. Only pushes and fetches use them, from a record.
+
+Hooks, aliases and filters are off in every call. A transfer needs the remotes' addresses and connection settings, which
+may name programs (``core.sshCommand``, ``credential.helper``). So the settings come from a record made before an agent
+ran, never from the current file. The user's own settings stay in force."""
 
 import hashlib
 import os
@@ -24,7 +25,7 @@ VARIABLES = (
     *("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS"),
     *("GIT_SSL_CAINFO", "GIT_SSL_CERT", "GIT_SSL_KEY", "GIT_SSL_NO_VERIFY"),
 )
-"""Environment variables of the user that git receives, because a connection to a remote may need them."""
+"""Environment variables of the user that git receives for a push or fetch, because a connection may need them."""
 RECORDED_FILES = (
     *("info/attributes", "info/exclude", "info/sparse-checkout", "info/grafts"),
     *("objects/info/alternates", "objects/info/http-alternates", "shallow"),
@@ -44,7 +45,8 @@ def transfer(
     now: Mapping[str, list[str]],
     timeout_seconds: float,
 ) -> Pushed:
-    """Run ``git push`` or ``git fetch``, return its result. Without ``recorded``, only addresses are set."""
+    """Run ``git push`` or ``git fetch`` with the settings in ``recorded``, and return its result. If ``recorded`` is
+    ``None``, use only the remote's addresses in ``now``."""
     addresses = re.compile(rf"remote\.{re.escape(remote)}\.(url|pushurl|fetch)$")
     source, wanted = (now, addresses) if recorded is None else (recorded, RECORDED)
     settings = [(key, value) for key, found in source.items() if wanted.match(key) for value in found]
@@ -66,7 +68,7 @@ def values(repository: Repository) -> dict[str, str]:
 
 
 Settings = dict[tuple[str, str], list[str]]
-"""Git settings of the user, by scope and key. The scope ``file`` contains the digests of hooks and info files."""
+"""Git settings by scope and key. The scope ``file`` contains the digests of hooks and info files."""
 
 
 def now(repository: Repository) -> Settings:
@@ -107,8 +109,8 @@ def _own_files(repository: Repository) -> dict[str, list[str]]:
 
 
 def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
-    """Return content and mode of settings files and hooks, by name below the shared folder. For a symbolic link, the
-    content is the link's text and the mode ``None``, because its target lies elsewhere."""
+    """Return the content and mode of settings files and hooks, by path relative to the shared git folder. For a
+    symbolic link, the content is the link's target and the mode is ``None``."""
     shared = os.fspath(repository.shared_dir)
     hooks = os.path.join(shared, "hooks")
     names = ["config", os.path.relpath(repository.git_dir / "config.worktree", shared), "hooks"]
@@ -125,7 +127,8 @@ def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
 
 
 def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | None]], name: str, aside: str) -> str:
-    """Restore a file from ``before``. Return where the current file was moved in ``aside``; empty if there was none."""
+    """Restore the file ``name`` from ``before``, after moving the current file into the folder ``aside``. Return the
+    new path of the current file, or an empty text if there was none."""
     shared = os.fspath(repository.shared_dir)
     path, (content, mode) = os.path.join(shared, name), before.get(name, (b"", 0))
     where = ""
@@ -157,8 +160,8 @@ def local_filters(repository: Repository) -> list[str]:
 
 
 def closed_submodules(view: IsolatedView) -> dict[str, str]:
-    """Return variables that keep git from entering submodules, whatever ``.gitmodules`` says. A git process in a
-    submodule would use the submodule's own settings."""
+    """Return environment variables that keep git from entering submodules, whatever ``.gitmodules`` says. Inside a
+    submodule, git would use the submodule's own settings."""
     keys = [
         key.decode("utf-8", "surrogateescape")
         for source in _submodule_files(view)
@@ -172,7 +175,7 @@ def closed_submodules(view: IsolatedView) -> dict[str, str]:
 
 
 def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
-    """Yield the ``git config`` options that read each ``.gitmodules``: in the work tree, in the index and in HEAD."""
+    """Yield the ``git config`` options that read ``.gitmodules`` from the work tree, from the index and from HEAD."""
     file = f"{view.repository.top}/.gitmodules"
     if os.path.lexists(file):
         yield "--file", file
@@ -185,7 +188,7 @@ def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
 
 
 def _index_may_hold_modules(repository: Repository) -> bool:
-    """Return False only if the index provably does not contain ``.gitmodules``."""
+    """Return False only if the index certainly does not contain ``.gitmodules``."""
     try:
         content = (repository.git_dir / "index").read_bytes()
     except FileNotFoundError:

@@ -20,8 +20,8 @@ GITLINK = "160000"
 RULES = frozenset([b".gitignore", b".gitattributes"])
 CLOSED = re.compile(rb"could not open directory '(.+?)/?': Permission denied")
 WALK_SECONDS = 120.0
-"""Time limit of the first scan, in seconds. If the scan takes longer, the harness looks for pipes before a second
-scan."""
+"""Time limit of the first ``git status`` call, in seconds. After it, the harness checks for pipes and calls git
+again."""
 
 HIDING = (("--no-assume-unchanged", "--assume-unchanged"), ("--no-skip-worktree", "--skip-worktree"))
 
@@ -62,7 +62,7 @@ class IndexEntry:
 
 
 class ClosedFolder(UnsafeTree):
-    """Error: folders of this user cannot be read. Unreadable folders of other users cause no error."""
+    """Error: folders of this user cannot be read. Unreadable folders of other users are skipped without an error."""
 
     def __init__(self, folders: Sequence[bytes]) -> None:
         self.folders = folders
@@ -71,7 +71,8 @@ class ClosedFolder(UnsafeTree):
 
 
 def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan:
-    """Return the differences between the work tree and an index, without submodules and this process's output."""
+    """Return the differences between the work tree and an index. Submodule content and this process's output files are
+    left out. ``ignored`` includes ignored files."""
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
     top = os.fsencode(view.repository.top)
@@ -99,7 +100,7 @@ def _is_ours(folder: bytes) -> bool:
 
 
 def _refuse_pipes(top: bytes) -> None:
-    """Raise ``UnsafeTree`` if a file of git rules is a pipe, because git would wait for input from the pipe."""
+    """Raise ``UnsafeTree`` if a file with git rules, such as ``.gitignore``, is a pipe, because git would block."""
     for folder, names, files in os.walk(top):
         names[:] = [name for name in names if name != b".git"]
         for name in RULES & {*files}:
@@ -162,9 +163,8 @@ def entries(output: bytes) -> Iterator[IndexEntry]:
 
 
 def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add: Sequence[bytes] = ()) -> None:
-    """Remove paths from an index, and read files into the index. A file may replace a folder, and a folder may replace
-    a file. Missing paths are removed in the same git call that adds files. An existing path, or a path below a symbolic
-    link, needs a separate call."""
+    """Remove the paths ``remove`` from an index, and read the files ``add`` into the index. An added file may replace a
+    folder, and an added folder may replace a file."""
     top = os.fsencode(view.repository.top)
     links = Links(top)
     absent = [path for path in remove if not links.above(path) and kind_at(top, path) == "nothing"]
@@ -192,7 +192,8 @@ class Links:
 
 
 def flagged(listing: bytes) -> dict[bytes, str]:
-    """Return the paths in ``ls-files -v -z`` output with flags that hide changes: ``assume``, ``skip`` or both."""
+    """Return the paths with index flags that hide changes, from ``ls-files -v -z`` output. The value of a path is
+    ``assume``, ``skip`` or both words."""
     if listing.startswith(b"H ") and listing.count(b"\0H ") + 1 == listing.count(b"\0"):
         return {}
     found = {}
@@ -205,7 +206,7 @@ def flagged(listing: bytes) -> dict[bytes, str]:
 
 
 def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bool) -> None:
-    """Set or clear the index flags of these files. The flags ``assume`` and ``skip`` hide changes."""
+    """Set or clear the given index flags of these files. The flags ``assume`` and ``skip`` hide changes of a file."""
     for word, (off_option, on_option) in zip(("assume", "skip"), HIDING, strict=True):
         paths = [path for path, words in flags.items() if word in words.split()]
         if paths:
@@ -214,8 +215,8 @@ def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bo
 
 
 def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
-    """Clear index flags that hide changes of existing files, and return these files with their flags. A flagged file
-    that does not exist keeps its flag, because the user left it out, as in a sparse checkout."""
+    """Clear the index flags that hide changes of existing files, and return these files with their flags. A missing
+    file keeps its flag, because the user left it out, as in a sparse checkout."""
     top = os.fsencode(view.repository.top)
     there = {path: words for path, words in flagged(listing).items() if kind_at(top, path) != "nothing"}
     set_flags(view, index, there, on=False)
@@ -223,9 +224,9 @@ def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
 
 
 def matcher(patterns: Sequence[str], prefix: bytes = b"") -> Callable[[bytes], bool]:
-    """Return a function that returns True if a path, or a folder above the path, matches a pattern below ``prefix``. In
-    a pattern, ``*`` and ``?`` match text without a slash; ``**/`` at the start matches any depth. A slash or ``/**`` at
-    the end changes nothing."""
+    """Return a function that returns True if a path, or a folder above it, matches a pattern. Patterns are relative to
+    the folder ``prefix``. In a pattern, ``*`` and ``?`` match text without a slash, and ``**/`` at the start matches
+    any depth. A slash or ``/**`` at the end has no effect."""
     if not patterns:
         return lambda path: False
     start = re.escape(prefix + b"/") if prefix else b""
@@ -253,12 +254,12 @@ def parents(path: bytes) -> list[bytes]:
 
 
 def holds(ordered: Sequence[bytes], folder: bytes) -> bool:
-    """Return True if a path in the sorted list lies below ``folder``, which must end in a slash."""
+    """Return True if a path in the sorted list ``ordered`` lies below ``folder``, which must end in a slash."""
     return bool(at_or_below(ordered, folder))
 
 
 def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
-    """Return the paths of a sorted list at or below ``place``. A folder's name must end in a slash."""
+    """Return the paths at or below ``place`` in a sorted list. If ``place`` is a folder, it ends in a slash."""
     first = bisect_left(ordered, place)
     if not place.endswith(b"/"):
         return ordered[first : first + 1] if ordered[first : first + 1] == [place] else []
@@ -266,7 +267,7 @@ def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
 
 
 def kind_at(top: bytes, path: bytes) -> str:
-    """Return the kind of a path: ``file`` (or symbolic link), ``folder``, ``other`` (such as a pipe), ``nothing``."""
+    """Return the kind of a path: ``file`` (or link), ``folder``, ``other`` (such as a pipe) or ``nothing``."""
     try:
         mode = os.lstat(os.path.join(top, path)).st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -10,8 +10,7 @@ Files below $XDG_STATE_HOME/agent-harness/host/:
     input/DIGEST       input of the agents of a limited account: one line with time and tokens per entry
 
 Without a setting in ``host.json``, the limits are eight agents, eight agents per account, and check runs on half of the
-cores. The locks are kernel locks, so the death of a process releases its locks. Source: ``scale.md`` SC-40, SC-43,
-SC-44."""
+cores. The kernel releases the locks of a process that dies. Source: ``scale.md`` SC-40, SC-43, SC-44."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ class AccountTerms:
 
 
 class HostSlot:
-    """One slot for an agent or a check run, until ``release``. Without a writable state folder, it has no lock."""
+    """Slot for one agent or check run, held until ``release``. If no state folder is writable, it has no lock."""
 
     __slots__ = ("_lock", "_path")
 
@@ -56,7 +55,7 @@ class HostSlot:
         self._path = path
 
     def tell(self, told: JsonObject) -> None:
-        """Write the slot's use to its file, for ``harness limits``. Errors such as a full disk are ignored."""
+        """Write the use of the slot to its file, for ``harness limits``. Errors such as a full disk are ignored."""
         if not self._path:
             return
         try:
@@ -91,13 +90,13 @@ def _limits(found: JsonObject) -> dict[str, int]:
 
 
 def account_terms(account: str) -> AccountTerms:
-    """Return the limits of an account. Without its own limit of agents, the machine's limit applies."""
+    """Return the limits of an account. If the account has no limit of agents, the machine's limit applies."""
     found = _settings()
     return _terms(found, account)
 
 
 def terms_of_accounts() -> Mapping[str, AccountTerms]:
-    """Return the limits of all accounts that have limits in ``host.json``."""
+    """Return the limits of each account that has limits in ``host.json``."""
     found = _settings()
     said = found.get("accounts")
     return {account: _terms(found, account) for account in (said if isinstance(said, dict) else {})}
@@ -116,7 +115,7 @@ def _count(value: object, most: int) -> int | None:
 
 
 def take(kind: str, told: JsonObject) -> HostSlot | None:
-    """Take a slot and record ``told`` as its use. Return ``None`` if all slots are taken."""
+    """Take a slot of the given kind, and record ``told`` as its use. Return ``None`` if all slots are taken."""
     folder = trusted_state.of_user(FOLDER)
     if folder is None:
         return HostSlot()
@@ -134,7 +133,7 @@ def take(kind: str, told: JsonObject) -> HostSlot | None:
 
 
 def note_input(account: str, tokens: int) -> None:
-    """Record that a model has read ``tokens`` uncached input tokens for an agent of the account."""
+    """Record that a model read ``tokens`` uncached input tokens for an agent of the account."""
     path = _input_path(account, make=True)
     if path is None or tokens <= 0:
         return
@@ -147,7 +146,8 @@ def note_input(account: str, tokens: int) -> None:
 
 
 def input_since(account: str, seconds: float) -> int:
-    """Return the input tokens of the last ``seconds``. Call within ``choosing``, because old entries are removed."""
+    """Return the account's input tokens of the last ``seconds``. Call this only within ``choosing``, because it may
+    remove old entries."""
     path, now = _input_path(account), time.time()
     try:
         content = files.read_bytes(path) if path else b""
@@ -183,7 +183,7 @@ def _input_path(account: str, *, make: bool = False) -> str | None:
 
 @contextmanager
 def choosing() -> Iterator[None]:
-    """Hold the lock on agent selection in this context. If the lock is taken for over 2 s, go on without it."""
+    """Hold the lock on agent selection during the block. Continue without the lock if it is taken for 2 s."""
     folder = trusted_state.of_user(FOLDER)
     descriptor = -1
     with suppress(OSError, HarnessError):
@@ -198,7 +198,7 @@ def choosing() -> Iterator[None]:
 
 
 def holders() -> list[JsonObject]:
-    """Return all slots in use: ``kind``, ``number`` and ``pid`` of each, with the use that its holder recorded."""
+    """Return all slots in use, each with its ``kind``, ``number``, ``pid`` and the use that its holder recorded."""
     folder = trusted_state.of_user(FOLDER, make=False)
     return [each for kind in (AGENTS, TESTS) for each in _holders(folder, kind)] if folder else []
 

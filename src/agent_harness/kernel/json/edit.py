@@ -1,4 +1,4 @@
-"""Edits of JSON text that change no other byte, so that the user's indentation, order and spelling stay. The text is
+"""Edits of JSON text that change no other byte. The user's indentation, member order and spelling stay. The text is
 parsed strictly before an edit. New parts use the layout of the parts around them."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Entry:
-    """Value in a JSON text. ``begins`` is where its name starts; in an array, ``name`` is the index."""
+    """Position of a value in a JSON text. ``begins`` is the start of its name. In an array, ``name`` is the index."""
 
     __slots__ = ("begins", "end", "name", "start")
 
@@ -25,7 +25,7 @@ class _Entry:
 
 
 def append(text: str, path: Sequence[str], value: object) -> str:
-    """Return the text with a value appended to the array at ``path``. Missing objects and the array are created."""
+    """Return the JSON text with a value appended to the array at ``path``. Missing parts of the path are created."""
     known = len(path)
     while (found := _find(text, path[:known])) is None:
         known -= 1
@@ -38,7 +38,7 @@ def append(text: str, path: Sequence[str], value: object) -> str:
 
 
 def put(text: str, path: Path, value: object) -> str:
-    """Return the text with the value set at ``path``. A new member is added last. The parent object must exist."""
+    """Return the JSON text with the value set at ``path``. A new member is added last. Its parent object must exist."""
     found = _find(text, path)
     if found is not None:
         return text[: found.start] + _rendered(text, value, _indent_at(text, found.start)) + text[found.end :]
@@ -47,7 +47,7 @@ def put(text: str, path: Path, value: object) -> str:
 
 
 def remove(text: str, path: Path) -> str:
-    """Return the text without the entry at ``path`` and its comma; unchanged if there is no such entry."""
+    """Return the JSON text without the entry at ``path``, or the unchanged text if there is no such entry."""
     holder = _find(text, path[:-1])
     listed = [*_entries(text, holder.start)] if holder else []
     names = [each.name for each in listed]
@@ -62,7 +62,7 @@ def remove(text: str, path: Path) -> str:
 
 
 def is_empty(text: str, path: Path) -> bool:
-    """Return True if the text has an empty object or array at ``path``."""
+    """Return True if the JSON text has an empty object or array at ``path``."""
     found = _find(text, path)
     return found is not None and text[found.start] in "{[" and not any(_entries(text, found.start))
 
@@ -71,7 +71,7 @@ def is_empty(text: str, path: Path) -> bool:
 
 
 def _find(text: str, path: Path) -> _Entry | None:
-    """Return the entry at a path; ``None`` if missing. Raise ``ValueError`` if the text is not strict JSON."""
+    """Return the entry at a path, or ``None`` if it is missing. Raise ``ValueError`` if the text is not strict JSON."""
     jsontext.loads(text)
     start = jsontext.skip(text, 1 if text.startswith("\ufeff") else 0)
     found: _Entry | None = _Entry(start, "", start, jsontext.scanner()(text, start)[1])
@@ -83,7 +83,7 @@ def _find(text: str, path: Path) -> _Entry | None:
 
 
 def _entries(text: str, at: int) -> Iterator[_Entry]:
-    """Yield the entries of the object or array that begins at position ``at``. For any other value, yield nothing."""
+    """Yield the entries of the object or array that begins at position ``at``. Any other value has no entries."""
     scan, closing = jsontext.scanner(), {"{": "}", "[": "]"}.get(text[at])
     if closing is None:
         return
@@ -104,7 +104,7 @@ def _entries(text: str, at: int) -> Iterator[_Entry]:
 
 
 def _insert(text: str, holder: _Entry, name: str | None, value: object) -> str:
-    """Return the text with one more entry at the end of the object or array. In an array, ``name`` is None."""
+    """Return the text with one more entry at the end of an object or array. In an array, ``name`` is None."""
     key = "" if name is None else f"{jsontext.line(name)}: "
     listed = [*_entries(text, holder.start)]
     if listed and "\n" not in text[holder.start : listed[0].begins]:
@@ -134,7 +134,7 @@ def _line_end(text: str) -> str:
 
 
 def _unit(text: str) -> str:
-    """Return one level of indentation: the indentation of the first indented line, or two spaces."""
+    """Return one level of the text's indentation: that of the first indented line, or two spaces."""
     for line in text.splitlines()[1:]:
         blanks = line[: len(line) - len(line.lstrip(" \t"))]
         if blanks and line.strip():

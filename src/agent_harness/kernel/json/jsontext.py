@@ -1,7 +1,7 @@
 """JSON text that stays the same when it is read and written: numbers keep their spelling and members their order.
-Reading is strict: anything that a write could not reproduce (a repeated member, ``NaN``, a lone surrogate, too deep
-nesting) is an error, because the next write would lose it. The C scanner is used directly, because importing ``json``
-takes as long as the rest of a hook call."""
+
+Reading is strict. Text that a write could not reproduce is an error: a repeated member, ``NaN``, a lone surrogate, too
+deep nesting. The C scanner is used directly, because importing ``json`` takes as long as the rest of a hook call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLANKS = " \t\r\n"
 
 
 class Spelled(float):
-    """Number with its original spelling, if Python would write another, such as ``1.10``, ``1e400`` or ``-0``."""
+    """Number with its original spelling, if Python would write it differently, such as ``1.10`` or ``-0``."""
 
     __slots__ = ("text",)
     text: str
@@ -33,8 +33,9 @@ class Spelled(float):
 
 def loads(text: str | bytes, *, exact: bool = True) -> Any:
     """Return the value of a JSON text. Raise ``ValueError`` with a one-line message if the text is damaged.
-    ``exact=False`` is twice as fast, but the value must not be written back: numbers become Python numbers, the last of
-    repeated members wins, and only the interpreter limits nesting."""
+
+    ``exact=False`` is twice as fast, but the caller must not write the value back. Numbers become Python numbers, the
+    last of repeated members wins, and only the interpreter limits the nesting depth."""
     text = decoded(text)
     if not text:
         raise ValueError("it is empty")
@@ -56,7 +57,7 @@ def loads(text: str | bytes, *, exact: bool = True) -> Any:
 
 
 def dumps(value: object) -> str:
-    """Return a value as JSON for people and diffs: two spaces per level, unescaped Unicode, a newline at the end."""
+    """Return a value as JSON for people: two spaces per level, Unicode not escaped, a newline at the end."""
     parts: list[str] = []
     _encode(value, "\n", "  ", parts.append, MAX_DEPTH)
     parts.append("\n")
@@ -64,7 +65,7 @@ def dumps(value: object) -> str:
 
 
 def dumps_at(value: object, level: int) -> str:
-    """Return a value as indented JSON, for a place at the nesting depth ``level``. The first line is not indented."""
+    """Return a value as indented JSON for the nesting depth ``level``. The first line is not indented."""
     parts: list[str] = []
     _encode(value, "\n" + "  " * level, "  ", parts.append, MAX_DEPTH - level)
     return "".join(parts)
@@ -91,7 +92,7 @@ def spaced(value: object) -> str:
 
 
 def decoded(raw: str | bytes) -> str:
-    """Return JSON text without byte order mark and final white space. Raise ``ValueError`` if it is not text."""
+    """Return JSON text without a byte order mark and final white space. Raise ``ValueError`` if ``raw`` is not text."""
     if isinstance(raw, bytes):
         if b"\0" in raw:
             raise ValueError(f"it contains a zero byte at byte {raw.index(0)}")
@@ -152,7 +153,7 @@ def _real(text: str) -> float:
 
 
 class _Wholes(dict[str, float]):
-    """Cache of whole numbers by their text. A file has few distinct numbers, and a cache hit runs no Python code."""
+    """Cache of the whole numbers in a JSON text, by their spelling. A cache hit runs no Python code."""
 
     def __missing__(self, text: str) -> float:
         odd = text == "-0" or len(text) > 600  # Python may refuse to convert longer ones
@@ -165,7 +166,7 @@ def _constant(name: str) -> float:
 
 
 class _Rules:
-    """Settings of the C scanner for exact values."""
+    """Settings of the C scanner for exact values, which keep the spelling of numbers."""
 
     strict: bool = True
     object_hook: None = None
@@ -179,7 +180,7 @@ class _Rules:
 
 
 class _Glance(_Rules):
-    """Settings of the C scanner for ``exact=False``."""
+    """Settings of the C scanner for values that are not written back (``exact=False``)."""
 
     object_pairs_hook: None = None  # type: ignore[assignment]  # the scanner makes dictionaries by itself
     parse_float = float  # type: ignore[assignment]  # it knows this type and calls nothing
@@ -189,14 +190,14 @@ class _Glance(_Rules):
 
 
 def scanner() -> Callable[[str, int], tuple[Any, int]]:
-    """Return a strict JSON scanner: a function that returns the value at a text position, and the position of its end.
-    The scanner does not check the nesting depth. Without a value, it raises ``StopIteration``, ``ValueError``,
-    ``RecursionError`` or ``SystemError``."""
+    """Return a strict JSON scanner: a function that returns the value at a text position, and the value's end position.
+    The scanner does not check the nesting depth. If there is no valid value, it raises ``StopIteration``,
+    ``ValueError``, ``RecursionError`` or ``SystemError``."""
     return _scanner(_Rules())
 
 
 def skip(text: str, at: int) -> int:
-    """Return the position of the next non-blank character. Raise ``IndexError`` at the end of the text."""
+    """Return the position of the first non-blank character from ``at`` on. Raise ``IndexError`` if there is none."""
     while text[at] in BLANKS:
         at += 1
     return at
@@ -220,7 +221,7 @@ def _scanner(rules: _Rules) -> Callable[[str, int], tuple[Any, int]]:
 
 
 def _scanned(rules: _Rules, text: str, start: int) -> tuple[Any, int]:
-    """Return the value at ``start``, and where it ends. ``json.decoder`` is loaded only after an error."""
+    """Return the value at the position ``start``, and the value's end position."""
     try:
         return _scanner(rules)(text, start)
     except SystemError:
@@ -246,7 +247,7 @@ _quote = _quoter()
 
 
 def _encode(value: object, indent: str, step: str, put: Callable[[str], object], depth: int) -> None:
-    """Pass a value's JSON text to ``put``, in parts. ``indent`` starts each outer line; empty for one line."""
+    """Pass a value's JSON text to ``put``, in parts. ``indent`` starts each outer line. It is empty for one line."""
     if isinstance(value, dict):
         opened, closed, colon = "{", "}", ": " if indent else ":"
         members = (

@@ -4,9 +4,8 @@ The text is read as strictly as in ``jsontext``, and the position of every eleme
 their text byte for byte, including the user's layout. New parts have the layout of ``jsontext.dumps``. If a partial
 write might be incorrect, the whole value is written.
 
-The replaced file becomes its own backup through a second hard link, so nothing is written twice. If a writer is killed,
-both files are whole, but may be one file with two names. ``files.sweep`` and the next write separate these names.
-Source: ``tasklist.md`` 8."""
+The replaced file becomes its own backup through a second hard link, so nothing is written twice. A killed writer may
+leave one file with two names, which ``files.sweep`` and the next write separate. Source: ``tasklist.md`` 8."""
 
 from __future__ import annotations
 
@@ -28,12 +27,11 @@ if TYPE_CHECKING:
     Edit = tuple[int, int, str]
 
 _RUN = 4096
-"""Number of characters that are scanned at once. It covers a few elements, but is too small to exceed the nesting
-limit."""
+"""Minimum number of characters that are scanned at once. It covers a few elements."""
 
 
 class _Unclear(Exception):
-    """Error: the text is damaged, or the positions of its parts are unknown."""
+    """Error: a JSON text is damaged, or the positions of its parts are unknown."""
 
 
 class _Member:
@@ -45,7 +43,7 @@ class _Member:
 
 
 class _Places:
-    """Positions of the object's members and of the list's elements. Elements are grouped into runs."""
+    """Positions of the object's members and of runs of list elements. A run is a group of consecutive elements."""
 
     __slots__ = ("elements", "ends", "firsts", "members", "starts")
 
@@ -57,14 +55,14 @@ class _Places:
         self.ends: list[int] = []  # and the end of its last element
 
     def add(self, values: list[Any], start: int, end: int) -> None:
-        """Add the elements of one run, with the positions of its start and end."""
+        """Add the elements of one run, with the start and end position of the run in the text."""
         self.firsts.append(len(self.elements))
         self.starts.append(start)
         self.ends.append(end)
         self.elements += values
 
     def spans(self, text: str, wanted: set[int]) -> Iterator[tuple[int, int, int]]:
-        """Yield the index, start and end of the wanted elements, in order."""
+        """Yield the index, start position and end position of each wanted element, in order."""
         scan = jsontext.scanner()
         for first, last, start in zip(self.firsts, [*self.firsts[1:], len(self.elements)], self.starts, strict=True):
             here = wanted.intersection(range(first, last))
@@ -78,7 +76,7 @@ class _Places:
 
 
 class ListDocument:
-    """JSON object of a state file with one long list. The object is changed in place and written once."""
+    """JSON object of a state file with one long list. The caller changes the object in place and writes it once."""
 
     __slots__ = ("_name", "_places", "_text", "content", "value")
 
@@ -90,9 +88,9 @@ class ListDocument:
         self._places = places
 
     def parts(self, changed: Iterable[object] | None = None) -> list[bytes | memoryview]:
-        """Return the JSON text of the current value, in parts. Unchanged parts are not copied. ``changed`` lists the
-        elements that were changed in place; ``None`` means that any element may have changed. New or replaced elements,
-        and all other members, are found by comparison. Raise ``ValueError`` if the value is not JSON."""
+        """Return the JSON text of the current value, in parts. ``changed`` lists the elements that were changed in
+        place, or is ``None`` if any may have changed. Other changes are found by comparison. Raise ``ValueError`` if
+        the value is not JSON."""
         edits = self._edits(changed) if self._places else None
         if edits is None:
             return [jsontext.dumps(self.value).encode()]
@@ -111,7 +109,7 @@ class ListDocument:
         return lambda start, end: self._text[start:end].encode()
 
     def _edits(self, changed: Iterable[object] | None) -> list[Edit] | None:
-        """Return the edits that update the text, in order; ``None`` if the whole value must be written."""
+        """Return the edits that update the text, in order, or ``None`` if the whole value must be written."""
         members = self._places.members if self._places else {}
         kept = [name for name in members if name in self.value]
         names = list(self.value)
@@ -143,7 +141,7 @@ class ListDocument:
         return [*edits, *((end, end, f",\n    {jsontext.dumps_at(each, 2)}") for each in now[len(was) :])]
 
     def _edit(self, start: int, end: int, now: object, level: int) -> list[Edit]:
-        """Return a list with the edit that updates one part of the text; empty if the part is unchanged."""
+        """Return a list with the edit that updates one part of the text. The list is empty if the part is unchanged."""
         text, new = self._text[start:end], jsontext.dumps_at(now, level)
         same = new == text or jsontext.line(jsontext.scanner()(text, 0)[0]) == jsontext.line(now)
         return [] if same else [(start, end, new)]
@@ -160,7 +158,7 @@ def _touched(was: Sequence[object], now: Sequence[object], changed: Iterable[obj
 
 
 def parse(content: bytes, name: str) -> ListDocument:
-    """Return the document in ``content``, whose long list is ``name``. Raise ``ValueError`` if it is damaged."""
+    """Return the document in ``content``, with the long list ``name``. Raise ``ValueError`` if it is damaged."""
     text = jsontext.decoded(content)
     if "\r" not in text:
         try:
@@ -215,9 +213,10 @@ def _elements(scan: Scan, text: str, at: int, places: _Places) -> tuple[list[Any
 
 
 def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places) -> int:
-    """Read all complete runs of list elements, and return the position of the element after the last run. ``mark`` is
-    the text around the end of the first element, and how much of this text belongs to the element. The next occurrence
-    of this text probably ends an element too. A run is used only if it consists entirely of elements."""
+    """Read all complete runs of list elements, and return the position of the element after the last run.
+
+    ``mark`` is the text around the end of the first element, and how much of it belongs to the element. The next
+    occurrence of this text probably ends an element too. A run is used only if it consists entirely of elements."""
     sign, tail = mark
     while (cut := text.find(sign, at + _RUN)) >= 0:
         run = f"[{text[at : cut + tail]}]"
@@ -234,7 +233,7 @@ def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places
 
 
 def _check_depth(elements: list[Any], text: str, level: int) -> None:
-    """Raise ``_Unclear`` if an element is nested too deeply. Counting brackets is usually enough to exclude this."""
+    """Raise ``_Unclear`` if the elements are nested too deeply. ``text`` is their JSON text."""
     if not _is_shallow(text, 0, len(text), level) and not jsontext.within_depth([elements]):
         raise _Unclear
 
@@ -252,11 +251,10 @@ def _after(text: str, at: int, sign: str) -> int:
 
 
 def read(path: AnyPath, name: str, known: ListDocument | None = None, *, content: bytes | None = None) -> ListDocument:
-    """Return the document in a state file, or in the ``content`` that the caller has read from the file.
+    """Return the document in a state file, or in the ``content`` that the caller has already read from the file.
 
-    ``name`` is the member with the long list. If the content is that of ``known``, return ``known``. Raise
-    ``FileNotFoundError`` or ``StateDamaged``.
-    """
+    ``name`` is the member with the long list. If ``known`` has the same content, return ``known``. Raise
+    ``FileNotFoundError`` if the file is missing, and ``StateDamaged`` if it is damaged."""
     content = files.read_bytes(path) if content is None else content
     if known and known.content == content:
         return known
@@ -273,8 +271,8 @@ def write(
     path: AnyPath, document: ListDocument, *, before: Callable[[], object], changed: Iterable[object] | None = None
 ) -> None:
     """Replace the file of a document, and keep the old content as ``<path>.bak``. ``before`` must raise an exception if
-    the file has changed since it was read; then nothing is written. ``changed`` has the same meaning as for
-    ``ListDocument.parts``. Raise ``Refused`` if the file cannot be written."""
+    the file has changed since it was read. In that case, nothing is written. ``changed`` is explained in ``parts``.
+    Raise ``Refused`` if the file cannot be written."""
     try:
         parts = document.parts(changed)
     except ValueError as error:
@@ -291,8 +289,8 @@ def write(
 
 
 def _given_second_name(target: str, backup: str, before: Callable[[], object]) -> bool:
-    """Hard-link the file as its own backup. Return False if this is impossible or the file already has two names. A
-    second name comes from a killed writer or the user, so neither name would be a separate copy."""
+    """Make the old file its own backup with a hard link, and return True. Return False if this is impossible, or if the
+    file already has two names. A killed writer or the user may have made the second name."""
     if os.path.dirname(target) != os.path.realpath(
         os.path.dirname(backup)
     ):  # one folder is made durable, with both names in it

@@ -1,6 +1,6 @@
 """The harness's side of a supervisor process: starts the process, moves the data of its command's pipes, and ensures
-its end. Each call of ``pump`` polls all pipes once: no thread, no busy waiting. If the supervisor itself is killed or
-frozen, this side takes over and ends every process that provably belongs to the command."""
+its end. Each call of ``pump`` polls all pipes once, without a thread or busy waiting. If the supervisor itself is
+killed or frozen, this module ends every process that provably belongs to the command."""
 
 import contextlib
 import fcntl
@@ -31,16 +31,16 @@ class SupervisorClient:
     """Command under a supervisor process that ends together with the harness. As a context manager, it ends the
     command.
 
-    ``exit_code`` is set once the command has exited: negative if killed by a signal, ``None`` if the exit was never
-    observed. ``over_limit`` is the limit that the command exceeded, worded as the end of a sentence. ``ended``: the
-    command and its descendants have exited. ``finished``: their output has also been read to the end."""
+    ``exit_code`` is set after the exit of the command. It is negative if a signal killed the command, and ``None`` if
+    the exit was never observed. ``over_limit`` describes the exceeded limit, as the end of a sentence. ``ended`` means
+    that the command and its descendants have exited. ``finished`` also means that all of their output was read."""
 
     def __init__(
         self, order: bytes, run_id: str, *, sink: Sink, error_sink: Sink | None = None, given: bytes | None = None
     ) -> None:
-        """Start the command. ``given`` is written to its standard input, and the input is then closed. If ``given`` is
+        """Start the command. ``given`` is written to its standard input, which is then closed. If ``given`` is
         ``None``, standard input stays open. Without ``error_sink``, standard error is part of the output. Raise
-        ``ToolMissing`` or ``Refused`` if the command cannot be started; no process is left running."""
+        ``ToolMissing`` or ``Refused`` if the command cannot be started. No process is then left running."""
         self.run_id = run_id
         self.pid = 0
         self.exit_code: int | None = None
@@ -77,7 +77,7 @@ class SupervisorClient:
 
     @property
     def exited(self) -> bool:
-        """True once the command itself has exited; its descendants may still be running."""
+        """True after the command itself has exited. Its descendants may still be running."""
         return self.ended or self.exit_code is not None
 
     @property
@@ -98,7 +98,7 @@ class SupervisorClient:
                 self._take_over()
 
     def terminate(self, grace_seconds: float) -> None:
-        """Request SIGTERM now and SIGKILL after ``grace_seconds``. Call ``pump`` until the command has ended."""
+        """Request SIGTERM now and SIGKILL after ``grace_seconds``. The caller must ``pump`` until the command ends."""
         if not self.ended:
             with self._closing, contextlib.suppress(OSError):
                 if self._control in self._open:
@@ -106,7 +106,7 @@ class SupervisorClient:
             self._expect_end(max(0.0, grace_seconds))
 
     def write(self, text: bytes) -> bool:
-        """Queue bytes for standard input. Return False if the input is already closed."""
+        """Queue bytes for the command's standard input. Return False if the input is already closed."""
         with self._lock:
             if self._input not in self._open or self._input_ends:
                 return False
@@ -115,7 +115,7 @@ class SupervisorClient:
             return self._input in self._open
 
     def close_input(self) -> None:
-        """Close standard input after all queued bytes are written."""
+        """Close the command's standard input after all queued bytes are written."""
         with self._lock:
             self._input_ends = True
             self._write_input()
@@ -294,7 +294,7 @@ class SupervisorClient:
             self.lifeline.send_signal(signal.SIGCONT)
 
     def _watch_command(self) -> None:
-        """Open a pidfd to see the command's death without the supervisor, if the pid is certainly its own."""
+        """Open a pidfd that shows the command's death without the supervisor, if the pid is certainly the command's."""
         try:
             self._command = os.pidfd_open(self.pid)
         except (AttributeError, OSError):
@@ -306,7 +306,7 @@ class SupervisorClient:
             self._close(self._command)
 
     def _take_over(self) -> None:
-        """End the command without its supervisor: its group, the supervisor's descendants, tagged processes."""
+        """Kill the command without its supervisor: its group, the supervisor's descendants, and tagged processes."""
         if self._command in self._open:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._command, signal.SIGKILL, None, _GROUP)
@@ -333,7 +333,7 @@ class SupervisorClient:
 
 
 def _above_standard(descriptor: int) -> int:
-    """Return the descriptor if it is above 2, else a duplicate above 2. The original is then closed."""
+    """Return the descriptor if it is above 2. Otherwise, close it and return a duplicate that is above 2."""
     if descriptor > 2:
         return descriptor
     higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -342,7 +342,7 @@ def _above_standard(descriptor: int) -> int:
 
 
 def _lifeline_environment(run_id: str) -> dict[str, str]:
-    """Return the supervisor's environment: the run's tag, and the library paths that some Python builds need."""
+    """Return the environment of the supervisor: the run id, and the library paths that some Python builds need."""
     passed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     return {**passed, orphans.RUN_ID: run_id}
 

@@ -1,6 +1,6 @@
 """Commands that always end: with a time limit, bounded output, and no processes left behind.
 
-``run`` waits for a command; ``start`` returns a running command, for agents. Each command runs in a separate session
+``run`` waits for a command. ``start`` returns a running command, for agents. Each command runs in a separate session
 under a supervisor process (``kernel/process/supervisor.py``). When the command ends, all its descendants have exited,
 including daemons, even if the harness is killed. Both functions may be called from any thread.
 
@@ -39,7 +39,7 @@ class Completed:
 
     @property
     def ending(self) -> str:
-        """End of the command: ``timed out``, ``exceeded a limit``, or the exit code."""
+        """Text for the end of the command: ``timed out``, ``exceeded a limit``, or the exit code."""
         return "timed out" if self.timed_out else "exceeded a limit" if self.over_limit else f"exit {self.exit_code}"
 
 
@@ -62,11 +62,11 @@ def run(
 ) -> Completed:
     """Run a command and return its result when no process of the command is left. A string is run as a shell command.
 
-    The command ends when its main process exits; its background processes are killed a tenth of a second later.
+    The command ends when its main process exits. Its background processes are killed a tenth of a second later.
     Standard input is ``input`` or empty. ``on_output`` receives the output as it arrives, and ``log`` stores it up to a
     limit. ``on_errors`` receives standard error, which is then not part of the output. ``stop`` is called ten times a
-    second. ``grace_seconds`` is the time between SIGTERM and SIGKILL. ``run_id`` is explained in ``start``. ``sandbox``
-    limits access and resources.
+    second, and True ends the command. ``grace_seconds`` is the time between SIGTERM and SIGKILL. ``run_id`` tags the
+    processes as in ``start``. ``sandbox`` limits access and resources.
 
     Raise ``ToolMissing`` or ``Refused`` if the command cannot be started. An exception in ``on_output`` or ``stop``, or
     Ctrl-C, ends the command and is raised again."""
@@ -97,7 +97,7 @@ def run(
 
 
 def _watch(client: SupervisorClient, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
-    """Move the pipes' data until the command ends. Return why the harness ended it: ``limit``, ``stop`` or empty."""
+    """Move the pipes' data until the command ends. Return ``limit`` or ``stop`` if the harness ended it, or ""."""
     why = ""
     look_again = _STOP_LOOK_SECONDS if stop else _FOREVER
     while not client.finished:
@@ -127,10 +127,10 @@ def start(
 ) -> "Running":
     """Start a command and return the running command.
 
-    ``input`` is written to its standard input, which is then closed; with ``None``, the input stays open until
+    ``input`` is written to its standard input, which is then closed. If it is ``None``, the input stays open until
     ``close_input``. ``merge_stderr=False`` sends standard error to ``stderr_log`` (at most 8 MB) and ``stderr_tail``
     instead of the output. ``on_output`` and ``on_errors`` receive the bytes of the output and of separate standard
-    error. ``run_id`` tags the processes (``HARNESS_RUN_ID``); it must be unique and have at least 16 characters.
+    error. ``run_id`` tags the processes (``HARNESS_RUN_ID``). It must be unique and have at least 16 characters.
     ``keep_background`` lets background processes, such as a development server, run until ``stop`` or the harness ends.
     ``own_temporary`` sets ``TMPDIR`` to a separate folder, removed at the end. ``sandbox`` limits access and resources.
 
@@ -152,18 +152,18 @@ def start(
 
 
 def exit_status(code: int) -> int:
-    """Return an exit code as shells report it: 128 + n if signal n killed the command."""
+    """Return an exit code as shells report it, which is 128 + n if the signal n killed the command."""
     return 128 - code if code < 0 else code
 
 
 def new_run_id() -> str:
-    """Return a new run id: 128 random bits in hexadecimal."""
+    """Return a new random run id with 128 bits in hexadecimal."""
     return os.urandom(16).hex()
 
 
 class Running(SupervisorClient):
     """Running command, which is stopped at the end of the context. Output waits in the pipe until a thread reads it.
-    Only one thread may read; any thread may call ``write`` and ``stop``."""
+    Only one thread may read the output. Any thread may call ``write`` and ``stop``."""
 
     def __init__(
         self,
@@ -203,11 +203,11 @@ class Running(SupervisorClient):
 
     @property
     def stderr_tail(self) -> bytes:
-        """Last 64 KiB of standard error; empty if it is merged into the output."""
+        """Last 64 KiB of standard error, or no bytes if standard error is part of the output."""
         return self._stderr.bytes()
 
     def read_line(self, timeout_seconds: float) -> bytes | None:
-        """Return the next line without its end; ``None`` after the timeout or at the end. Lines over 1 MiB are cut."""
+        """Return the next line without its end, or ``None`` after the timeout or at the end. Cut lines over 1 MiB."""
         until = time.monotonic() + timeout_seconds
         while (line := self._lines.pop()) is None and not self.finished:
             left = until - time.monotonic()
@@ -217,7 +217,7 @@ class Running(SupervisorClient):
         return line
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Wait until the command exits and return its exit code; ``None`` after the timeout. Output is read meanwhile,
+        """Wait until the command exits. Return its exit code, or ``None`` after the timeout. Meanwhile output is read,
         and its latest 4 MiB are kept for ``read_line``."""
         until = _FOREVER if timeout_seconds is None else time.monotonic() + timeout_seconds
         while not self.exited and (left := until - time.monotonic()) > 0:
@@ -249,7 +249,7 @@ class Running(SupervisorClient):
 
 
 def _each(*sinks: Callable[[bytes], object] | None) -> Callable[[bytes], object]:
-    """Return a function that passes each chunk to all given functions, in order. ``None`` is skipped."""
+    """Return a function that passes each chunk to all given functions, in order. ``None`` values are skipped."""
     found = [sink for sink in sinks if sink is not None]
 
     def take(chunk: bytes) -> None:

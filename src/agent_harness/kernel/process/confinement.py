@@ -10,8 +10,8 @@ bubblewrap   The same through ``bwrap``, with a pid namespace, if only that prog
 landlock     Write access by an allow-list, a network namespace for a separate network, and a mount namespace if a rule
              has a source to mount over its path. A read-only path inside a writable path is not possible.
 
-The network is ``open``, ``loopback`` or ``interface``: a loopback plus an interface that leads nowhere. If the kernel
-has Landlock scopes (6.12), signals cannot reach processes outside the sandbox."""
+The network is ``open``, ``loopback`` or ``interface``, which is a loopback plus an interface that leads nowhere. If the
+kernel has Landlock scopes (6.12), signals cannot reach processes outside the sandbox."""
 
 import ctypes
 import os
@@ -44,7 +44,7 @@ _libc: "Any" = ctypes.CDLL(None, use_errno=True)
 def confine(
     terms: "Sequence[bytes]", folder: bytes, program: bytes, words: "list[bytes]"
 ) -> "tuple[bytes, list[bytes]]":
-    """Confine this process permanently. Return the program to start and its arguments (for bubblewrap, ``bwrap``)."""
+    """Confine this process permanently. Return its next program (``bwrap`` for bubblewrap) and the arguments."""
     kind, base, network, *rest = terms
     rules: list[Rule] = [(rest[at], rest[at + 1], rest[at + 2]) for at in range(0, len(rest) - 2, 3)]
     if kind.startswith(b"bubblewrap:"):
@@ -64,7 +64,7 @@ def confine(
 
 
 def landlock_abi() -> int:
-    """Return the kernel's Landlock version; 0 if the kernel has no Landlock."""
+    """Return the kernel's Landlock version, or 0 if the kernel has no Landlock."""
     return max(0, _libc.syscall(_CREATE_RULESET, None, 0, 1))
 
 
@@ -72,7 +72,7 @@ def landlock_abi() -> int:
 
 
 def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only: bool) -> None:
-    """Set up new namespaces for the mount rules and a separate network."""
+    """Enter new namespaces if needed, apply the mount rules, and start the devices of a separate network."""
     own = (NEWNS if mounts else 0) | (NEWNET if network != b"open" else 0)
     if own and (os.geteuid() or _libc.unshare(own)):  # root of the machine needs no user namespace for that
         _enter(NEWUSER | own)
@@ -86,7 +86,7 @@ def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only
 
 
 def _enter(flags: int) -> None:
-    """Enter new namespaces in which users keep their ids. For root, a helper process outside maps all users."""
+    """Enter new namespaces in which user ids stay the same. For root, a helper process outside maps all user ids."""
     own = [b"%d %d 1" % (number, number) for number in (os.geteuid(), os.getegid())]
     if os.geteuid():
         _check(_libc.unshare(flags))
@@ -148,7 +148,7 @@ def _opened(rule: "Rule") -> "Rule":
 
 
 def _lay(mode: bytes, path: bytes, source: bytes) -> None:
-    """Apply one mount rule. A rule whose path does not exist is skipped."""
+    """Apply one mount rule. Skip the rule if its path does not exist."""
     if not os.path.lexists(path):
         return
     if mode == b"empty":
@@ -162,7 +162,7 @@ def _lay(mode: bytes, path: bytes, source: bytes) -> None:
 
 
 def _protect(path: bytes, *, read_only: bool) -> None:
-    """Make the mounts at and below a path read-only, or writable. Mounts that cannot become writable stay read-only."""
+    """Make the mounts at and below a path read-only or writable. Skip mounts that cannot become writable."""
     sets, clears = (_READ_ONLY, 0) if read_only else (0, _READ_ONLY)
     attributes = (ctypes.c_uint64 * 4)(sets, clears, 0, 0)
     if _libc.syscall(_MOUNT_SETATTR, _HERE, path, _RECURSIVE, attributes, 32):
@@ -172,7 +172,7 @@ def _protect(path: bytes, *, read_only: bool) -> None:
 
 
 def _raise(network: bytes) -> None:
-    """Start the devices of a separate network. The device of ``interface`` needs a kernel with bridges."""
+    """Start the devices of a separate network. Ignore an error for ``interface``, which needs a kernel with bridges."""
     if network == b"open":
         return
     import _socket
@@ -206,7 +206,7 @@ def _raise(network: bytes) -> None:
 
 
 def _restrict(allowed: "list[bytes] | None") -> None:
-    """Restrict writing to the ``allowed`` paths (None: all), and signals to the sandbox, if the kernel can."""
+    """Allow writes only to the ``allowed`` paths (None: all). If possible, confine signals to the sandbox."""
     version = landlock_abi()
     if allowed is not None and version < _ALLOW_LIST_ABI:
         raise OSError(38, os.strerror(38))

@@ -1,6 +1,6 @@
-"""Launch order for a supervisor process. It is checked here, where errors still reach the user, and encoded for a pipe.
-The module also makes the environment of a command, without the harness's secrets and without variables that change the
-command's behaviour. Source: ``docs/architecture.md``, promise 7 (no secret is written)."""
+"""Launch order for a supervisor process: the command, its folder, environment and limits, encoded for a pipe. The order
+is checked here, where errors still reach the user. The module also makes the environment of a command. It drops secrets
+of the harness and variables that change the command's behaviour (``docs/architecture.md``, promise 7)."""
 
 import os
 import stat
@@ -55,11 +55,11 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """Access rights of a command, built by ``kernel/process/sandbox.py`` and enforced by
-    ``kernel/process/confinement.py``.
+    """Access rights of a command. The module ``sandbox`` determines them, and the module ``confinement`` enforces them.
 
-    ``rules`` are (mode, path, source), from the top of the disk downwards. ``rw`` and ``ro`` mount ``source`` at the
-    path; without a source, the content stays. ``empty`` mounts a file system in memory, of the size in ``source``."""
+    A rule in ``rules`` is (mode, path, source), from the top of the disk downwards. ``rw`` and ``ro`` mount ``source``
+    at the path. Without a source, the content stays. ``empty`` mounts an empty file system in memory. Its size is
+    ``source``."""
 
     kind: str  # namespaces, landlock, bubblewrap:PROGRAM, or none
     base: str  # mode of all other paths: rw or ro
@@ -73,7 +73,7 @@ class Sandbox:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Words that describe the sandbox in a supervisor's launch order; empty if nothing is confined."""
+        """Words that describe the sandbox in a supervisor's launch order. The tuple is empty if there is no sandbox."""
         if self.kind == "none":
             return ()
         return (self.kind, self.base, self.network, *(word for rule in self.rules for word in rule))
@@ -83,7 +83,7 @@ def scrubbed_environment(
     extra: Mapping[str, str] | None = None, *, keep_agent_credentials: bool = False
 ) -> dict[str, str]:
     """Return this process's environment plus ``extra``, without secrets and variables that affect commands.
-    ``keep_agent_credentials`` keeps the login variables of agent clients; use it only for the agent itself."""
+    ``keep_agent_credentials`` keeps the login variables of agent clients. Use it only for the agent itself."""
     kept = _credential_prefixes(os.environ) if keep_agent_credentials else ()
     environment = {name: value for name, value in os.environ.items() if _passes(name, kept)}
     environment.update(extra or {})
@@ -91,7 +91,7 @@ def scrubbed_environment(
 
 
 def callers_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment plus ``extra``, without the variables of the surrounding run."""
+    """Return this process's environment plus ``extra``, without the variables that describe the harness's run."""
     return {**{name: value for name, value in os.environ.items() if name not in _OF_THIS_RUN}, **extra}
 
 
@@ -145,7 +145,7 @@ def write_order(
 
 
 def find_program(name: str, folder: str, search_path: str) -> str:
-    """Return the absolute path of a program for a command in ``folder``. Raise ``ToolMissing`` if it is not found."""
+    """Return the absolute path of a program for a command in ``folder``. Raise ``ToolMissing`` if there is none."""
     places = [""] if "/" in name else search_path.split(os.pathsep)
     candidates = [os.path.join(folder, place, name) for place in places]
     for candidate in candidates:

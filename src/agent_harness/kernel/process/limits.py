@@ -1,6 +1,6 @@
 """Resource limits of agents and checks: parsing of amounts, default limits, and messages about an exceeded limit. A
-limit stops a command that would exhaust the machine. The default limits are far above legitimate use.
-``kernel/process/resource_watch.py`` enforces the limits in the command's supervisor process."""
+limit stops a command that would exhaust the machine. The default limits are far above legitimate use. The supervisor
+process of a command enforces the limits (``kernel/process/resource_watch.py``)."""
 
 import os
 import re
@@ -29,12 +29,12 @@ class Limits:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Words that describe the limits in a supervisor's launch order; empty if nothing is limited."""
+        """Words that describe the limits in a supervisor's launch order. The tuple is empty if nothing is limited."""
         found = (self.memory, self.processes, self.free_disk if self.folders else 0)
         return (*map(str, found), *self.folders) if any(found) else ()
 
     def on(self, *folders: str) -> "Limits":
-        """Return the same limits, with free space watched on the disks of the given folders."""
+        """Return a copy of the limits that also covers the free space on the disks of the given folders."""
         return replace(self, folders=tuple(dict.fromkeys(folders)))
 
 
@@ -42,7 +42,8 @@ NO_LIMITS = Limits()
 
 
 def bytes_from(given: object, *, least: int = 0) -> int:
-    """Return the bytes of ``4 GiB``, ``50%`` of the memory, a number or ``off`` (0). Raise ``ValueError`` if wrong."""
+    """Return the number of bytes in a setting: a number, ``4 GiB``, ``50%`` of the memory, or ``off`` (0). Raise
+    ``ValueError`` for anything else, and for an amount below ``least``."""
     if given in _OFF and given != "":
         return 0
     found = _AMOUNT.fullmatch(str(given).strip()) if isinstance(given, str | int) and given is not True else None
@@ -59,7 +60,8 @@ def bytes_from(given: object, *, least: int = 0) -> int:
 
 
 def count_from(given: object) -> int:
-    """Return the number in a setting: a number, ``auto`` or ``off`` (0). Raise ``ValueError`` if it is invalid."""
+    """Return the number of processes in a setting: a number, ``auto`` or ``off`` (0). Otherwise, raise
+    ``ValueError``."""
     if given == PROCESSES:
         return usual_processes()
     if given in _OFF and given != "":
@@ -78,7 +80,7 @@ def memory_of_machine() -> int:
 
 @cache
 def usual_processes() -> int:
-    """Return the default limit of processes: far above legitimate use, and at most half of the kernel's limit."""
+    """Return the default limit of processes. It is far above legitimate use, but at most half of the kernel's limit."""
     wished = max(_LEAST_PROCESSES, _FOR_EACH_PROCESSOR * (os.cpu_count() or 1))
     of_kernel = (_number(f"/proc/sys/kernel/{name}") for name in ("pid_max", "threads-max"))
     most = [each for each in (*of_kernel, *_of_control_groups("pids", "pids.max", "pids.max")) if each]
@@ -86,7 +88,7 @@ def usual_processes() -> int:
 
 
 def _of_control_groups(controller: str, name: str, older: str) -> Iterator[int]:
-    """Yield the limit of each control group (version 1 or 2) that contains this process and has a limit."""
+    """Yield the limit of each control group (version 1 or 2) that contains this process, if the group has one."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as listing:
             groups = [line.rstrip("\n").split(":", 2) for line in listing]
@@ -112,12 +114,12 @@ def _number(path: str) -> int | None:
 
 
 def held() -> bool:
-    """Return True if this machine can enforce limits of memory and processes. Disk limits work on every machine."""
+    """Return True if this machine can enforce limits of memory and processes. Limits of disk space always work."""
     return sys.platform == "linux" and supervisor.sees_own_pids()
 
 
 def told(said: str) -> str:
-    """Return the end of a sentence about an exceeded limit. ``said`` is the supervisor's text ``NAME SIZE FOUND``."""
+    """Return the end of a sentence about an exceeded limit. ``said`` is the supervisor's ``NAME LIMIT FOUND``."""
     name, limit, found = said.split()
     match name:
         case "memory":

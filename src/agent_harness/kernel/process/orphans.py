@@ -1,7 +1,6 @@
 """Functions that end the processes that a supervisor left behind, if they provably belong to the supervisor's command.
 Proof is the random run id in a process's environment (``HARNESS_RUN_ID``), or descent from a supervisor with this run
-id. A process is checked again through an open pidfd before it is signalled, so a reused pid is never signalled. Without
-/proc, psutil is used."""
+id. A process is checked again through an open pidfd before it gets a signal. Without /proc, psutil is used."""
 
 import os
 import select
@@ -22,9 +21,10 @@ _LOOK_AGAIN_SECONDS = 0.002
 
 
 def end_orphans(record: Mapping[str, object]) -> int:
-    """Kill the remaining processes of the command in ``record`` (``Running.record``), and return their number. Call
-    this after a crash, under the project's lock. Only processes with the record's run id are killed. Nothing is killed
-    if the record is from another host or boot, or of this run. Missing or invalid members are allowed."""
+    """Kill the remaining processes of the command in ``record`` (``Running.record``), and return their number.
+
+    Call this after a crash, while holding the project's lock. Only processes with the record's run id are killed.
+    Nothing is killed if the record is from another host or boot, or of this run. Members may be missing or invalid."""
     if not isinstance(record, Mapping):
         return 0
     run_id = record.get("run_id")
@@ -47,9 +47,9 @@ def is_proof(run_id: object) -> TypeGuard[str]:
 
 
 def sweep(run_id: str, *, rounds: int = 2) -> int:
-    """Kill every process with this run id and return their number; 0 if the id is too short to be unique. Stop after
-    ``rounds`` searches in a row without a match. Use two rounds, because a process that starts a program has no visible
-    environment for a moment; one is enough if only stray processes are expected."""
+    """Kill every process with this run id, and return the number of processes. Return 0 if the id is too short to be
+    unique. The search ends after ``rounds`` searches in a row without a match. Use two, because a process that is just
+    starting a program has no visible environment. One is enough if only stray processes are expected."""
     if not is_proof(run_id):
         return 0
     return _end_all(
@@ -60,7 +60,7 @@ def sweep(run_id: str, *, rounds: int = 2) -> int:
 
 
 def end_descendants(root: int) -> int:
-    """Kill the descendants of a live supervisor and return their number. The supervisor itself is not killed."""
+    """Kill the descendants of a live supervisor, and return their number. The supervisor itself is not killed."""
     return _end_all(lambda: descendants(root), lambda pid: pid in descendants(root), 2)
 
 
@@ -87,7 +87,8 @@ def descendants(root: int) -> list[int]:
 
 
 def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds: int) -> int:
-    """Kill processes from ``find`` that ``ours`` confirms, until ``rounds`` searches find none. Return the number."""
+    """Kill the processes that ``find`` returns and ``ours`` confirms, until ``rounds`` searches in a row find none.
+    Return the number of killed processes."""
     ended: set[int] = set()
     until = time.monotonic() + (_SWEEP_SECONDS if _pids_are_ours() else 0.0)
     empty = 0
@@ -103,12 +104,12 @@ def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds:
 
 
 def _pids_are_ours() -> bool:
-    """Return False if /proc shows the pids of another container, because these pids mean other processes here."""
+    """Return False if /proc shows the pids of another container, where each pid means another process."""
     return supervisor.sees_own_pids() or not os.path.isdir("/proc/self")
 
 
 def _kill(pid: int, ours: Callable[[int], bool]) -> bool:
-    """Kill a process if ``ours`` confirms it, and wait up to a second. Return True if the process was signalled."""
+    """Kill a process if ``ours`` confirms it, and wait up to a second for its end. Return True if it was killed."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -145,7 +146,7 @@ def _kill_by_number(pid: int, ours: Callable[[int], bool]) -> bool:
 
 
 def _reap(pid: int) -> None:
-    """Reap a killed process. In a container, this process may be pid 1 and so the parent of all orphans."""
+    """Reap a killed child process. In a container, this process may be pid 1, and so the parent of all orphans."""
     with suppress(OSError):
         os.waitpid(pid, os.WNOHANG)
 

@@ -1,6 +1,5 @@
 """Output of a command in bounded space: its last bytes in memory, a log with a size limit, lines of limited length.
-Memory use does not grow with the length of the output. A log is written as the output arrives, so that the log survives
-a crash of the harness."""
+Memory use does not grow with the length of the output. A log is written as output arrives, so it survives a crash."""
 
 import os
 import stat
@@ -58,14 +57,14 @@ class HeadTail:
             self._tail.add(part)
 
     def text(self) -> str:
-        """Return the kept bytes as text. Bytes that are not UTF-8 are replaced."""
+        """Return the kept bytes as text, in which invalid UTF-8 is replaced."""
         missing = self._tail.total_bytes - self._tail_bytes
         mark = b"\n[... %d bytes left out here ...]\n" % missing if missing > 0 else b""
         return b"".join((self._head, mark, self._tail.bytes())).decode("utf-8", "replace")
 
 
 def clipped(text: str, limit: int = 500) -> str:
-    """Return the text; if it has more than ``limit`` characters, only its beginning and end."""
+    """Return the text, or only its beginning and end if it has more than ``limit`` characters."""
     if len(text) <= limit:
         return text
     mark = "\n...\n"
@@ -74,9 +73,9 @@ def clipped(text: str, limit: int = 500) -> str:
 
 
 class CappedLog:
-    """Log file of at most ``limit_bytes``: its first quarter, a marker, and the latest output. An existing file is
-    appended to. Raise ``Refused`` if the file cannot be opened or is not regular. After a failed write, as on a full
-    disk, the remaining output is dropped."""
+    """Log file of at most ``limit_bytes``: its first quarter, a marker, and the latest output. New output is appended
+    to an existing file. Raise ``Refused`` if the file cannot be opened or is not regular. After a failed write, as on a
+    full disk, the remaining output is dropped."""
 
     def __init__(self, path: str | os.PathLike[str], limit_bytes: int) -> None:
         self._limit = max(4096, limit_bytes)
@@ -118,7 +117,7 @@ class CappedLog:
 
 
 class Lines:
-    """Unread lines of an output, each at most 1 MiB. If over 4 MiB are unread, the next chunk drops the oldest."""
+    """Unread lines of an output, each at most 1 MiB. The oldest lines are dropped if over 4 MiB are unread."""
 
     __slots__ = ("_held", "_lines", "_partial", "_skipping", "dropped")
 
@@ -149,7 +148,7 @@ class Lines:
             self._end_line()
 
     def pop(self) -> bytes | None:
-        """Return the oldest unread line without its end; ``None`` if there is no complete line."""
+        """Return the oldest unread line without its line end, or ``None`` if there is no complete line."""
         if not self._lines:
             return None
         line = self._lines.popleft()

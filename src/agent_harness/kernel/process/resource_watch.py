@@ -1,8 +1,8 @@
 """Resource use of a command, measured in its supervisor: memory, processes, and free disk space.
 
 This module uses only the standard library, like the supervisor. A check costs a few small reads, however many processes
-run. The command's own memory is added up only if all programs of the machine together exceed its limit. A forking
-command is suspended meanwhile, because it would fork faster than it is measured.
+run. The command's own memory is added up only if all programs of the machine together exceed its limit. A command that
+suddenly starts many processes is suspended meanwhile, because it would fork faster than it is measured.
 
     memory      anonymous and written memory of the command and its descendants, without mapped files
     processes   processes and threads of the command and its descendants
@@ -30,7 +30,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 class ResourceWatch:
     """Watch over the resources of all descendants of this process. ``terms`` are the limits of memory, processes and
-    free disk space (0 for none), then the folders whose disks are watched."""
+    free disk space (0 for no limit), then the folders whose disks are watched."""
 
     __slots__ = (
         *("_count_at", "_disks", "_free", "_kills", "_memory", "_others", "_processes", "_room", "_sees", "_signal"),
@@ -45,9 +45,9 @@ class ResourceWatch:
         free: "Callable[[bytes], int]",
         signal: "Callable[[int], object]",
     ) -> None:
-        """``before`` contains the results of ``tasks``, and of ``free`` for each folder, from before the command.
-        ``tasks`` returns the number of tasks on the machine, negative if /proc is unusable. ``free`` returns the free
-        bytes on a folder's disk. ``signal`` signals all processes of the command."""
+        """Prepare the watch. ``tasks`` returns the number of tasks on the machine, or -1 if /proc is unusable. ``free``
+        returns the free bytes on a folder's disk. ``before`` contains their results from before the command: of
+        ``tasks``, then of ``free`` for each folder. ``signal`` signals all processes of the command."""
         self._tasks, self._free, self._signal = tasks, free, signal
         self._others, *free_before = before  # that are not the command's, when they were last counted
         self._sees = self._others >= 0
@@ -59,7 +59,7 @@ class ResourceWatch:
         self.rest = _SOON  # seconds until it is to look again
 
     def look(self) -> str:
-        """Return the exceeded limit as ``NAME SIZE FOUND``: name, limit and measured amount; empty if none."""
+        """Return the exceeded limit as ``NAME LIMIT FOUND`` with the measured amount, or "" if there is none."""
         if self._sees and (found := self._many()):
             return found
         now = time.monotonic()
@@ -71,7 +71,7 @@ class ResourceWatch:
         return self._full_disk()
 
     def look_back(self) -> str:
-        """Return the limit that a failed command exceeded, in the format of ``look``; empty if none."""
+        """Return the limit that a failed command exceeded, as ``NAME LIMIT FOUND``, or "" if there is none."""
         more = _kills() - self._kills if self._sees and self._memory else 0
         return f"killed {more} {more}" if more > 0 else self._full_disk()
 
@@ -107,7 +107,7 @@ class ResourceWatch:
 
 
 def _own() -> "tuple[list[tuple[int, int, int]], float]":
-    """Return all descendants, and the monotonic time before which the next listing would cost too much."""
+    """Return this process's descendants, and the monotonic time before which another listing costs too much."""
     began = time.process_time()
     found = descendants(os.getpid())
     return found, time.monotonic() + min(_LONGEST_REST, (time.process_time() - began) * _SHARE)
@@ -134,7 +134,7 @@ def _everybody() -> "Iterator[tuple[int, int, int, int]]":
 
 
 def _held(pid: int) -> int:
-    """Return a process's anonymous memory and its share of shared memory in bytes, without mapped files."""
+    """Return the bytes of a process's anonymous memory and of its share of shared memory, without mapped files."""
     sizes = _sizes(f"/proc/{pid}/smaps_rollup")
     if b"Pss_Anon" in sizes:
         return sum(sizes.get(name, 0) for name in (b"Pss_Anon", b"Pss_Shmem", b"SwapPss"))
@@ -142,24 +142,24 @@ def _held(pid: int) -> int:
 
 
 def _memory_of_machine() -> int:
-    """Return the bytes of memory that all programs together use and that are not available to others."""
+    """Return the bytes of the machine's memory that are in use and not available to further programs."""
     sizes = _sizes("/proc/meminfo", 256)
     return sizes.get(b"MemTotal", 1 << 62) - sizes.get(b"MemAvailable", 0)
 
 
 def free_memory() -> int:
-    """Return the available memory in bytes; a huge number if the system does not report it."""
+    """Return the available memory in bytes, or a huge number if the system does not report it."""
     return _sizes("/proc/meminfo", 256).get(b"MemAvailable", 1 << 62)
 
 
 def _sizes(path: str, most: int = 1 << 16) -> "dict[bytes, int]":
-    """Return the sizes in a /proc file in bytes, by name. The file's lines are like ``NAME: 4 kB``."""
+    """Return the sizes in bytes in a /proc file, by name. The file's lines look like ``NAME: 4 kB``."""
     words = (line.split() for line in _read(path, most).splitlines())
     return {name[:-1]: 1024 * int(count) for name, count, *unit in (w for w in words if len(w) == 3) if unit == [b"kB"]}
 
 
 def _kills() -> int:
-    """Return the number of out-of-memory kills since the kernel started."""
+    """Return the number of processes that the kernel has killed for lack of memory since it started."""
     line = next((line for line in _read("/proc/vmstat").splitlines() if line.startswith(b"oom_kill ")), b"oom_kill 0")
     return int(line.split()[1])
 

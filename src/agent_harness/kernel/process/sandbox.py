@@ -1,13 +1,13 @@
 """Access rights of agents and checks, enforced by the best available sandbox: namespaces, bubblewrap or Landlock.
 
-A check (the harness's own run of a project's command) can write to its checkout, to temporary files that are removed
-afterwards, and to build tool caches; its network is a private loopback. An agent can write wherever its user may,
-except for files that affect the verdict or run with other rights: the harness and its state, installed programs and
-packages, git's user settings, shell start files. Both have resource limits (``limits.py``), even without a sandbox. For
-the threat model and its gaps, see docs/security.md.
+A check is the harness's own run of a project's command. It can write to its checkout, to temporary files that are
+removed afterwards, and to build tool caches. Its network is a private loopback. An agent can write wherever its user
+may, except for protected files. These files affect the verdict or run with other rights. They are the harness and its
+state, installed programs and packages, git's user settings, and shell start files. Agents and checks have resource
+limits (``limits.py``), even without a sandbox. For the threat model and its gaps, see docs/security.md.
 
-The environment variable ``HARNESS_SANDBOX`` overrides the project's settings: ``off``, ``auto``, ``required``, or one
-of ``KINDS``, which is then required."""
+The environment variable ``HARNESS_SANDBOX`` overrides the project's settings. Its value is ``off``, ``auto``,
+``required``, or one of ``KINDS``, which is then required."""
 
 import os
 import re
@@ -79,7 +79,8 @@ LEAST_MEMORY = 64 << 20  # a limit below is a mistake: no interpreter lives in i
 
 
 def settings_from(given: object, *, network: str = LOOPBACK) -> SandboxSettings:
-    """Return the settings in a mode or a ``sandbox:`` object of ``.harness.yaml``. Invalid values are ignored."""
+    """Return the sandbox settings in ``given``, the value of ``sandbox:`` in ``.harness.yaml``. Ignore invalid
+    values."""
     found = given if isinstance(given, Mapping) else {"mode": given}
     mode, wished, writable = (found.get(name) for name in ("mode", "network", "writable"))
     return SandboxSettings(
@@ -110,7 +111,7 @@ def limits_from(settings: SandboxSettings, folders: Iterable[str] = ()) -> limit
 
 
 def told(settings: SandboxSettings = AUTO) -> str:
-    """Return a text for the record of a check: the sandbox, its network, and whether limits are missing."""
+    """Return a text for the record of a check. It states the sandbox, its network, and whether limits are missing."""
     kind, allowed = kind_for(settings), limits_from(settings)
     watched = limits.held() and allowed.memory and allowed.processes
     without = "" if watched else ", no limit of memory and processes"
@@ -120,8 +121,8 @@ def told(settings: SandboxSettings = AUTO) -> str:
 
 
 def kind_for(settings: SandboxSettings) -> str | None:
-    """Return the sandbox kind; ``None`` for no sandbox. Each kind is tested in practice, once per boot. Raise
-    ``Refused`` if a sandbox is required and no kind works."""
+    """Return the kind of sandbox to use, or ``None`` for no sandbox. Only a kind that passed a practical test is used.
+    The test runs once per boot. Raise ``Refused`` if a sandbox is required and no kind works."""
     asked = os.environ.get(VARIABLE, "").strip().lower() or settings.mode
     if asked not in (*MODES, *KINDS):
         raise ConfigurationError(
@@ -144,12 +145,12 @@ def kind_for(settings: SandboxSettings) -> str | None:
 
 
 def can_lay(settings: SandboxSettings) -> bool:
-    """Return True if the sandbox of a command can mount folders over others without other namespaces."""
+    """Return True if a check in a Landlock sandbox can also have folders mounted over others."""
     return kind_for(settings) == "namespaces" and _holds("landlock")
 
 
 def covers(kind: str | None) -> str:
-    """Return one line for the user that says what a sandbox kind protects and what it does not protect."""
+    """Return one line for the user that says what a kind of sandbox protects and what it does not protect."""
     match (kind or "none").partition(":")[0]:
         case "namespaces" | "bubblewrap":
             return (
@@ -181,15 +182,16 @@ def of_check(
     at_home: bool = False,
     laid: dict[str, tuple[str, str]] | None = None,
 ) -> tuple[Sandbox, str]:
-    """Return the sandbox of one check, and the path of ``temporary`` (its folder for temporary files) in the sandbox.
+    """Return the sandbox of one check, and the path at which the check sees its folder for temporary files,
+    ``temporary``.
 
-    ``own``: folders that the check may change. ``reads``: folders that the check must not change, even inside ``own``.
-    Other temporary files are hidden, except those in ``own``, in ``reads``, in environment variables and in ``names``.
-    ``of_home``: with namespaces, the only visible files and hidden folders in the home, besides required ones, because
-    programs search all parent folders for settings. ``namespaces=False``: the check sees the machine as the user's own
-    commands do, if Landlock works. Then a separate ``network`` is optional, and ``laid`` folders are mounted over
-    others if ``can_lay``. ``at_home``: the check sees the whole home and may change only the caches in ``of_home``.
-    Raise ``Refused`` as ``kind_for`` does."""
+    The check may change the folders ``own``, but not the folders ``reads``, even inside ``own``. Other temporary files
+    are hidden, except those in ``own``, in ``reads``, in environment variables and in ``names``. With namespaces,
+    ``of_home`` limits the visible files and hidden folders in the home, because programs search all parent folders for
+    settings. With ``namespaces=False``, the check sees the machine as the user's own commands do, if Landlock works. In
+    that case, ``network`` selects a separate network, and ``laid`` folders are mounted over others if ``can_lay``. With
+    ``at_home``, the check sees the whole home and may change only the caches in ``of_home``. Raise ``Refused`` if a
+    sandbox is required and no kind works."""
     kind = kind_for(settings)
     has_own_network = kind == "namespaces" and network != OPEN
     if kind and not namespaces and (has_own_network or network == OPEN) and sys.platform == "linux":
@@ -235,7 +237,7 @@ def of_check(
 
 
 def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tuple[str, str]]:
-    """Return rules that hide files and hidden folders of the home, except the ``wanted`` paths and their parents."""
+    """Return rules that hide files and hidden folders in the home, except ``wanted`` paths and their parents."""
     rules: dict[str, tuple[str, str]] = {}
     given = tuple(f"{each}/" for each in wanted)
     try:
@@ -258,7 +260,7 @@ def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tup
 def _laid_over(
     place: str, scratch: str, needed: Iterable[str], rules: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[str, str]]:
-    """Return rules that replace the shared temporary folder ``place`` by the check's own, except for needed files."""
+    """Return rules that replace the shared temporary folder ``place`` by the check's own. Files in ``needed`` stay."""
     below = [path for path in needed if _is_in(path, place) and path != scratch]
     entries = {os.path.join(place, path[len(place) :].strip("/").partition("/")[0]) for path in below}
     laid = {place: ("rw", scratch)}
@@ -298,10 +300,9 @@ def of_agent(
 ) -> Sandbox:
     """Return the sandbox of an agent that works in ``places``: the project, and a separate git folder if there is one.
 
-    ``reads`` are folders that the agent must not change, such as the project whose workspace it uses. A folder for
-    programs and git's user settings are created if missing, because a missing file cannot be protected. ``installs`` is
-    for a project script of the user, which may install programs and packages. Raise ``Refused`` as ``kind_for``
-    does."""
+    ``reads`` are folders that the agent must not change, such as the project whose workspace it uses. Missing git
+    settings and a missing program folder are created, because only existing paths can be protected. ``installs`` is for
+    a script of the user that may install programs. Raise ``Refused`` if a required sandbox does not work."""
     kind = kind_for(settings)
     own = [os.path.realpath(path) for path in places]
     allowed = limits_from(settings, own)
@@ -320,7 +321,8 @@ def of_agent(
 
 
 def left_open(places: Iterable[str | os.PathLike[str]], *, settings: SandboxSettings = AUTO) -> Callable[[str], bool]:
-    """Return a function that returns True if an agent in ``places`` may write to a path (without sandbox, any)."""
+    """Return a function that returns True if an agent in ``places`` may write to a path. Without a sandbox, the agent
+    may write to any path."""
     if kind_for(settings) is None:
         return lambda path: True
     own = [os.path.realpath(path) for path in places]
@@ -347,7 +349,7 @@ def _made(
 
 
 def _machine(*, root_only: bool = False) -> dict[str, tuple[str, str]]:
-    """Return the rules for the kernel's file systems: usual rights, but root's kernel switches are read-only."""
+    """Return the rules for the kernel's file systems: the usual rights, but read-only kernel switches for root."""
     rules = {} if root_only else dict.fromkeys(("/proc", "/dev"), ("rw", ""))
     if os.geteuid() == 0:
         rules |= dict.fromkeys(_KERNEL_SWITCHES, ("ro", ""))
@@ -382,7 +384,8 @@ def _programs_in(caches: Iterable[str]) -> list[str]:
 
 
 def _checkouts(kind: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the harness's folder in the user's cache; none for Landlock, which would protect the whole cache."""
+    """Return the harness's folder in the user's cache. For Landlock, return an empty list, because a rule for this
+    folder would protect the whole cache."""
     if kind == "landlock":
         return []
     home = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -402,7 +405,7 @@ def _protected(own: Sequence[str], environ: Mapping[str, str], *, installs: bool
 
 
 def _of_harness_within(own: Sequence[str]) -> list[str]:
-    """Return the harness's package folder if it lies in an environment inside the project; else an empty list."""
+    """Return the harness's package folder if it is installed inside the project, or an empty list."""
     inside = _PACKAGE.parent.name in ("site-packages", "dist-packages")
     return [str(_PACKAGE)] if inside and any(_is_in(os.path.realpath(_PACKAGE), place) for place in own) else []
 
@@ -413,7 +416,7 @@ def _home_and_git(environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _make_missing(environ: Mapping[str, str], checkouts: Sequence[str], own: Sequence[str]) -> None:
-    """Create missing paths, because only an existing path can be protected. Skip an unused state folder."""
+    """Create the paths to protect that are missing, because only an existing path can be protected."""
     home, git = _home_and_git(environ)
     state = os.path.realpath(trusted_state.usual_base())
     used = os.path.isabs(trusted_state.usual_base()) and not any(_is_in(state, place) for place in own)
@@ -433,7 +436,7 @@ def _is_in(path: str, place: str) -> bool:
 
 
 def _allowed(rules: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return the rules as an allow-list. A folder with a read-only part is replaced by its other entries."""
+    """Return the rules as a list of writable paths. A folder with a read-only part is replaced by its other entries."""
     closed = [path for path, (mode, _) in rules.items() if mode == "ro"]
     opened = [path for path, (mode, _) in rules.items() if mode == "rw"]
     return {path: ("rw", "") for place in opened for path in _open_parts(place, closed)}
@@ -458,7 +461,7 @@ def _open_parts(place: str, closed: Sequence[str]) -> Iterator[str]:
 
 
 def found() -> str | None:
-    """Return the best sandbox kind that works on this machine; ``None`` if none does."""
+    """Return the best kind of sandbox that works on this machine, or ``None`` if none works."""
     return _found(_machine_as_it_is())
 
 
@@ -487,7 +490,7 @@ def _noted() -> dict[str, Any]:
 
 
 def _machine_as_it_is() -> str:
-    """Return a text that changes if another sandbox may work: boot, user, container, helper program and kernel."""
+    """Return a text that identifies what a sandbox depends on: boot, user, container, ``bwrap`` and kernel."""
     spaces = [_link(f"/proc/self/ns/{name}") for name in ("user", "mnt", "pid")]
     bwrap = shutil.which("bwrap") or ""
     stamp = os.stat(bwrap).st_mtime_ns if bwrap else 0
@@ -503,7 +506,7 @@ def _link(path: str) -> str:
 
 
 def _kind(name: str) -> str | None:
-    """Return a sandbox kind as in the launch order, with its program if needed; ``None`` if unavailable."""
+    """Return the name of a sandbox kind, with its program if it needs one. Return ``None`` if it is unavailable."""
     if sys.platform != "linux":
         return None
     if name != "bubblewrap":
@@ -518,13 +521,12 @@ echo x > open/a || exit 1
 (echo x > open/closed/c) 2>/dev/null && exit 3
 umount open/closed 2>/dev/null && exit 4
 mount -o remount,bind,rw open/closed 2>/dev/null; (echo x > open/closed/c) 2>/dev/null && exit 5
-exit 0
-"""
+exit 0"""
 
 
 @cache
 def _holds(kind: str) -> bool:
-    """Return True if a test shows that this sandbox kind prevents forbidden writes and permits allowed writes."""
+    """Return True if a test shows that this kind of sandbox forbids and allows the right writes."""
     with tempfile.TemporaryDirectory(prefix="harness-try-") as folder:
         top = os.path.realpath(folder)
         for name in ("open/closed", "closed"):

@@ -1,7 +1,7 @@
 """The supervisor: a tiny process between the harness and one command. No process of the command outlives the harness.
 
-``python -S -E -I supervisor.py CONTROL STATUS REPORT``: the numbers of three inherited descriptors. Its standard
-streams are the command's. ``kernel/process/client.py`` is the other side.
+``python -S -E -I supervisor.py CONTROL STATUS REPORT`` starts it, with the numbers of three inherited descriptors. Its
+standard streams are the command's. ``kernel/process/client.py`` is the other side.
 
 CONTROL  first the launch order: its length (8 bytes, big endian), then fields separated by NUL: ``stay`` or nothing,
          folder, program, and three lists, each preceded by its length: arguments, sandbox terms, limits; the rest is
@@ -13,8 +13,7 @@ REPORT   written by the new process itself: ``STEP ERRNO`` if it cannot become t
 
 The command leads a separate session and dies with the supervisor (PDEATHSIG). The supervisor is a child subreaper:
 orphans of the command, including daemons, become its children and are ended after the command. Only SIGKILL ends a
-supervisor. Start-up time delays every command, so only modules that cost nothing are imported (``signal`` costs 5 ms,
-``ctypes`` 4 ms)."""
+supervisor. Only modules that load fast are imported, because the start-up time delays every command."""
 
 import os
 import select
@@ -45,7 +44,7 @@ _SIGNALS = 1 << 1  # the scope of signals
 
 
 def main(control: int, status: int, report: int) -> None:
-    """Execute one launch order. Return when no process of the command is left."""
+    """Execute the launch order from the descriptor ``control``. Return when no process of the command is left."""
     for descriptor in (control, status, report):
         os.set_inheritable(descriptor, False)
     order = read_order(control)
@@ -54,7 +53,7 @@ def main(control: int, status: int, report: int) -> None:
 
 
 def read_order(control: int) -> bytes | None:
-    """Return the launch order; ``None`` if the harness died before the order was complete."""
+    """Return the launch order, or ``None`` if the harness died before the order was complete."""
     head = _read_exactly(control, 8)
     return None if head is None else _read_exactly(control, int.from_bytes(head, "big"))
 
@@ -73,10 +72,10 @@ def _read_exactly(descriptor: int, length: int) -> bytes | None:
 class Order:
     """Launch order for a command: folder, program (a path), arguments (``words``) and environment, all as bytes.
 
-    ``stays``: processes that the command leaves behind, such as a development server, run until the harness ends them
-    or dies. ``terms``: the sandbox (``kernel/process/confinement.py``); empty for none. ``wrapped``: the child is a
-    program that runs the command in separate namespaces; only the command receives SIGTERM. ``limits``: resource limits
-    (``kernel/process/resource_watch.py``); empty for none."""
+    ``stays`` lets processes that the command leaves behind, such as a development server, run until the harness ends
+    them or dies. ``terms`` describes the sandbox (``kernel/process/confinement.py``), and is empty without one.
+    ``wrapped`` means that the child runs the command in separate namespaces, and that only the command receives
+    SIGTERM. ``limits`` are the resource limits (``kernel/process/resource_watch.py``), and are empty without limits."""
 
     __slots__ = ("environment", "folder", "limits", "program", "stays", "terms", "words", "wrapped")
 
@@ -91,13 +90,13 @@ class Order:
 
 
 def _listed(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return the list whose length is in the first field, and the fields after the list."""
+    """Return the list at the start of ``fields``, whose length is in the first field, and the fields after the list."""
     end = 1 + int(fields[0])
     return fields[1:end], fields[end:]
 
 
 class Keeper:
-    """Supervisor of one command and all its descendants. It waits until all of them have exited."""
+    """Supervisor of one command. It waits until the command and all descendants have exited."""
 
     __slots__ = (
         *("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "stopping", "wake", "wrapped"),
@@ -151,7 +150,7 @@ class Keeper:
         self._say("ended")
 
     def _watch_harness(self) -> None:
-        """Detect the harness's death by a pidfd too. A forked process may keep the control pipe open."""
+        """Watch the harness through a pidfd too, because a forked process may keep the control pipe open."""
         try:
             self.poller.register(os.pidfd_open(os.getppid()), select.POLLIN)
         except (AttributeError, OSError):
@@ -205,14 +204,13 @@ class Keeper:
         return bool(passed)
 
     def _signal_everybody(self, number: int) -> None:
-        """Signal the command's process group. If signals cannot leave the sandbox, signal all other processes of the
-        command too, in one step, so that no fork escapes."""
+        """Signal the command's process group. If signals cannot leave the sandbox, signal all its processes too."""
         self._signal_group(number)
         if self.scoped:
             _signal_each([-1], number)
 
     def _reap(self) -> int | None:
-        """Return the command's exit code; ``None`` while it runs. A dead command stays a zombie, to keep its pid."""
+        """Return the command's exit code, or ``None`` while it runs. A dead command stays a zombie to keep its pid."""
         if not hasattr(os, "waitid"):  # macOS
             pid, wait_status = os.waitpid(self.pid, os.WNOHANG)
             self.reaped = pid == self.pid
@@ -244,8 +242,8 @@ class Keeper:
         return [pid for pid in children() if pid != self.pid and not _reaped(pid)]
 
     def _kill_rest(self) -> None:
-        """Kill all children, then the processes that they leave behind, until none is left. Only this process reaps its
-        children, so no pid can have been reused."""
+        """Kill all child processes, and the processes that they leave behind, until none is left. No pid can have been
+        reused, because only this process reaps its children."""
         until = time.monotonic() + KILL_SECONDS
         self._signal_everybody(signal.SIGKILL)
         self.gone = True
@@ -305,7 +303,7 @@ class Keeper:
 
 
 def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int) -> None:
-    """Turn the new process into the command, or write the failed step to ``report``. Never return."""
+    """Turn the new process into the command. After an error, write the failed step to ``report``. Never return."""
     step = "start"
     lifeline = os.getppid()
     try:
@@ -335,8 +333,7 @@ def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int)
 
 
 def come_first() -> None:
-    """Raise this process's priority if its user is root, so that it need not wait for a command's processes. The
-    supervisor mostly sleeps. A nice value would not help: each session has its own CPU share."""
+    """Raise this process's priority if its user is root, so that it need not wait for the command's processes."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     except (AttributeError, OSError):
@@ -344,7 +341,7 @@ def come_first() -> None:
 
 
 def be_ended_first() -> None:
-    """Make the kernel kill this process's descendants before the harness if memory runs out."""
+    """Make the kernel kill this process and its descendants before the harness if memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "r+b", buffering=0) as score:
             if int(score.read()) < _ENDED_FIRST:
@@ -354,7 +351,7 @@ def be_ended_first() -> None:
 
 
 def limit_processes(count: int) -> None:
-    """Limit the user's processes to the current number plus twice ``count``, in case the resource watch is too slow.
+    """Limit the user's processes to their current number plus twice ``count``, in case the resource watch is too slow.
     The kernel ignores this limit for root."""
     if not count or not os.geteuid() or not sees_own_pids():
         return
@@ -370,7 +367,7 @@ def limit_processes(count: int) -> None:
 
 
 def tasks_of_machine() -> int:
-    """Return the number of all processes and threads, from ``/proc/loadavg``; -1 if unknown."""
+    """Return the number of all processes and threads, or -1 if ``/proc/loadavg`` cannot be read."""
     try:
         descriptor = os.open("/proc/loadavg", os.O_RDONLY)
     except OSError:
@@ -384,7 +381,7 @@ def tasks_of_machine() -> int:
 
 
 def confined(order: Order) -> "tuple[bytes, list[bytes]]":
-    """Enter the sandbox. Return the program to start there, and its arguments."""
+    """Enter the sandbox of a launch order. Return the program to start in the sandbox, and its arguments."""
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from confinement import confine  # pyrefly: ignore[missing-import]  # this program stands alone
 
@@ -392,7 +389,7 @@ def confined(order: Order) -> "tuple[bytes, list[bytes]]":
 
 
 def free_bytes(path: bytes) -> int:
-    """Return the free bytes on the disk of a folder; -1 if unknown."""
+    """Return the free bytes on the disk of a folder, or -1 if the number is unknown."""
     try:
         found = os.statvfs(path)
     except OSError:
@@ -403,7 +400,7 @@ def free_bytes(path: bytes) -> int:
 def watched(
     limits: "list[bytes]", before: "tuple[int, ...]", signal_everybody: "Callable[[int], object]"
 ) -> "ResourceWatch":
-    """Return the resource watch of a command. Its module is loaded only now, which saves time for short commands."""
+    """Return the resource watch of a command. Import its module only now, which saves time for short commands."""
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from resource_watch import ResourceWatch  # pyrefly: ignore[missing-import]  # this program stands alone
 
@@ -411,7 +408,7 @@ def watched(
 
 
 def can_be_scoped(order: Order) -> bool:
-    """Return True if signals can be kept inside the sandbox. With Landlock, a scope would forbid mount rules."""
+    """Return True if signals can be kept inside the sandbox. With Landlock, this is impossible if mount rules exist."""
     return bool(order.terms) and not order.wrapped and not (order.terms[0] == b"landlock" and any(order.terms[5::3]))
 
 
@@ -419,7 +416,7 @@ def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
     """Keep signals of this process and the command to its own descendants (Linux 6.12). Return True on success.
 
     Success is tested: a signal that reached the parent before must now fail. The process may no longer gain privileges,
-    so this is only for sandboxed commands. ``moves``: more Landlock rules follow, so allow moves between folders."""
+    so this is only for sandboxed commands. ``moves`` allows moves between folders for later Landlock rules."""
     call = find_function("syscall")
     parent = os.getppid()
     try:
@@ -447,12 +444,12 @@ def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
 
 
 def find_prctl() -> "Callable[..., object]":
-    """Return ``prctl(2)``; on systems without it (macOS, a Python without ctypes), a function that does nothing."""
+    """Return ``prctl(2)``. On systems without ``prctl``, such as macOS, return a function that does nothing."""
     return find_function("prctl")
 
 
 def find_function(name: str) -> "Callable[..., object]":
-    """Return a function of the C library; a function that returns -1 if there is no such function."""
+    """Return the C library's function ``name``. If there is none, return a function that returns -1."""
     try:
         from _ctypes import FUNCFLAG_CDECL, CFuncPtr, _SimpleCData, dlopen, dlsym
 
@@ -469,12 +466,12 @@ def find_function(name: str) -> "Callable[..., object]":
 
 
 def children() -> list[int]:
-    """Return the pids of this process's children, including dead ones that are not reaped; empty without /proc."""
+    """Return the pids of this process's children, including zombies. Return an empty list without /proc."""
     return children_of(os.getpid())
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the pids of a process's children; empty without /proc."""
+    """Return the pids of a process's children, or an empty list without /proc."""
     if not sees_own_pids():
         return []
     try:
@@ -485,12 +482,12 @@ def children_of(pid: int) -> list[int]:
 
 
 def children_by_scan(parent: int) -> list[int]:
-    """Return the pids of a process's children by reading all processes, for kernels without lists of children."""
+    """Return the pids of a process's children by a search of all processes, for kernels without lists of children."""
     return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if parent_of(pid) == parent]
 
 
 def sees_own_pids() -> bool:
-    """Return True if /proc shows this process's own pid. In a container, /proc may show the host's pids."""
+    """Return True if /proc shows this process's own pid. In a container, /proc may show the host's pids instead."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -498,7 +495,7 @@ def sees_own_pids() -> bool:
 
 
 def parent_of(pid: int) -> int | None:
-    """Return the pid of a process's parent; ``None`` without the process or /proc."""
+    """Return the pid of a process's parent, or ``None`` if the process or /proc does not exist."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as record:
             return int(record.read().rpartition(b")")[2].split()[1])

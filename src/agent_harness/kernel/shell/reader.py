@@ -1,5 +1,5 @@
 """Parser of shell text into commands. The position of each letter of a word is known. Nothing is executed or expanded.
-Parsing takes one pass and never raises. Invalid shell text is read as far as possible; ``fault`` contains the error."""
+Parsing takes one pass and never raises. Invalid shell text is read as far as possible, and ``fault`` is the error."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ DEEPEST = 20  # substitutions within substitutions; deeper text is not a command
 KEYWORDS = frozenset(
     {"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "esac", "!", "{", "}", "coproc"}
 )
-"""Reserved words that may precede a command. ``for``, ``select``, ``case`` and ``function`` are parsed as the first
-word of a command."""
+"""Reserved words that may precede a command. Others, such as ``for``, are parsed as a command's first word."""
 _CLOSING = frozenset({"fi", "done", "esac", "}"})
 _NEXT_ARM = frozenset({";;", ";&", ";;&"})
 _BLANK = re.compile(r"(?:[ \t\r]+|\\\n|#[^\n]*)+")
@@ -51,11 +50,11 @@ class ShellWord:
 
     @property
     def written(self) -> str:
-        """Text of the word, including the source text of its substitutions."""
+        """Text of the word, in which the source text of each substitution is kept."""
         return self.filled() if self.holes else self.text
 
     def filled(self, instead: str | None = None) -> str:
-        """Return the word with ``instead`` in place of each substitution; with ``None``, the source text stays."""
+        """Return the word with ``instead`` in place of each substitution. If it is ``None``, the source text stays."""
         parts, before = list[str](), 0
         for at, written in self.holes:
             parts += (self.text[before:at], written if instead is None else instead)
@@ -63,7 +62,7 @@ class ShellWord:
         return "".join((*parts, self.text[before:]))
 
     def behind(self, cut: int) -> ShellWord:
-        """Return the part of the word that starts at letter number ``cut``."""
+        """Return the part of the word after its first ``cut`` letters."""
         return ShellWord(self.text[cut:], self.at[cut:], self.start, self.end, self.quoted)
 
 
@@ -90,7 +89,7 @@ class ShellCommand:
         return [word.filled("_") for word in self.words]
 
     def substitutes(self) -> Iterator[tuple[ShellCommand, ...]]:
-        """Yield the commands of each substitution in words, patterns, redirection targets and here-document."""
+        """Yield the commands of each substitution in the words, patterns, redirection targets and here-document."""
         targets = (target for _, target in self.redirects)
         document = [self.document] if self.document and not any(sign == "<<<" for sign, _ in self.redirects) else []
         yield from (word.runs for word in (*self.patterns, *self.words, *targets, *document) if word.runs)
@@ -102,7 +101,7 @@ class ShellText:
     fault: str  # why no shell accepts it, in a few words
 
     def every(self) -> Iterator[tuple[ShellCommand, bool]]:
-        """Yield each command after those in its substitutions; True means that another command reads its output."""
+        """Yield each command after those in its substitutions, with True if another command reads its output."""
         yield from _every(self.commands, within=False)
 
 
@@ -186,7 +185,7 @@ class _Level:
             now.before.append(sign)
 
     def word(self, word: ShellWord) -> None:
-        """Process a word: a reserved word, a ``case`` pattern, or a word of the current command."""
+        """Process a word as a reserved word, a ``case`` pattern, or a word of the current command."""
         words, plain = self.now.words, "" if word.quoted or word.expands else word.text
         head = words[0].text if words and not words[0].quoted else ""
         if self.case == "pattern" and (plain != "esac" or self.now.patterns):
@@ -219,7 +218,7 @@ class _ShellReader:
         self._closing: dict[int, int] | None = None
 
     def commands(self, *, nested: bool = False) -> list[ShellCommand]:
-        """Return the commands up to the end of the text or, if ``nested``, up to the closing parenthesis."""
+        """Return the commands up to the end of the text. If ``nested`` is set, stop at the closing parenthesis."""
         level = _Level()
         while self.at < len(self.text):
             if blank := _BLANK.match(self.text, self.at):
@@ -260,7 +259,7 @@ class _ShellReader:
             level.now.document = target
 
     def documents(self, level: _Level) -> None:
-        """Read the here-documents of ``level`` whose text begins on this line."""
+        """Read the here-documents of ``level`` whose text begins at the current line."""
         pending = level.pending
         level.pending = []
         for command, tabs, mark in pending:
@@ -297,7 +296,7 @@ class _ShellReader:
         return letters.runs
 
     def too_deep(self) -> bool:
-        """Return True if the nesting limit is reached; then the rest of the text is skipped."""
+        """Return True if the nesting limit is reached. In that case, skip the rest of the text."""
         if self.depth < DEEPEST:
             return False
         self.fail("it is nested too deeply")
@@ -323,7 +322,7 @@ class _ShellReader:
         return end > 0
 
     def arithmetic_end(self, at: int) -> int:
-        """Return the position after the ``))`` that closes the ``((`` at ``at``; 0 if nothing closes it that way."""
+        """Return the position after the ``))`` that closes the ``((`` at ``at``, or 0 if no ``))`` closes it."""
         if self._closing is None:
             self._closing = {}
             opened = list[int]()
@@ -336,7 +335,7 @@ class _ShellReader:
         return outer + 1 if inner and outer == inner + 1 else 0
 
     def word(self) -> ShellWord:
-        """Return the word that begins at the current position; an empty word if no word begins there."""
+        """Return the word that begins at the current position, or an empty word if no word begins there."""
         letters, start, text = _Letters(), self.at, self.text
         while self.at < len(text):
             if bare := _BARE.match(text, self.at):
@@ -400,7 +399,7 @@ class _ShellReader:
                 self.take(letters, self.at + 1)
 
     def expansion(self, letters: _Letters, *, quoted: bool = False) -> None:
-        """Read the expansion that starts with a dollar sign or backtick. Commands are parsed; variables stay."""
+        """Read an expansion that starts with a dollar sign or backtick. Parse commands, and do not expand variables."""
         text, start = self.text, self.at
         if text.startswith("$(", start):
             self.substitution(letters)
@@ -426,7 +425,7 @@ class _ShellReader:
         letters.hole(self.text[start : self.at])
 
     def ticked(self, letters: _Letters, escapes: re.Pattern[str]) -> None:
-        """Read the commands between backticks, and remove the escaping backslashes."""
+        """Read the commands between backticks, without the backslashes that escape characters there."""
         start, whole = self.at, _TICKED.match(self.text, self.at)
         if whole is None:
             self.fail("a backtick is not closed")

@@ -1,5 +1,4 @@
-"""Programs that start another program: finds the words that belong to such a program, and the command in the remaining
-words."""
+"""Programs that start another program: the words that belong to such a program, and the command that it starts."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ def name_of(words: Sequence[str]) -> str:
 
 
 def unwrapped(words: Sequence[str], at: int = 0) -> int:
-    """Return the number of words of the wrapper at ``at``; 1 for an assignment; 0 if there is neither."""
+    """Return the number of words of the wrapper at index ``at``: 1 for an assignment, 0 if there is no wrapper."""
     if at < len(words) and _ASSIGNMENT.fullmatch(words[at]):
         return 1
     name = words[at].rpartition("/")[2] if at < len(words) else ""
@@ -70,7 +69,7 @@ def unwrapped(words: Sequence[str], at: int = 0) -> int:
 
 
 def program_at(words: Sequence[str]) -> int:
-    """Return the index of the program, after assignments and wrappers; the number of words without a program."""
+    """Return the index of the program after assignments and wrappers. Without a program, return the number of words."""
     at = 0
     while count := unwrapped(words, at):
         at += count
@@ -78,7 +77,7 @@ def program_at(words: Sequence[str]) -> int:
 
 
 def programs(text: str) -> Iterator[str]:
-    """Yield the programs that shell text starts. A wrapper comes before the program that it starts."""
+    """Yield the programs that a shell text starts. A wrapper comes before the program that it starts."""
     for words in (command.plain for command, _ in read(text).every()):
         at = 0
         while at < len(words):
@@ -88,7 +87,7 @@ def programs(text: str) -> Iterator[str]:
 
 
 def script_of(words: Sequence[str]) -> str | None:
-    """Return the text that ``sh -c``, ``eval``, ``env -S`` or perhaps ``((...))`` runs; ``None`` for other commands."""
+    """Return the shell text that a command such as ``sh -c`` or ``eval`` runs, or ``None`` if it runs none."""
     name = name_of(words)
     if name in ("eval", "(("):
         return " ".join(words[1:])
@@ -102,7 +101,7 @@ def script_of(words: Sequence[str]) -> str | None:
 
 
 def _after(words: Sequence[str], option: str) -> str | None:
-    """Return the first word after ``option`` that is not itself an option; ``None`` if there is no such word."""
+    """Return the first word after ``option`` that is not an option itself, or ``None`` if there is no such word."""
     for at, word in enumerate(words[1:], start=1):
         if word.startswith("--split-string="):
             return word.partition("=")[2]
@@ -113,7 +112,7 @@ def _after(words: Sequence[str], option: str) -> str | None:
 
 
 def script_file_at(words: Sequence[str]) -> int:
-    """Return the index of a shell's first operand: its script file, or the text of ``-c``; 0 without an operand."""
+    """Return the index of a shell's first operand (script file or text of ``-c``). Return 0 if there is none."""
     for at in range(1, len(words)):
         if not words[at].startswith(("-", "+")) and not _VALUED_OF_SHELL.fullmatch(words[at - 1]):
             return at
@@ -121,7 +120,7 @@ def script_file_at(words: Sequence[str]) -> int:
 
 
 def executed(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the start and end index of each command in the words of a ``find`` call."""
+    """Yield the start and end index of each command that a ``find`` call executes, among the words of the call."""
     if name_of(words) not in ("find", "fd", "gfind"):
         return
     for at, word in enumerate(words):

@@ -12,8 +12,8 @@
 ``reset --hard``, ``clean`` and stash are never used. Private refs are below ``refs/harness/``. Source: ``tasklist.md``
 11.2, 11.3; ``features.md`` UAH-463 to 481, C04, C09.
 
-A snapshot does not contain ignored files (never touched), the content of submodules and nested repositories, other
-branches, times, owners, or extended attributes."""
+A snapshot does not contain ignored files, which are never touched. It also lacks the content of submodules and nested
+repositories, other branches, times, owners, and extended attributes."""
 
 from agent_harness.kernel.snapshot.candidate import adopt, candidate, tree_of_files
 from agent_harness.kernel.snapshot.operation import Notes, Rescue, Snapshot

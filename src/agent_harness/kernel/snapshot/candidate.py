@@ -1,9 +1,9 @@
 """The agent's work as a commit: made on a private ref, and adopted after the checks have passed.
 
-A snapshot never touches files that were ignored when it was taken. A file that became ignored after the snapshot would
-be untracked again after a rollback, so it belongs to the attempt's work. Tool caches are an exception: a new folder
-with a ``.gitignore`` that ignores the whole folder, such as a virtual environment or a test runner's cache. Such a
-folder stays ignored after a rollback and is left in place."""
+A rollback never touches files that were ignored when the snapshot was taken. A file that became ignored later would be
+untracked again after a rollback, so it belongs to the attempt's work. Tool caches are an exception. A tool cache is a
+new folder whose ``.gitignore`` ignores the whole folder, such as a virtual environment or a test runner's cache. It
+stays ignored after a rollback and is left in place."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ RULES = b".gitignore"
 
 @dataclass(slots=True)
 class Hidden:
-    """Paths that are ignored only because of rules that are newer than the snapshot."""
+    """Paths that are ignored only because of ignore rules that are newer than the snapshot."""
 
     files: list[bytes] = field(default_factory=list)
     caches: list[bytes] = field(default_factory=list)  # folders that ignore themselves, with a final slash
@@ -40,7 +40,7 @@ class Hidden:
 
 
 def hidden_since(operation: Operation, index: str, found: walk.Scan) -> Hidden:
-    """Return the paths that became ignored after the snapshot. This is fast if no ``.gitignore`` has changed."""
+    """Return the paths that became ignored after the snapshot. The search is fast if no ``.gitignore`` has changed."""
     known = operation.notes.ignored_places()
     new = [path for path in found.ignored if not walk.under(path, known)]
     if not any(_is_rules(path) for path in (*new, *found.every_path())):
@@ -59,7 +59,7 @@ def _is_rules(path: bytes) -> bool:
 
 
 def _rules_folder(operation: Operation, index: str, rules: Sequence[bytes]) -> str:
-    """Return the path of a new folder that contains only the snapshot's ``.gitignore`` files."""
+    """Create a new folder that contains only the snapshot's ``.gitignore`` files, and return its path."""
     folder = operation.room.path("rules")
     shutil.rmtree(folder, ignore_errors=True)
     os.mkdir(folder)
@@ -69,7 +69,7 @@ def _rules_folder(operation: Operation, index: str, rules: Sequence[bytes]) -> s
 
 
 def _caches(operation: Operation, folder: str, rules: Sequence[bytes], names: Sequence[bytes]) -> list[bytes]:
-    """Return the folders with a ``.gitignore`` that ignores the whole folder, if the snapshot has no file in them."""
+    """Return the folders whose ``.gitignore`` ignores the whole folder, and that have no file in the snapshot."""
     places = {path: path[: -len(RULES)] for path in rules}
     new = [path for path, place in places.items() if place and not walk.holds(names, place)]
     copies = {path: os.path.join(os.fsencode(folder), path) for path in new}
@@ -83,7 +83,7 @@ def _caches(operation: Operation, folder: str, rules: Sequence[bytes], names: Se
 
 
 def _ignored_by(operation: Operation, folder: str, paths: Sequence[bytes]) -> set[bytes]:
-    """Return the paths that are ignored by the rules in ``folder`` or in the snapshot's notes."""
+    """Return the paths that are ignored by the rules in ``folder`` or by the rules in the snapshot's notes."""
     if not paths:
         return set()
     words = ("check-ignore", "-z", "--stdin", "--no-index")
@@ -92,7 +92,7 @@ def _ignored_by(operation: Operation, folder: str, paths: Sequence[bytes]) -> se
 
 
 def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
-    """Yield ``path`` if it is a file, else every file below it. Nested repositories are recorded but not entered."""
+    """Yield ``path`` if it is a file, or every file below it. Nested repositories are recorded but not entered."""
     if not path.endswith(b"/"):
         yield path
         return
@@ -113,11 +113,11 @@ def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
 def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, base: Snapshot | None = None) -> str:
     """Return a commit of the current work tree, stored under ``ref``. If the work tree equals HEAD, return HEAD itself.
 
-    With a ``base``, nothing done since can hide a change: index flags, a forged index, ``.git/info/exclude``,
-    ignore rules for files in the base. Current ``.gitignore`` files apply to new files. Files that match
-    ``exclude`` are taken from the base's HEAD. A file that the user had flagged in the index, unchanged since the
-    base, keeps its index entry. Attributes and the user's own filters apply. Raise ``UnsafeTree`` if a git
-    operation is unfinished."""
+    With a ``base``, no later action can hide a change. Such actions are index flags, a forged index,
+    ``.git/info/exclude``, and ignore rules for files in the base. Current ``.gitignore`` files apply to new files.
+    Files that match ``exclude`` are taken from the base's HEAD. If the user had set index flags of a file that is
+    unchanged since the base, its index entry stays. Attributes and the user's own filters apply. Raise ``UnsafeTree``
+    if a git operation is unfinished."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
@@ -134,7 +134,7 @@ def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, 
 
 
 def tree_of_files(git: Git, *, exclude: Sequence[str] = (), base: Snapshot | None = None) -> str:
-    """Return the id of the tree that ``candidate`` would commit. No ref keeps this tree, so git may delete it."""
+    """Return the id of the tree that ``candidate`` would commit. No ref points to this tree, so git may delete it."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
@@ -146,8 +146,8 @@ def tree_of_files(git: Git, *, exclude: Sequence[str] = (), base: Snapshot | Non
 def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base: Snapshot | None = None) -> None:
     """Move the branch and the index to a commit whose tree equals the work tree. No file is written.
 
-    ``branch`` is a full name or "detached"; ``expected_head`` is its current commit, ``None`` without one. Afterwards
-    HEAD refers to the branch. With a ``base``, index flags that the user had set then are set again. The call can be
+    ``branch`` is a full name or "detached". ``expected_head`` is its current commit, or ``None`` without a commit.
+    Afterwards HEAD refers to the branch. With a ``base``, the index flags of that time are set again. The call can be
     repeated after a crash. Raise ``UnsafeTree`` if the branch has moved or a git operation is unfinished."""
     refuse_operation(git)
     refuse_elsewhere(git, branch)
@@ -169,8 +169,7 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
 
 def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Scan]:
     """Return an index, and the differences between the index and the files. If the base's stored index is unaltered, it
-    is used. Otherwise a new index makes git read every file. If attributes changed, a new index is also used, because
-    unchanged files may then become other objects."""
+    is used. Otherwise, a new index makes git read every file. A new index is also used if attributes changed."""
     warm = operation.kept_index(base.index_plain, operation.notes.young_plain) if base else None
     if warm:
         found = operation.scan(warm)
@@ -185,7 +184,7 @@ def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Sc
 
 
 def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Snapshot | None) -> tuple[str, str]:
-    """Return the tree of the current files and its index. Files that match ``exclude`` are as in the base's HEAD."""
+    """Return the tree of the current files and its index. Files that match ``exclude`` come from the base's HEAD."""
     excluded = walk.matcher(exclude, operation.git.prefix())
     index, found = _compared(operation, base)
     wanted = base.head if base else head.commit
@@ -207,7 +206,7 @@ def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Sna
 def _read_changes(
     operation: Operation, index: str, found: walk.Scan, base: Snapshot | None, stays_out: Callable[[bytes], bool]
 ) -> None:
-    """Read changed files into the index. Newly ignored files count if the base contains them or git tracks them."""
+    """Read changed files into the index. A newly ignored file counts if the base contains it or git tracks it."""
     hidden = {os.fsencode(path): oid for path, oid in operation.notes.hidden.items()}
     paths = [*found.changed, *found.untracked, *_tracked(operation, found)]
     paths = [path for path in paths if path not in hidden or operation.blob_id(path) != hidden[path]]
@@ -219,7 +218,7 @@ def _read_changes(
 
 
 def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
-    """Return the ignored files and nested repositories that are in the repository's own index."""
+    """Return the ignored files and nested repositories that the repository's own index contains."""
     copy = operation.room.copy_of_index("own") if found.ignored or found.nested else None
     if copy is None:
         return []
@@ -237,7 +236,7 @@ def _held_untracked(operation: Operation, base: Snapshot, known: set[bytes]) -> 
 
 
 def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes]) -> None:
-    """Reset the index entries at these paths to the given tree."""
+    """Reset the index entries of these paths to the entries in ``tree``."""
     with operation.git.objects() as objects:
         entries = {path: objects.at(tree, path) for path in paths}
     lines = {path: ABSENT if entry.mode == FOLDER else entry for path, entry in entries.items()}
@@ -249,7 +248,7 @@ def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes
 
 
 def _index_of(operation: Operation, commit: str) -> str:
-    """Return an index of the commit. Its data about each file is up to date, so git need not read the files."""
+    """Return an index of the commit. Its data about each file is current, so git need not read the files."""
     digest, tree = operation.git.trusted_index or ("", "")
     warm = operation.room.kept(digest, "warm")
     if warm is None:

@@ -28,8 +28,7 @@ LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """State of a work tree: files, index, HEAD and ignore rules. Its three digests identify stored indexes
-    (``kernel/git/operation_lock.py``). Stored indexes make a rollback faster, but a rollback is also possible without
-    them."""
+    (``kernel/git/operation_lock.py``). A rollback is faster with the stored indexes, but also works without them."""
 
     ref: str  # keeps everything below from being collected as garbage
     commit: str  # its tree holds the files as bytes; parents: HEAD if there was one, then the notes
@@ -55,7 +54,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescue:
-    """Result of a restore: the rescue, the rolled back commits, and the files moved or left in place."""
+    """Result of a restore: the rescue, the rolled back commits, and the files that were moved or left in place."""
 
     ref: str | None  # names the commit below; None when there was nothing to rescue
     commit: str | None  # the files as they were before going back; parents: all that was checked out
@@ -67,7 +66,7 @@ class Rescue:
 @dataclass(slots=True, kw_only=True)
 class Notes:
     """Facts about a work tree that a git tree cannot contain, kept in a commit's message. Paths are text from
-    ``os.fsdecode``; folders in ``ignored`` end in a slash."""
+    ``os.fsdecode``. Folders in ``ignored`` end in a slash."""
 
     ignored: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)  # tracked, and not there
@@ -93,7 +92,7 @@ class Notes:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Return the notes in a text that ``as_text`` made. Members of later versions are ignored."""
+        """Return the notes in a text that ``as_text`` made. Members from later versions are ignored."""
         record: dict[str, Any] = json.loads(text)
         return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
 
@@ -115,7 +114,7 @@ class Operation:
     notes: Notes
 
     def listed(self, index: str, *options: str) -> bytes:
-        """Return the output of ``ls-files -z`` for an index."""
+        """Return the output of ``git ls-files -z`` with these options for an index."""
         return self.view.call("ls-files", "-z", *options, index=index).stdout
 
     def scan(self, index: str) -> walk.Scan:
@@ -124,7 +123,7 @@ class Operation:
         return found.without({os.fsencode(path) for path in self.notes.printed}) if self.notes.printed else found
 
     def modes(self, index: str) -> dict[bytes, str]:
-        """Return the file modes in an index by path, in the form that git prints."""
+        """Return the file mode of each path in an index, in the form that git prints."""
         found = stored_entries(index, id_bytes=self.id_bytes())
         if found is None:
             return {entry.path: entry.mode for entry in walk.entries(self.listed(index, "-s"))}
@@ -162,12 +161,13 @@ class Operation:
         return True
 
     def set_ref(self, ref: str, commit: str, *old: str) -> None:
-        """Create or move a private ref. With ``old``, the ref must be at this commit; empty: it must not exist."""
+        """Create or move a private ref. If ``old`` is given, the ref must be at this commit. An empty ``old`` means
+        that the ref must not exist."""
         with self.room.locking(ref):
             without_left_locks(self.git, lambda: self.view.call("update-ref", "--no-deref", ref, commit, *old))
 
     def own_copy(self, name: str) -> str:
-        """Return the path of a copy of the repository's index, never split; an empty index if there is none."""
+        """Return the path of an unsplit copy of the repository's index, or of an empty index if there is none."""
         if self.room.copy_of_index(name) is None:
             self.view.call("read-tree", "--empty", index=self.room.path(name))
         elif self.room.shared_parts():
@@ -175,13 +175,13 @@ class Operation:
         return self.room.path(name)
 
     def copy(self, index: str, name: str) -> str:
-        """Return the path of a copy of a temporary index. The copy may be changed."""
+        """Return the path of a copy of a temporary index, which the caller may change."""
         copy_index(index, self.room.path(name))
         return self.room.path(name)
 
     def cold_index(self, tree: str, away: Mapping[bytes, str]) -> str:
-        """Return a new index of a tree that makes git read every file again. ``away`` are files that the user left out,
-        with their index flags. These flags are set again if the files still do not exist."""
+        """Return a new index of ``tree``, with which git reads every file again. ``away`` contains files that the user
+        left out, with their index flags. Flags of files that still do not exist are set again."""
         index = self.room.path("cold")
         self.view.call("read-tree", tree, index=index)
         self.set_flags(index, {path: words for path, words in away.items() if self.kind(path) == "nothing"})
@@ -189,16 +189,16 @@ class Operation:
         return index
 
     def refresh(self, index: str) -> None:
-        """Record in an index the current size, times and inode of each unchanged file."""
+        """Record the current size, times and inode of each unchanged file in an index."""
         self.view.call("update-index", "-q", "--refresh", index=index, check=False)
 
     def full_index(self, snapshot: Snapshot) -> str:
-        """Return the snapshot's stored index; if unusable, a new index that makes git read every file."""
+        """Return the snapshot's stored index. If it is unusable, return a new index that makes git read every file."""
         warm = self.kept_index(snapshot.index_full, self.notes.young_full)
         return warm or self.cold_index(snapshot.commit, self.notes.away_by_path())
 
     def kept_index(self, digest: str, racy: Mapping[str, str] | None) -> str | None:
-        """Return a stored index; ``None`` if unusable. Files in ``racy`` are read again; no existing file is hidden."""
+        """Return a stored index, or ``None`` if it is unusable. The index makes git read files in ``racy`` again."""
         warm = None if racy is None else self.room.kept(digest, "warm")
         if warm and racy:
             lines = [f"{entry}\t".encode() + os.fsencode(path) for path, entry in racy.items()]
@@ -218,12 +218,12 @@ class Operation:
             walk.set_flags(self.view, index, {path: flags[path] for path in flags if path in there}, on=True)
 
     def storable(self, paths: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Return the paths that an index can hold, and the other paths: pipes, sockets, devices, removed files."""
+        """Return the paths that an index can hold, then the other paths: pipes, sockets, devices and removed files."""
         good = [path for path in paths if self.kind(path) in ("file", "folder")]
         return good, sorted({*paths} - {*good})
 
     def blob_id(self, path: bytes) -> str | None:
-        """Return the object id for a file's bytes or a symbolic link's target; ``None`` if the path is unreadable."""
+        """Return the object id of a file's bytes or a symbolic link's target, or ``None`` if the path is unreadable."""
         full = self.git.file(path)
         try:
             if os.path.islink(full):
@@ -243,8 +243,8 @@ class Operation:
 def in_operation(
     git: Git, room: OperationLock, head: Head | Snapshot, notes: Notes, *, raw: bool
 ) -> Iterator[Operation]:
-    """Open an operation in a git view with this HEAD and the ignore rules of the notes. With ``raw``, no bytes are
-    converted. Without ``raw``, the attributes of the work tree and of the notes apply."""
+    """Open an operation, whose git calls use the HEAD in ``head`` and the ignore rules in ``notes``. With ``raw``, no
+    bytes are converted. Without ``raw``, the attributes of the work tree and of the notes apply."""
     view = IsolatedView(
         git.repository,
         head=head.commit or f"ref: {head.branch}",
@@ -267,13 +267,13 @@ def refuse_operation(git: Git) -> None:
 
 
 def refuse_elsewhere(git: Git, branch: str) -> None:
-    """Raise ``UnsafeTree`` if another work tree, which would become outdated, has the branch checked out."""
+    """Raise ``UnsafeTree`` if the branch is checked out in another work tree, which would become outdated."""
     if branch in branches_elsewhere(git.repository):
         raise UnsafeTree(f"{branch} is also checked out in another work tree", hint="git worktree list")
 
 
 def notes_now(git: Git) -> Notes:
-    """Return notes of the ignore rules, attributes and settings outside the work tree that apply now."""
+    """Return notes of the current ignore rules, attributes and settings that are outside the work tree."""
     found = values(git.repository)
     name, address = found.get("user.name"), found.get("user.email")
     return Notes(
@@ -288,7 +288,7 @@ def notes_now(git: Git) -> Notes:
 
 
 def user_file_path(setting: str | None, name: str) -> str:
-    """Return the path of the user's ``ignore`` or ``attributes`` file: ``setting``, or git's default path."""
+    """Return the path of the user's file ``name`` (``ignore`` or ``attributes``): the ``setting``, or git's default."""
     if setting:
         return os.path.expanduser(setting)
     folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
@@ -307,12 +307,12 @@ def load_notes(git: Git, snapshot: Snapshot) -> Notes:
 
 
 def branch_tip(git: Git, branch: str, now: Head) -> str | None:
-    """Return the commit of a branch; ``None`` without a commit. For "detached", return the commit of HEAD."""
+    """Return the commit of a branch, or ``None`` if it has no commit. For "detached", return the commit of HEAD."""
     return now.commit if branch in (DETACHED, now.branch) else git.commit_of(branch)
 
 
 def without_left_locks(git: Git, change: Callable[[], object]) -> None:
-    """Call ``change``, which changes refs. If an abandoned lock blocks the change, remove the lock and call again."""
+    """Call ``change``, which changes refs. If an abandoned lock blocks it, remove the lock and call it again."""
     try:
         change()
     except GitFailed as error:
@@ -326,7 +326,7 @@ def without_left_locks(git: Git, change: Callable[[], object]) -> None:
 def move_head(
     git: Git, room: OperationLock, *, branch: str, commit: str | None, expected: str | None, now: Head
 ) -> None:
-    """Point HEAD to the branch and the branch to the commit, if the branch is still at ``expected``. No file is
+    """Point HEAD to the branch, and the branch to the commit, if the branch is still at ``expected``. No file is
     changed. Raise ``GitFailed`` if the branch has moved. The call can be repeated after a crash."""
     at_branch = branch != DETACHED
     with room.locking("HEAD", "packed-refs", *([branch] if at_branch else [])):

@@ -1,12 +1,12 @@
 """Restore of a snapshot, in four steps. Source: ``tasklist.md`` 11.3.
 
 1. Commit the current state to the rescue ref, with all checked-out commits as parents. If this fails, stop.
-2. Move files that no commit can hold and that block a path to the folder for rescued files: ignored files below a path
-   that was a file, another repository, a pipe, a file that is too large.
+2. Move files that no commit can hold and that block a path to the folder for rescued files. Examples are ignored files
+   below a path that was a file, another repository, a pipe, and a file that is too large.
 3. Let git write only the files that differ. If a file changed after it was read, git refuses and all steps start again.
 4. Reset HEAD and the branch by compare and swap, then the index.
 
-Every step can be repeated after a crash: the state found then is rescued too."""
+Every step can be repeated after a crash. The next restore then rescues the state that the crash left."""
 
 import os
 import re
@@ -50,7 +50,7 @@ BEFORE = "Rescued before going back to "
 
 
 class Aside:
-    """Folder for rescued files. No file in the folder is ever replaced."""
+    """Folder for rescued files. A file in the folder is never replaced."""
 
     def __init__(self, git: Git, folder: str | os.PathLike[str]) -> None:
         self._top = os.fsencode(git.top())
@@ -59,14 +59,14 @@ class Aside:
 
     @property
     def moved(self) -> list[bytes]:
-        """Original names of the moved files, oldest first."""
+        """Original names of the moved files, in the order of their moves."""
         return [name for name, _, _ in self._moves]
 
     def move(self, path: bytes) -> None:
         self.move_file(os.path.join(self._top, path), path)
 
     def move_file(self, source: bytes, name: bytes) -> None:
-        """Move a file or folder to the folder for rescued files, under this name or a similar free name."""
+        """Move a file or folder to the folder for rescued files, under ``name`` or a similar free name."""
         target = self._free(os.path.join(self._folder, name))
         shutil.move(os.fsdecode(source), os.fsdecode(target))
         self._moves.append((name, source, target))
@@ -80,7 +80,7 @@ class Aside:
                 self._moves.remove(move)
 
     def clear_way(self, wanted: Iterable[bytes], held: Iterable[bytes]) -> None:
-        """Move everything away that blocks a file at a path in ``wanted``, except the files ``held`` by a commit."""
+        """Move away everything that blocks a file at a path in ``wanted``, except the paths in ``held``."""
         ordered = sorted(held)
         known = set(ordered)
         free = set[bytes]()
@@ -124,12 +124,12 @@ class Aside:
 
 
 class _Changed(Exception):
-    """Error: files or refs changed during the restore. Nothing was lost; all steps start again."""
+    """Error: files or refs changed during the restore. Nothing is lost, and all steps start again."""
 
 
 @dataclass(slots=True)
 class _Plan:
-    """Differences from the snapshot, grouped by how they are handled."""
+    """Differences between the work tree and the snapshot, grouped by how the restore handles them."""
 
     add: list[bytes] = field(default_factory=list)  # goes into the rescue commit
     remove: list[bytes] = field(default_factory=list)  # is missing, or cannot go there
@@ -152,7 +152,7 @@ class _Now:
 
 @dataclass(slots=True)
 class _Done:
-    """Rescue commits made so far in a restore. The parents of each include the previous rescue commit."""
+    """Rescue commits that a restore has made so far. The parents of each include the previous rescue commit."""
 
     ref: str | None = None
     commit: str | None = None
@@ -188,9 +188,9 @@ def restore(
     ``rescue_max_bytes`` are not committed. Files that were ignored when the snapshot was taken, and the harness's own
     files (``exclude``), are never touched. The call can be repeated after a crash.
 
-    Raise ``UnsafeTree`` and leave the work tree unchanged in these cases: the snapshot was deleted, another work tree
-    has the branch checked out, files keep changing, or a git operation is unfinished. With ``set_aside_operation``, the
-    git files of the operation are moved to the rescued files instead."""
+    Raise ``UnsafeTree`` if the snapshot was deleted, another work tree has the branch checked out, files keep changing,
+    or a git operation is unfinished. The work tree then stays unchanged. With ``set_aside_operation``, an unfinished
+    operation causes no error: its git files are moved to the rescued files."""
     if not set_aside_operation:
         refuse_operation(git)
     refuse_elsewhere(git, snapshot.branch)
@@ -254,7 +254,7 @@ def _plan(way: _Way, index: str) -> _Plan:
 
 
 def _scan(way: _Way, index: str) -> walk.Scan:
-    """Return the differences between the files and an index. Unreadable folders are made readable, level by level."""
+    """Return the differences between the files and an index. Make unreadable folders readable, level by level."""
     while True:
         try:
             return way.operation.scan(index)
@@ -265,7 +265,7 @@ def _scan(way: _Way, index: str) -> walk.Scan:
 
 
 def _open(folder: bytes) -> bool:
-    """Give the owner all permissions on a folder of this user. Return True if this changed the permissions."""
+    """Give the user all permissions on a folder that the user owns. Return True if the permissions changed."""
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o700 == 0o700:
         return False
@@ -285,7 +285,7 @@ def _fits(way: _Way, path: bytes) -> bool:
 
 
 def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
-    """Commit the current state under a rescue ref. Return the new commit; ``None`` if nothing differs."""
+    """Commit the current state under a rescue ref. Return the new commit, or ``None`` if nothing differs."""
     if not plan.add and not plan.remove and set(now.commits) <= {now.base}:
         return None
     operation, done = way.operation, way.done
@@ -330,7 +330,7 @@ def _write_files(way: _Way, index: str, made: str) -> None:
 
 
 def _make_empty_folders(operation: Operation) -> None:
-    """Create the folders that were empty at the snapshot. A folder whose path is in use is skipped."""
+    """Create the folders that were empty at the snapshot. Skip a folder if its path is in use."""
     top = os.fsencode(operation.git.top())
     for path in map(os.fsencode, operation.notes.empty):
         if kind_at(top, path) == "nothing" and not walk.Links(top).above(path):
@@ -339,7 +339,7 @@ def _make_empty_folders(operation: Operation) -> None:
 
 
 def _set_modes(operation: Operation, index: str) -> None:
-    """Restore the file permissions that git does not store. Snapshots of earlier versions contain few of them."""
+    """Restore the file permissions that git does not store, from the snapshot's notes."""
     kept, usual = operation.notes.modes, operation.notes.usual_modes
     for path, git_mode in operation.modes(index).items() if usual else ():
         wanted = kept.get(os.fsdecode(path), usual.get(git_mode))
@@ -386,7 +386,7 @@ def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def rescue_base(git: Git, commit: str, subject: str) -> str:
-    """Return the commit that a rollback restored. It is named in the rescue's message; the default is the parent."""
+    """Return the commit that a rollback restored: the one that the rescue's message names, or else the parent."""
     named = subject.removeprefix(BEFORE) if subject.startswith(BEFORE) else ""
     base = git.commit_of(named) if named.isalnum() else None
     return base or git.commit_of(f"{commit}^1") or git.empty_tree()
@@ -402,7 +402,7 @@ class KeptRef(NamedTuple):
 
 
 def kept_refs(git: Git, *folders: str) -> list[KeptRef]:
-    """Return the refs below these ref folders, newest first."""
+    """Return the private refs below these ref folders, newest first."""
     form = "--format=%(refname)%00%(objectname)%00%(creatordate:unix)%00%(subject)"
     rows = git.text("for-each-ref", "--sort=-creatordate", form, *folders).splitlines()
     found = [row.split("\0", 3) for row in rows]
@@ -418,7 +418,7 @@ def kept_refs(git: Git, *folders: str) -> list[KeptRef]:
 
 
 def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonObject:
-    """Return the changes and commits of a rescue as JSON. File names are safe for a terminal."""
+    """Return the changes and commits of a rescue as JSON, with file names that are safe for a terminal."""
     return {
         "files": [{"status": each.status, "path": walk.shown(os.fsencode(each.path))} for each in changes],
         "commits": [{"commit": each.sha, "subject": walk.shown(os.fsencode(each.subject))} for each in commits],
@@ -426,8 +426,8 @@ def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonOb
 
 
 def write_changes(git: Git, commit: str, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[str]:
-    """Write the changed files of a commit to the work tree, and return their names, safe for a terminal. The caller
-    must have saved these files. HEAD, branches and the index stay."""
+    """Write the changed files of a commit to the work tree, and return their names in a form that is safe for a
+    terminal. The caller must have saved the current files. HEAD, branches and the index stay."""
     with git.room() as room, IsolatedView(git.repository, head=commit, raw=True) as view:
         index = room.path("rescue")
         view.call("read-tree", commit, index=index)

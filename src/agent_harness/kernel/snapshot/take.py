@@ -1,7 +1,7 @@
 """Creation of a snapshot of the work tree. Source: ``tasklist.md`` 11.2. One ``git status`` call finds everything that
-a snapshot needs. If the work tree is clean, the snapshot uses the tree of HEAD: only two small commits and a ref are
-made. Line endings, encodings, keywords and filters (such as Git LFS) make an index object differ from the file's bytes,
-although git calls the file unchanged. A snapshot keeps the bytes, so such files are read without conversion."""
+a snapshot needs. If the work tree is clean, the snapshot uses the tree of HEAD, so only two small commits and a ref are
+made. Line endings, encodings, keywords and filters (such as Git LFS) can make a git object differ from the file's
+bytes. A snapshot keeps the bytes, so such files are read without conversion."""
 
 import os
 import stat
@@ -27,7 +27,7 @@ TRUE = ("true", "input", "1", "yes", "on")
 
 def converted(operation: Operation, index: str, listing: bytes, found: walk.Scan) -> list[bytes]:
     """Return the unchanged paths whose bytes may differ from their git object. ``listing`` is the output of ``ls-files
-    -v`` for the index. This is fast if neither attributes nor settings require a conversion."""
+    -v`` for the index. The call is fast if neither attributes nor settings require a conversion."""
     everywhere = operation.notes.settings.get("core.autocrlf", "false").lower() in TRUE
     if not everywhere and not _has_attributes(operation, listing, found):
         return []
@@ -50,7 +50,7 @@ def _has_attributes(operation: Operation, listing: bytes, found: walk.Scan) -> b
 
 
 def _asked_for(operation: Operation, index: str, paths: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
-    """Return the paths with attributes that may change any content, and those with attributes for line endings."""
+    """Return the paths with attributes that may change any content, and the paths with attributes for line endings."""
     with IsolatedView(operation.git.repository, head=NOWHERE, attributes=operation.notes.info_attributes) as view:
         done = view.call("check-attr", "-z", "-a", "--stdin", input=walk.joined(paths), index=index)
     fields = walk.split(done.stdout)
@@ -64,7 +64,7 @@ def _asked_for(operation: Operation, index: str, paths: Sequence[bytes]) -> tupl
 
 
 def _of_another_size(operation: Operation, files: dict[bytes, str]) -> set[bytes]:
-    """Return the files whose size differs from the size of their git object."""
+    """Return the files in ``files`` whose size differs from the size of their git object."""
     ids = "".join(f"{oid}\n" for oid in files.values()).encode()
     sizes = operation.view.call("cat-file", "--batch-check=%(objectsize)", "--buffer", input=ids).stdout.split(b"\n")
     pairs = zip(files, sizes, strict=False)
@@ -79,9 +79,9 @@ def _size(path: bytes) -> int:
 
 
 def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") -> Snapshot:
-    """Take a snapshot, store it under a new ref, and return it. Without changes, this costs one ``git status``.
-    ``exclude`` are patterns of the harness's own files below the root of ``git``, which are left out. Raise
-    ``UnsafeTree`` if a git operation is unfinished, a path is in conflict, or the ref exists."""
+    """Take a snapshot, store it under a new ref, and return it. Without changes, this costs one ``git status``. Files
+    that match a pattern in ``exclude`` are left out, because they are the harness's own files. Raise ``UnsafeTree`` if
+    a git operation is unfinished, a path is in conflict, or the ref exists."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
@@ -112,7 +112,7 @@ def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") 
 
 
 def _without_flags(operation: Operation, exact: str, listing: bytes) -> str:
-    """Return an index without flags that hide changes of existing files. The notes record the removed flags."""
+    """Return an index without flags that hide changes of existing files. Record the removed flags in the notes."""
     flags = walk.flagged(listing)
     if not flags:
         return exact
@@ -137,7 +137,7 @@ def _scan(operation: Operation, plain: str) -> walk.Scan:
 
 
 def _empty_folders(top: str, closed: Set[bytes]) -> list[str]:
-    """Return the empty folders of the work tree. The folders in ``closed`` are not searched."""
+    """Return the empty folders of the work tree. Do not search the folders in ``closed``."""
     left, empty = [""], list[str]()
     while left and len(empty) < MOST_EMPTY:
         below = left.pop()
@@ -156,7 +156,7 @@ def _empty_folders(top: str, closed: Set[bytes]) -> list[str]:
 def _with_everything(
     operation: Operation, plain: str, listing: bytes, found: walk.Scan, excluded: Callable[[bytes], bool]
 ) -> str:
-    """Return an index with the current state of every file, except the harness's own files."""
+    """Return an index with the current state of every file. The harness's own files are left out."""
     shaped = [path for path in converted(operation, plain, listing, found) if not excluded(path)]
     add, gone = operation.storable([path for path in (*found.changed, *found.untracked) if not excluded(path)])
     ours = [record[2:] for record in walk.split(listing) if excluded(record[2:])]
@@ -169,7 +169,7 @@ def _with_everything(
 
 
 def _note_racy(operation: Operation, plain: str, full: str) -> None:
-    """Record in the notes which index entries are too recent to be trusted, except files that the user left out."""
+    """Record in the notes which index entries are too recent to be trusted. Skip files that the user left out."""
     second = second_now(operation.room.folder)
     found = {index: racy(index, second, id_bytes=operation.id_bytes()) for index in {plain, full}}
     texts: dict[str, dict[str, str] | None] = {}
@@ -199,7 +199,7 @@ def _note_modes(operation: Operation, full: str) -> None:
 
 
 def _commit(operation: Operation, head: Head, tree: str, index_tree: str, message: str) -> str:
-    """Create the commit of a snapshot and return its id. An extra parent holds the staged files and the notes."""
+    """Create the commit of a snapshot and return its id. An extra parent contains the staged files and the notes."""
     beside = operation.commit(
         index_tree, [], f"What was staged, and notes of a snapshot\n\n{operation.notes.as_text()}"
     )

@@ -1,4 +1,4 @@
-"""Merge queue: combines proven work as git objects, verifies the result in batches, moves the branch, and pushes."""
+"""Merge queue: combines proven work as git objects, verifies it in batches, moves the branch, and pushes the branch."""
 
 from agent_harness.kernel.git.joining import Merged, merged
 from agent_harness.parallel.merge_queue.objects import (

@@ -1,4 +1,4 @@
-"""Target branch of a run, and the user's files that block a move of the branch. SC-36."""
+"""Target branch of a run, and files of the user that prevent a move of this branch. (SC-36)"""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ AGAIN_SECONDS = 60.0
 
 
 class TargetBranch:
-    """Branch that only one process moves. If a move is blocked, it is retried after a minute."""
+    """Branch that only one process moves. If the user's files prevent a move, the move is retried after a minute."""
 
     def __init__(self, git: Git, name: str, say: Callable[[str], None]) -> None:
         self.name = name
@@ -23,7 +23,7 @@ class TargetBranch:
 
     @property
     def waits(self) -> bool:
-        """True until a blocked move of the branch may be retried."""
+        """True if a move of the branch was prevented and must not be retried yet."""
         return time.monotonic() < self._again_at
 
     @property
@@ -35,10 +35,10 @@ class TargetBranch:
         return bool(tip) and self._git.ancestor(commit, tip)
 
     def bring(self, old: str, new: str) -> bool:
-        """Move the branch, and a work tree that has it checked out, unless the branch already contains ``new``.
+        """Move the branch from ``old`` to ``new``, and update a work tree that has it checked out. Return True.
 
-        If the user's files block the move, report this once and return False.
-        Raise ``UnsafeTree`` if the branch was moved elsewhere."""
+        If the branch already contains ``new``, do nothing. If the user's files prevent the move, report this once and
+        return False. Raise ``UnsafeTree`` if another process has moved the branch."""
         try:
             if not self.holds(new):
                 objects.move(self._git, self.name, old, new)
@@ -55,7 +55,7 @@ class TargetBranch:
         return True
 
     def look_again(self) -> None:
-        """Allow a blocked move of the branch to be retried immediately."""
+        """Allow an immediate retry of a move that the user's files prevented."""
         self._again_at = 0.0
 
     def _free(self) -> None:

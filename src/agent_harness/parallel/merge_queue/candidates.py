@@ -1,7 +1,7 @@
-"""Refs that keep proven work as long as the work is needed: ``refs/harness/work/PROJECT/ITEM/FENCE``.
+"""Git refs that keep proven work as long as it is needed: ``refs/harness/work/PROJECT/ITEM/FENCE``.
 
-A candidate is needed while it waits in the queue, is being merged, or must be fixed. When its item is merged, its refs
-are deleted. A candidate that no job owns becomes a rescue, which the user may prune. SC-14, SC-29.
+A candidate is needed while it waits in the queue, is being merged, or must be fixed. After the merge, its refs are
+deleted. A candidate without a job gets a rescue ref, which the user may delete. (SC-14, SC-29)
 """
 
 import os
@@ -15,7 +15,7 @@ from agent_harness.parallel.plan import LANDED, OPEN, WORKING, ItemProgress, Run
 
 
 def set_aside(git: Git, job: str, commit: str) -> str:
-    """Keep a candidate as a rescue if no job owns the candidate; return the rescue ref."""
+    """Create a rescue ref for a candidate that no job owns, and return this ref."""
     return workspaces.kept_as(git, f"{workspaces.RESCUE_REFS}/{job.split('/')[1]}", commit)
 
 
@@ -31,7 +31,7 @@ def let_go(git: Git, refs: ProjectRefs, works: Iterable[ItemProgress]) -> None:
 
 
 def old_names(git: Git) -> dict[str, str]:
-    """Return the candidate refs of versions up to 1.2.1, whose names contain no project id."""
+    """Return the candidate refs of versions up to 1.2.1. The names of these refs contain no project id."""
     return {ref: commit for ref, commit in git.refs_below(BEFORE.work).items() if is_before(ref)}
 
 
@@ -40,9 +40,9 @@ def taken_over(
 ) -> list[str]:
     """Rename the old candidate refs of these jobs (``RUN/NAME/FENCE``) to names with this project's id.
 
-    ``proven`` has the commits of each job and of the item's earlier jobs, ``needed`` those that a run continues from.
-    Another project may have overwritten an old ref, so only the commit shows the owner. Refs to other commits stay.
-    Return those of them that have the names of these items."""
+    ``proven`` has the commits of each job and of earlier jobs for its item. ``needed`` has the commits from which a run
+    continues. Another project may have overwritten an old ref, so only refs to these commits are renamed. Return the
+    other refs that have the names of these items."""
     old = old_names(git)
     for job, commits in proven.items():
         name, fence = job.split("/")[1:]
@@ -58,9 +58,8 @@ def taken_over(
 
 
 def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
-    """Delete candidate refs that the plan no longer needs; return the new rescues. SC-14.
-
-    A commit that is on no branch is kept as a rescue."""
+    """Delete the candidate refs that the plan no longer needs. Return the new rescue refs. (SC-14) A rescue ref keeps a
+    commit that is not on a branch."""
     held = [each for each in plan.works.values() if each.job]
     names = {each.job.split("/")[1] for each in held}
     jobs = {refs.candidate(*each.job.split("/")[1:]) for each in held if each.state == WORKING}
@@ -75,7 +74,8 @@ def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
 
 
 def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[str]:
-    """Create a rescue for each candidate whose commit is neither in ``kept`` nor in a rescue; return these."""
+    """Create a rescue ref for each candidate whose commit is not in ``kept`` and has no rescue ref yet. Return the new
+    refs."""
     rescued = {*git.refs_below(f"{workspaces.RESCUE_REFS}/").values(), *kept}
     found: list[str] = []
     for ref, commit in refs.items():
@@ -85,7 +85,7 @@ def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[st
 
 
 def name_of(ref: str) -> str:
-    """Return the item name in a candidate ref, the second to last component."""
+    """Return the name of the item in a candidate ref, which is the second to last component."""
     return ref.split("/")[-2]
 
 

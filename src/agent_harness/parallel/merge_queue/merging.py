@@ -1,4 +1,4 @@
-"""Merge queue: proven candidates are combined into batches, verified, and then merged or rejected. SC-30..37."""
+"""Merge queue: proven candidates are combined into batches, verified, and then merged or rejected. (SC-30..37)"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ AUDITS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class CheckRun:
-    """One run of checks on a commit of a batch, or on a head."""
+    """One run of checks on a commit of a batch, or on a head of the branch."""
 
     name: str
     commit: str
@@ -83,24 +83,25 @@ class MergeQueue:
 
     @property
     def apart(self) -> frozenset[str]:
-        """Items that conflict with a batch that will be merged before them."""
+        """Items that conflict with a batch that will be merged before these items."""
         known = self._plan.under_way
         return self._apart[1] if known and self._apart[0] == known[-1].tip else frozenset()
 
     @property
     def held_up(self) -> frozenset[str]:
-        """Items whose merge is blocked by the user's files until the next retry."""
+        """Items that cannot be merged because of the user's files, until the next retry."""
         if time.monotonic() >= self._held_until:
             self._held_up.clear()
         return frozenset(self._held_up)
 
     @property
     def in_the_way(self) -> InTheWay | None:
-        """Error that names the user's files that block a merge, and a remedy; None if no merge is blocked."""
+        """Error that names the user's files that prevent a merge, and a remedy. None if no merge is prevented."""
         return next(iter(self._held_up.values()), None) or self.branch.in_the_way
 
     def try_last(self) -> bool:
-        """Retry a blocked merge once when there is nothing else to do. Return False if it was already retried."""
+        """Retry a merge that the user's files prevented, if this was not done yet. Return False if there is nothing to
+        retry."""
         if self._tried_last or not (self._held_up or self.branch.in_the_way):
             return False
         self._tried_last, self._held_until = True, 0.0
@@ -142,13 +143,13 @@ class MergeQueue:
         return True
 
     def _may_break(self, head: str, commit: str, members: Sequence[str]) -> bool:
-        """Return True if a merged item has a check that was not yet run on files that include this change."""
+        """Return True if a merged item has a check that was not yet run on files with this change."""
         if not self._port.checks_rejected:
             return False
         return any(each["name"] not in members for each in self._port.checks(head, commit, members))
 
     def combine_ahead(self, items: Sequence[str], on: str) -> bool:
-        """Combine candidates on top of a batch under check. Items that conflict with that batch must wait."""
+        """Combine candidates on top of a batch that is being checked. Items that conflict with it must wait."""
         if gone := self._not_ours(items):
             items = [each for each in items if each not in gone]
         members, commits, apart = self._combined(items, on)
@@ -159,7 +160,7 @@ class MergeQueue:
         return True
 
     def _combined(self, items: Sequence[str], head: str) -> tuple[list[str], list[str], dict[str, list[str]]]:
-        """Return the members, their commits stacked on the head, and the conflicting files of each item left out."""
+        """Return the batch's members, their commits stacked on the head, and the conflicts of each other item."""
         members: list[str] = []
         commits: list[str] = []
         apart: dict[str, list[str]] = {}
@@ -191,7 +192,7 @@ class MergeQueue:
         self._ledger.note("batched", members=members, commits=commits, base=base, vouched=vouched, tip=tip)
 
     def _not_ours(self, items: Sequence[str]) -> list[str]:
-        """Return the items that the project no longer assigns to this run, such as those the user took away."""
+        """Return the items that the project no longer assigns to this run, for example because of the user."""
         return [item for item in items if not self._port.holds(self._plan.work(item).job, item)]
 
     def _result(self, item: str) -> JsonObject:
@@ -200,7 +201,7 @@ class MergeQueue:
     # ---- checks
 
     def check(self, number: int, trial: Trial) -> bool:
-        """Start the checks of the batch's first members. Return True if there are none, which counts as verified."""
+        """Start the checks of the batch's first members. Return True if no check is needed for them."""
         batches = self._plan.under_way
         at = next(at for at, each in enumerate(batches) if each.id == number)
         batch, commit = batches[at], batches[at].commits[trial.prefix - 1]
@@ -218,9 +219,8 @@ class MergeQueue:
         return False
 
     def _unseen(self, base: str, members: Sequence[str]) -> set[str]:
-        """Return the items merged after the members' attempts began, and the items that the members broke before.
-
-        A member that breaks one of these items is rejected."""
+        """Return the items whose checks these members may break: items merged after the members' attempts began, and
+        items that the members broke before. A member that breaks one of these items is rejected."""
         bases = {self._plan.work(item).proven_on for item in members}
         landed = (trailers.landed_between(self._git, each, base) for each in bases)
         return self._broken_by(members).union(*landed) - {*members}
@@ -230,7 +230,7 @@ class MergeQueue:
         return {str(name) for fix in mends for name in fix.get("failing") or ()}
 
     def check_head(self, head: str) -> bool:
-        """Start the checks of an untrusted or rebased head. Return True if no check is needed."""
+        """Start the checks of a head that is not trusted or was rebased. Return True if no check is needed."""
         joined = self._plan.joined
         checks = self._port.checks(joined.before if joined else self._plan.head, head, None)
         if not checks and joined:
@@ -282,7 +282,7 @@ class MergeQueue:
         self._ledger.note("blocked", reason=reason, head=head, failing=[*failing])
 
     def _audit(self, head: str, result: str, failing: list[str]) -> None:
-        """Process the result of the final proof. If items fail, start the search for the merge that broke them."""
+        """Process the result of a run's final proof. If items fail, start the search for the merge that broke them."""
         if self._hunt and (trial := self._hunt.next_trial()):
             self._hunt = self._hunt.after(trial, result, tuple(failing))
             self._ledger.note("sought", commit=head, result=result, failing=failing)
@@ -304,7 +304,8 @@ class MergeQueue:
             self._ledger.note("head_trusted", head=head, audit=True)
 
     def _go_on_hunting(self) -> None:
-        """Continue the bisection over the merged items. Reopen the item that broke others, or else the failing ones."""
+        """Continue the search for the merge that broke items. At its end, reopen the item of this merge. If the search
+        finds no such merge, reopen the failing items."""
         hunt = self._hunt
         assert hunt is not None
         if hunt.failing_change is None and hunt.next_trial():
@@ -325,10 +326,9 @@ class MergeQueue:
     # ---- rejection
 
     def reject(self, item: str) -> bool:
-        """Reject the batch's failing change after the failing checks have passed on the head. Return True if done.
-
-        If a check also fails on the head, no member is blamed: the item that broke it is sought at the run's end.
-        An item that was rejected earlier because it broke this check is rejected again."""
+        """Reject the batch's failing change, after the failing checks have passed on the head. Return True if it is
+        rejected. If a check also fails on the head, no member is blamed. At its end, the run then searches for the item
+        that broke it. An item that was rejected earlier because it broke this check is rejected again."""
         batch = self._plan.batch
         assert batch is not None
         landed = (self._unseen(batch.base, batch.members) | self._plan.works.keys()) - self._broken_by([item])
@@ -356,7 +356,7 @@ class MergeQueue:
         self._ledger.note("released", singly=False)
 
     def note_rejected(self, item: str, fix: JsonObject) -> None:
-        """Reject a candidate. ``fix`` describes what the next attempt at the item has to fix."""
+        """Reject a candidate. ``fix`` describes the problem that the next attempt at the item must fix."""
         self._ledger.note("bounced", item=item, mend=fix)
         work = self._plan.work(item)
         what = ", ".join(fix.get("files") or fix.get("failing") or [])
@@ -366,9 +366,8 @@ class MergeQueue:
         )
 
     def begun_on(self, work: plan.ItemProgress, item: OpenItem, base: str) -> tuple[str, JsonObject | None]:
-        """Return an attempt's base commit, and the problem that it has to fix, if any.
-
-        If merged work has to be fixed, the base is the head without this work, and the files contain the work."""
+        """Return the base commit of an attempt, and the problem that the attempt must fix, or None. If merged work must
+        be fixed, the base is the head without this work, and the files contain the work."""
         parent = self._git.commit_of(f"{work.own}^1") if work.own else None
         if work.own and parent:
             without = merged(self._git, base, work.own, parent)
@@ -380,7 +379,8 @@ class MergeQueue:
         return base, self.seeded(work, item, base) if work.fix and not work.own else None
 
     def seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
-        """Return a fix with its start tree: the rejected work merged into the head."""
+        """Return the problem to fix, together with the tree from which the agent starts: the rejected work merged into
+        the head."""
         found = self._port.merged(base, work.proven_on, work.commit, item.id, proven=False)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be fixed")
         self._git.update_ref(self._refs.fix(item.name), seed)
@@ -390,7 +390,7 @@ class MergeQueue:
     # ---- landed
 
     def land(self, most: int) -> bool:
-        """Move the branch to the first ``most`` members, or complete such a move. Return True if the plan changed."""
+        """Move the branch to the first ``most`` members, or complete this move. Return True if the plan changed."""
         batch = self._plan.batch
         assert batch is not None
         if not batch.landing:
@@ -434,7 +434,7 @@ class MergeQueue:
         return True
 
     def _hold_up(self, batch: plan.LandingBatch) -> None:
-        """Hold back the members that the user's files block. The other members are merged without them."""
+        """Postpone the members whose merge the user's files prevent. The other members are merged without them."""
         error = self.branch.in_the_way
         assert error is not None
         members = batch.members[: batch.count]
@@ -450,10 +450,11 @@ class MergeQueue:
 
     @property
     def is_pushing(self) -> bool:
-        """True while a push is running. During the push nothing is merged, but agents continue."""
+        """True while a push is running. During a push, nothing is merged, but agents continue."""
         return self._pusher.is_pushing
 
     def push(self) -> bool:
-        """Push the merged commits. If that is impossible, merge nothing more; agents continue. SC-39."""
+        """Do the next step of a push of the merged commits. Return True if the run can do another step now. (SC-39) If
+        the commits cannot be pushed, nothing more is merged, but agents continue."""
         with self._stop.held():
             return self._pusher.push()

@@ -1,7 +1,7 @@
 """Combination of candidates on a head as git objects, and the move of the branch to the verified commit.
 
 The combination changes no index, work tree or merge state, and returns conflicts as a result. A move never overwrites
-the user's files. If the process is killed, the next process can repeat each step. SC-30, SC-36, SC-37.
+the user's files. If the process is killed, the next process can repeat each step. (SC-30, SC-36, SC-37)
 """
 
 import os
@@ -33,17 +33,17 @@ class Candidate:
 
 
 class InTheWay(UnsafeTree):
-    """Error: files of the user block a merge. The merge has changed nothing."""
+    """Error: the user's files prevent a merge. The merge has changed nothing."""
 
     code = "in_the_way"
     paths: frozenset[bytes] = frozenset()  # empty: nothing can land
 
 
 def target(git: Git, name: str | None) -> str:
-    """Return the full name of the target branch: the one ``named`` by the caller, or the checked-out branch.
+    """Return the full name of the target branch: the branch ``name`` or, without a name, the checked-out branch.
 
-    Raise ``UnsafeTree`` if there is none or another work tree has it checked out, ``ToolMissing`` if git cannot
-    combine commits as objects."""
+    Raise ``UnsafeTree`` if there is no such branch or another work tree has it checked out. Raise ``ToolMissing`` if
+    git cannot combine commits as objects."""
     _refuse_unfit(git)
     here = git.branch()
     if name is None or f"refs/heads/{name}" == here:
@@ -73,13 +73,13 @@ def _refuse_unfit(git: Git) -> None:
 
 
 def told_gone(branch: str, commit: str) -> UnsafeTree:
-    """Return the error for a deleted target branch; its hint is a command that recreates the branch."""
+    """Return the error for a deleted target branch. Its hint is the command that creates the branch again."""
     name = branch.removeprefix("refs/heads/")
     return UnsafeTree(f"The branch {name} no longer exists", hint=f"git branch {shlex.quote(name)} {commit[:12]}")
 
 
 def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
-    """Return a new commit of an item on top of ``head``, with the candidate's author; ``head`` if nothing changes."""
+    """Return a new commit on top of ``head`` with an item's tree and author. If nothing changes, return ``head``."""
     if tree == git.tree_of(head):
         return head
     shown = git.run("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI", candidate.commit)
@@ -91,7 +91,7 @@ def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
 
 
 def tip_of(git: Git, head: str, commits: Sequence[str], names: Sequence[str]) -> str:
-    """Return the commit that the branch moves to: the commit of a single item, or one merge commit of several items."""
+    """Return the commit to which the branch moves: the commit of a single item, or a merge commit of several."""
     last = commits[-1]
     if len(commits) == 1 or last == head:
         return last
@@ -99,16 +99,16 @@ def tip_of(git: Git, head: str, commits: Sequence[str], names: Sequence[str]) ->
 
 
 def marked(git: Git, commit: str, paths: Sequence[str]) -> list[str]:
-    """Return the paths whose content still has conflict markers."""
+    """Return those paths whose content in the commit has conflict markers."""
     found = ((path, git.show(commit, path) or b"") for path in paths)
     return [path for path, text in found if all(f"\n{sign.decode()}".encode() in b"\n" + text for sign in MARKERS)]
 
 
 def move(git: Git, branch: str, old: str, new: str) -> None:
-    """Move the branch from ``old`` to ``new``; write the files of a checked-out branch before the ref.
+    """Move the branch from ``old`` to ``new``. If it is checked out, write the files before the ref.
 
-    Do nothing if it is at ``new``. Raise ``InTheWay`` if the user's files block the move, ``UnsafeTree`` if the branch
-    is at neither commit. An error leaves files and branch unchanged."""
+    Do nothing if the branch is at ``new``. Raise ``InTheWay`` if the user's files prevent the move, and ``UnsafeTree``
+    if the branch is at neither commit. After an error, files and branch are unchanged."""
     tip = git.commit_of(branch)
     if tip == new:
         return
@@ -134,7 +134,7 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
 
 
 def _in_the_way(git: Git, old: str, new: str, error: GitFailed) -> InTheWay:
-    """Return an error that lists the files with neither their old nor their new content, or else git's message."""
+    """Return an error that lists files with neither the old nor the new content, or else git's message."""
     changed = git.differences(old, new)
     as_they_were = {path: before for path, (before, _) in changed.items()}
     as_they_will_be = {path: after for path, (_, after) in changed.items()}
@@ -158,9 +158,8 @@ def _first(error: GitFailed) -> str:
 
 
 def _forgive_half(git: Git, old: str, new: str) -> None:
-    """Update the index for files that an interrupted move has already written.
-
-    Git would take them for the user's changes. A file with any other content still counts as a change."""
+    """Update the index for files that an interrupted move has already written. Otherwise, git would consider these
+    files the user's changes. A file with other content still counts as a change."""
     index = git.run("ls-files", "-s", "-z").split(b"\0")
     known = {path: words.split()[1].decode() for words, _, path in (line.partition(b"\t") for line in index) if path}
     changed = git.differences(old, new)
@@ -176,9 +175,8 @@ def _forgive_half(git: Git, old: str, new: str) -> None:
 
 
 def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:
-    """Return the files that are already in the wanted state in the work tree: with the content, or absent.
-
-    A symbolic link does not count as a file. One git process reads all files."""
+    """Return the files that are already in the wanted state in the work tree: with this content, or absent. A symbolic
+    link does not count as a file. One git process reads all files."""
     files = {path for path in wanted if os.path.isfile(at := git.file(path)) and not os.path.islink(at)}
     asked = [path for path in wanted if path in files and wanted[path] != ABSENT and wanted[path].mode != "120000"]
     found = _content_ids(git, asked)
@@ -202,7 +200,7 @@ def _content_ids(git: Git, paths: Sequence[bytes]) -> dict[bytes, str]:
 
 
 def _as_line(path: bytes) -> bytes:
-    """Return a path as one line of input for git, quoted where necessary."""
+    """Return a path as one line of input for git, with quotes if necessary."""
     if b"\n" in path:
         escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
         path = b'"' + escaped + b'"'

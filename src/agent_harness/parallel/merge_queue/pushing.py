@@ -1,5 +1,5 @@
 """Push of merged commits. If the remote has new commits, the merged work is rebased onto these commits and verified.
-SC-39.
+(SC-39)
 """
 
 import os
@@ -25,7 +25,7 @@ JOINS = 3
 
 
 class PushUnderWay:
-    """Git push that runs in a separate thread, so that a slow remote does not block the run."""
+    """Git push that runs in a separate thread, so that a slow remote does not delay the run."""
 
     def __init__(self, git: Git, target: PushTarget, commit: str) -> None:
         self.commit, self.done = commit, Pushed(ok=False, rejected=False, message="the push was stopped")
@@ -42,7 +42,7 @@ class PushUnderWay:
 
 
 class Pusher:
-    """Pusher of merged commits. If this process is killed, the next process can repeat each step."""
+    """Push of merged commits, step by step. If this process is killed, the next process can repeat each step."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Pusher:
         self._say(told)
 
     def _join(self, commit: str, target: PushTarget, said: str) -> None:
-        """Rebase onto the remote's commits, as git objects. The branch moves only after verification."""
+        """Rebase merged work onto the remote's commits, as git objects. The branch moves only after verification."""
         try:
             theirs = target.incoming(self._git, workspaces.free_ref(self._git, self._refs.incoming))
             if self._git.ancestor(theirs, commit) or self._ledger.plan.joins >= JOINS:
@@ -120,7 +120,7 @@ class Pusher:
         self._say(f"The remote has new commits; the merged work is verified on top of them, as {found.tip[:10]}.")
 
     def judge_joined(self, found: JsonObject, result: str, failing: list[str]) -> None:
-        """Process the result of the checks that ran on the rebased merged work."""
+        """Process the result of the checks on the rebased work: record it as proven, or give up the push."""
         joined = self._ledger.plan.joined
         assert joined is not None
         if result == GREEN:
@@ -131,7 +131,7 @@ class Pusher:
         self._give_up(joined.before, told)
 
     def _take_joined(self, joined: JoinedHead) -> bool:
-        """Move the branch to the verified commit with the remote's commits; False if the user's files block it."""
+        """Move the branch to the verified, rebased commit. Return False if the user's files prevent the move."""
         try:
             if not self._branch.bring(joined.before, joined.commit):
                 return False
@@ -155,7 +155,7 @@ class Pusher:
 
 
 def _reason(said: str) -> str:
-    """Return a one-line reason why a remote did not accept a push: the first line of git's output."""
+    """Return the reason why a remote did not accept a push, on one line: the first line of git's output."""
     lines = (line.strip() for line in redact(said).splitlines())
     first = next(filter(None, lines), "it did not answer")
     return printable(first.removeprefix("fatal: ").removeprefix("error: "))[:200]

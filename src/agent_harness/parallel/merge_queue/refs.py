@@ -1,8 +1,8 @@
 """Names of one project's git refs, in a repository that several projects may share.
 
-Two projects can have the same item names, and two runs have the same slot names. So each ref contains the id of its
-project, which is created once (``ledger.project_id``). Rescue refs contain no id, because their numbers are unique in
-the repository (``workspaces.kept_as``). SC-14, SC-29, SC-51.
+Two projects can have the same item names, and two runs have the same slot names. Therefore, each ref contains the id of
+its project (``ledger.project_id``). Rescue refs contain no id, because their numbers are unique in the repository
+(``workspaces.kept_as``). (SC-14, SC-29, SC-51)
 """
 
 from dataclasses import dataclass
@@ -12,39 +12,39 @@ WORK = "refs/harness/work/"
 
 @dataclass(frozen=True)
 class ProjectRefs:
-    """Names of the git refs of the project with this id. An empty id gives the names that versions up to 1.2.1 used."""
+    """Names of the git refs of the project with this id. An empty id gives the names from versions up to 1.2.1."""
 
     project: str
 
     @property
     def work(self) -> str:
-        """Ref prefix that all candidate refs have in common."""
+        """Prefix that all candidate refs of the project have in common."""
         return WORK + self._own
 
     def candidate(self, name: str, fence: int | str) -> str:
-        """Return the ref that keeps an item's proven work until it lands. ``name`` must be valid in a ref name."""
+        """Return the ref that keeps an item's proven work until it is merged. ``name`` must be valid in a ref."""
         return f"{self.work}{name}/{fence}"
 
     def fix(self, name: str) -> str:
         return f"refs/harness/mend/{self._own}{name}"
 
     def workspace(self, slot: str) -> str:
-        """Return the ref that keeps the base commit of a workspace."""
+        """Return the ref that keeps the base commit of the workspace with this slot name."""
         return f"refs/harness/place/{self._own}{slot}"
 
     @property
     def landing(self) -> str:
-        """Ref that keeps the objects of the current batch."""
+        """Ref that keeps the git objects of the batch that is being merged."""
         return self._of_batch("landing")
 
     @property
     def joined(self) -> str:
-        """Ref that keeps merged commits after they were rebased onto the remote's commits."""
+        """Ref that keeps the merged commits after a rebase onto the remote's commits."""
         return self._of_batch("joined")
 
     @property
     def incoming(self) -> str:
-        """Ref prefix for the remote's commits while they are inspected."""
+        """Prefix of the refs that keep the remote's commits while these commits are inspected."""
         return f"refs/harness/incoming/{self.project}"
 
     @property
@@ -60,7 +60,5 @@ BEFORE = ProjectRefs("")
 
 
 def is_before(ref: str) -> bool:
-    """Return True if the ref is a candidate ref without a project id. Only the commit shows which project owns such a
-    ref.
-    """
+    """Return True for a candidate ref without a project id. Only its commit shows to which project it belongs."""
     return ref.startswith(WORK) and ref.count("/") == BEFORE.candidate("NAME", 1).count("/")

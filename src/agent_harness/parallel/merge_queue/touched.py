@@ -4,11 +4,11 @@
     without a sandbox   an agent can reach the project by its absolute path, so the author is unknown: harmless changes
                         are reverted, their content is kept, and both are reported
 
-The following changes are reverted: settings and hooks of the repository; its branches, tags and rescues; tracked files
-that were unchanged before; and new files, which are moved aside. A person's own work is only reported: checked-out
-branches, staged changes, HEAD, files that were changed before, and settings outside the repository. The target branch
-is not checked here, because a commit on it is verified before anything is merged on top (SC-38). ``scale.md`` 12,
-``home_touched``.
+The harness reverts changes to the repository's settings, hooks, branches, tags and rescue refs. It also reverts tracked
+files that were unchanged before, and moves new files aside. Other changes may be a person's own work. The harness only
+reports them: checked-out branches, staged changes, HEAD, files that were changed before, and settings outside the
+repository. It does not check the target branch here. A commit on this branch is verified before anything is merged on
+top (SC-38). ``scale.md`` 12, ``home_touched``.
 """
 
 import os
@@ -50,13 +50,11 @@ class _ProjectSeen:
 
 
 class ChangeWatch:
-    """Watch that compares the project with its state at the previous check. The harness's own refs are ignored."""
+    """Comparison of the project with its state at the previous check. The harness's own refs are ignored."""
 
     def __init__(self, git: Git, branch: str, aside: str | None = None, own: Sequence[str] = ()) -> None:
-        """Start to watch the project. ``aside`` is the folder for reverted files. If it is None, nothing is reverted.
-
-        ``own`` contains patterns of files that the harness itself writes.
-        """
+        """Record the project's present state. ``aside`` is the folder for reverted files. If it is None, revert
+        nothing. ``own`` contains patterns of files that the harness itself writes."""
         self._is_own = matcher(own)
         self._git = git
         self._branch = branch
@@ -67,9 +65,8 @@ class ChangeWatch:
         self._files = contents(git.repository) if aside else {}
 
     def look(self, name: str, *, fetching: bool) -> Touched:
-        """Revert and return the changes since the last check; a moved ref's commit becomes a rescue of ``name``.
-
-        While the harness is ``fetching``, changes to tags and remote refs are left for the next check."""
+        """Revert the changes since the last check, and return them. If a ref has moved, a rescue ref with ``name``
+        keeps its commit. While the harness is ``fetching``, changes to tags and remote refs stay for the next check."""
         before, now = self._seen, self._now()
         if fetching:
             now = replace(now, refs=_with_fetched(now.refs, before.refs))
@@ -98,7 +95,7 @@ class ChangeWatch:
         return Touched(changed=names, put_back=put_back, left=left)
 
     def fetched(self) -> None:
-        """Accept the present tags and remote refs, because the harness itself has fetched them."""
+        """Accept the present tags and remote refs as unchanged, because the harness itself has fetched them."""
         self._seen = replace(self._seen, refs=_with_fetched(self._seen.refs, self._now().refs))
 
     def _put_back_refs(
@@ -118,7 +115,8 @@ class ChangeWatch:
         return kept
 
     def _put_back_files(self, keys: Sequence[tuple[str, str]], aside: str) -> dict[str, str]:
-        """Revert changed hooks, and settings of the repository that everyday git commands do not change."""
+        """Revert changes to hooks, and to settings of the repository that everyday git commands do not change. Return
+        each reverted name with the path of its saved copy."""
         found = contents(self._git.repository)
         kept: dict[str, str] = {}
         is_set = any(scope in OWN_SCOPES for scope, _ in keys)
@@ -131,7 +129,8 @@ class ChangeWatch:
     def _put_back_work(
         self, paths: Sequence[str], found: Mapping[str, tuple[str, object]], aside: str
     ) -> dict[str, str]:
-        """Move new files aside and restore tracked files from the index, except during a merge or the like."""
+        """Move new files aside, and restore tracked files from the index. Do nothing during a merge or similar
+        operation. Return each reverted name with the path of its saved copy."""
         if not paths or self._git.operation_under_way():
             return {}
         new = [path for path in paths if found[path][0] == "??"]
@@ -156,7 +155,7 @@ class ChangeWatch:
         return _ProjectSeen(refs=self._refs(), settings=self._settings(), staged=self._in_index(), files=work)
 
     def _work(self) -> dict[str, tuple[str, object]]:
-        """Return the files that differ from the commit, except the harness's own files."""
+        """Return the files in the work tree that differ from the commit, except the harness's own files."""
         git = self._git
         changes = [each for each in git.status() if not self._is_own(os.fsencode(each.path.rstrip("/")))]
         return {
@@ -174,7 +173,7 @@ class ChangeWatch:
         return {**found, **({"refs/stash": stash} if stash else {}), "HEAD": git.branch() or "detached"}
 
     def _in_index(self) -> frozenset[str]:
-        """Return files whose content in the index differs from the commit; cached until the index changes."""
+        """Return the files whose content in the index differs from the commit. The result is cached."""
         stamp = files.stamp_of(self._git.git_dir() / "index")
         if stamp == self._stamp:
             return self._staged

@@ -1,7 +1,5 @@
-"""Recognition of merged work by the trailers of commits on a branch. SC-39.
-
-This module imports nothing that runs agents, so read-only commands can use it.
-"""
+"""Recognition of merged work by the trailers of commits on a branch. (SC-39) This module imports nothing that runs
+agents, so commands that only read can use it."""
 
 import os
 import re
@@ -25,9 +23,8 @@ def landed_on(git: Git, *branches: str) -> dict[str, str]:
 
 
 def moved(git: Git, head: str, commits: Iterable[str]) -> dict[str, str]:
-    """Return those commits that ``head`` contains only under a new id, as after a rebase, with that id. SC-39.
-
-    One git process answers for all commits."""
+    """Return the new ids of those commits that ``head`` contains only under a new id, for example after a rebase.
+    (SC-39) One git process answers for all commits."""
     asked = {each for each in commits if _WHOLE_ID.fullmatch(each)}
     if not asked:
         return {}
@@ -42,13 +39,13 @@ def moved(git: Git, head: str, commits: Iterable[str]) -> dict[str, str]:
 
 
 def landed_between(git: Git, old: str, new: str) -> set[str]:
-    """Return the items that were merged in commits that belong to the history of ``new`` but not of ``old``."""
+    """Return the items that were merged in commits that are in the history of ``new`` but not in that of ``old``."""
     trailer = f"--format=%(trailers:key={ITEM_TRAILER},valueonly)"
     return {*git.text("log", "--no-show-signature", trailer, f"{old}..{new}").splitlines()} - {""}
 
 
 def before(git: Git, commit: str, item: str) -> str | None:
-    """Return the parent of the commit if the commit is the one that merged the item; else None."""
+    """Return the parent of ``commit`` if the item was merged with this commit. Otherwise, return None."""
     trailer = f"--format=%(trailers:key={ITEM_TRAILER},valueonly)"
     landed = git.text("log", "-1", "--no-show-signature", trailer, commit).strip()
     return git.commit_of(f"{commit}^1") if landed == item else None

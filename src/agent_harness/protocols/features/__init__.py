@@ -1,1 +1,1 @@
-"""Feature projects: the feature list, sessions and verification. The public API is ``api.FeatureProject``."""
+"""Implementation of feature projects: feature list, sessions, verification. Public API: ``api.FeatureProject``."""

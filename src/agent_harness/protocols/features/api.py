@@ -1,6 +1,6 @@
-"""Public API of feature projects; each method returns plain values for ``--json``. Source: features.md section D.
-Importing this module loads only what ``harness status`` needs. The module functions do not take the project lock, and
-only ``rescue`` may write. Only ``init``, ``run``, ``cleanup`` and ``add_features`` start an agent."""
+"""Public API of feature projects. Each method returns plain values, which ``--json`` prints. Importing this module
+loads only the code that ``harness status`` needs. The module functions take no project lock, and only ``rescue`` may
+write. Only ``init``, ``run``, ``cleanup`` and ``add_features`` start an agent. Source: features.md section D."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def _silent(_line: str) -> None: ...
 
 
 def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> FeatureLayout:
-    """Return the feature project at or above the working directory; else raise ``NotAProject(missing, hint)``."""
+    """Return the paths of the feature project at or above the working directory. Raise ``NotAProject`` if no such
+    project exists."""
     found = root.find()
     if found is None or found.kind != "features":
         raise root.not_here("features", missing, hint)
@@ -69,7 +70,7 @@ def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> F
 
 
 def layout_of(folder: str | Path) -> FeatureLayout:
-    """Return the paths of the project in ``folder``. Parse the settings file only if the file has ``paths:``."""
+    """Return the paths of the project in ``folder``. Read the settings file only if it has a ``paths:`` section."""
     layout = FeatureLayout(folder)
     try:
         with open(layout.settings, "rb") as file:
@@ -89,7 +90,7 @@ def settings(folder: str | Path) -> Config:
 
 
 def status(layout: FeatureLayout) -> JsonObject:
-    """Return the project's progress, read from its state files. Raise ``StateDamaged`` if a state file is malformed."""
+    """Return the project's progress from its state files. Raise ``StateDamaged`` if a state file is malformed."""
     from agent_harness.protocols.features import status as features_status
 
     try:
@@ -130,14 +131,14 @@ def version() -> JsonObject:
 
 
 def problems(folder: Path) -> Iterator[ProjectCheck]:
-    """Yield the result of each check that a session makes before it starts. Change nothing in the project."""
+    """Yield the result of each health check of the project. No check changes the project."""
     from agent_harness.protocols.features.people import inspection
 
     return inspection.checks(folder)
 
 
 def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
-    """Run ``harness rescue``: list, show, restore or prune rolled-back work in git refs, as ``verb`` says."""
+    """Run a subcommand of ``harness rescue``: list, show, restore or prune. ``verb`` names the subcommand."""
     import os
 
     from agent_harness.kernel.git import Git
@@ -185,7 +186,8 @@ def log_query(
     limit: int = 50,
     **fields: Any,
 ) -> JsonObject:
-    """Return the newest ``limit`` rows with all words of ``text``, oldest first. A bad time raises ``UsageError``."""
+    """Return the newest ``limit`` log rows with all words of ``text``, oldest first. Raise ``UsageError`` if ``since``
+    or ``until`` is not a valid time."""
     from agent_harness.protocols.features import logs
     from agent_harness.session.log_rows import wanted_of
 
@@ -199,7 +201,7 @@ def log_lines(found: Mapping[str, Any], *, utc: bool = False) -> list[str]:
 
 
 def followed(layout: FeatureLayout) -> list[FollowedLog]:
-    """Return the logs that ``harness log --follow`` prints: only ``run.log``, which has the messages of runs."""
+    """Return the only log that ``harness log --follow`` prints: ``run.log``, which contains the messages of runs."""
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.now import said_at
 
@@ -207,7 +209,8 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
 
 
 def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the transcript of an item's running session, else of its last session; None if none exists."""
+    """Return the path of the transcript of an item's running session, or of its last session. Return None if the item
+    has no transcript."""
     if workspace is not None:
         from agent_harness.protocols.features.reader import transcript_in
 
@@ -220,7 +223,7 @@ def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: s
 
 
 def log_sessions(layout: FeatureLayout, *, last: int, session: int | None = None) -> list[JsonObject]:
-    """Return summaries of the last ``last`` sessions, or of the session numbered ``session``, oldest first."""
+    """Return summaries of the last ``last`` sessions, oldest first. With ``session``, summarize only that session."""
     from agent_harness.protocols.features import logs
 
     return logs.summaries(layout, reader(layout).load().sessions, last=last, session=session)
@@ -242,7 +245,7 @@ class FeatureProject:
 
     @classmethod
     def open(cls, folder: Path, *, say: Say = _silent, by: str | None = None) -> FeatureProject:
-        """Return the feature project in ``folder``. Events record ``by``, the interface that the user acts through."""
+        """Return the feature project in ``folder``. Its events name the user's interface as ``by``."""
         from agent_harness.protocols.features.project import Project
 
         config = settings(folder)
@@ -252,7 +255,7 @@ class FeatureProject:
 
     @classmethod
     def init(cls, folder: Path, spec: Path, *, agents: Sequence[str] = (), say: Say = _silent) -> JsonObject:
-        """Run the initializer session and commit its plan. If the plan is invalid, let the agent fix the plan once."""
+        """Let an agent plan the project, and commit the plan. The agent can fix an invalid plan once."""
         from agent_harness.protocols.features.planning import initializer
 
         return initializer.initialise(folder, spec, agents=agents, say=say)
@@ -283,8 +286,8 @@ class FeatureProject:
         branch: str | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Run sessions and return the result of ``Runs.run``. With ``workers``, run several agents in parallel. Work
-        that an earlier parallel run left is merged or pushed first."""
+        """Run sessions and return the result of ``Runs.run``. With ``workers``, several agents run in parallel. Before
+        the first session, work that an earlier parallel run left is merged or pushed."""
         from agent_harness.kernel import files
         from agent_harness.protocols.features.people import takeover
         from agent_harness.protocols.features.sessions.run import Runs
@@ -301,9 +304,7 @@ class FeatureProject:
             if workers:
                 given |= {"workers": workers, "branch": branch, "engine_factory": engine_factory}
                 return run_parallel(self._project, RunRequest(max_attempts=max_sessions, **given))
-            self._project.say(
-                "An earlier run with several agents left work to merge or push. This run does that first."
-            )
+            self._project.say("An earlier run with several agents left work to merge or push; this comes first.")
             given |= {"workers": left["workers"], "branch": left["branch"]} if left else {}
             landed = run_parallel(self._project, RunRequest(only_land=True, **given))
             if landed["exit_code"]:
@@ -333,7 +334,7 @@ class FeatureProject:
         max_sessions: int | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Return what the next session (or each worker's first) would work on (UAH-048, UAH-049). Change nothing."""
+        """Return a description of the next session, or of each worker's first session (UAH-048, UAH-049)."""
         if workers:
             from agent_harness.protocols.features.parallel import run
 
@@ -349,7 +350,7 @@ class FeatureProject:
         return inspection.preview(self._project, feature_id)
 
     def now(self) -> list[str]:
-        """Return one line per running session that says what the session is doing. Any thread may call this method."""
+        """Return one line about the current activity of each running session. This method is thread-safe."""
         import os
 
         from agent_harness.session import now
@@ -420,7 +421,7 @@ class FeatureProject:
         )
 
     def _unpushed(self) -> JsonObject | None:
-        """Return the workers and branch of a finished parallel run with unpushed commits; otherwise None."""
+        """Return a finished parallel run's workers and branch if it has unpushed commits, or None if it has none."""
         import os
 
         if not os.path.lexists(self._project.layout.parallel):
@@ -446,7 +447,7 @@ class FeatureProject:
         feature_id: int | None = None,
         shown: AskedQuestion | None = None,
     ) -> JsonObject:
-        """End a pause and answer a question with ``choose``; see ``people.answers.resume`` (UAH-058, C12, C39)."""
+        """End a pause, and answer a pending question with the option ``choose`` (UAH-058, C12, C39)."""
         owner.refuse_agents(self._project.layout.root, "harness resume")
         from agent_harness.protocols.features.people import answers, takeover
 
@@ -456,7 +457,7 @@ class FeatureProject:
             return answers.resume(self._project, choose, budget_usd=budget_usd, feature_id=feature_id, shown=shown)
 
     def skip(self, feature_id: int, reason: str | None = None, *, undo: bool = False) -> JsonObject:
-        """Exclude a feature from later sessions; with ``undo``, include the feature again (UAH-059, C53)."""
+        """Exclude a feature from later sessions. If ``undo`` is true, include the feature again (UAH-059, C53)."""
         owner.refuse_agents(self._project.layout.root, "harness skip")
         from agent_harness.protocols.features import overrides
 
@@ -466,13 +467,14 @@ class FeatureProject:
             return overrides.skip(self._project, feature_id, reason)
 
     def accepted(self, what: str) -> str:
-        """Return the name of the accepted feature that ``3``, ``#3`` or session ``S8`` means; else raise an error."""
+        """Return the name of the accepted feature to which ``what`` refers: ``3``, ``#3`` or session ``S8``. Raise an
+        error for any other text."""
         from agent_harness.protocols.features.people import undo
 
         return undo.asked(self._project, what)
 
     def undo(self, what: str, *, dry_run: bool = False) -> JsonObject:
-        """Undo an accepted feature with one new commit. If the undo was interrupted earlier, complete that undo."""
+        """Revert an accepted feature with one new commit. An undo that was interrupted earlier is completed instead."""
         owner.refuse_agents(self._project.layout.root, "harness undo")
         from agent_harness.protocols.features.people import undo
 
@@ -496,7 +498,7 @@ class FeatureProject:
             return inspection.manual_verify(self._project, feature_id, ask)
 
     def handoff(self) -> JsonObject:
-        """Hand the project over to the user, so that no session starts until ``harness hand-back`` (UAH-064)."""
+        """Hand the project over to the user. No session starts until the user runs ``harness hand-back`` (UAH-064)."""
         owner.refuse_agents(self._project.layout.root, "harness take-over")
         from agent_harness.protocols.features.people import takeover
 
@@ -504,7 +506,7 @@ class FeatureProject:
             return takeover.handoff(self._project)
 
     def takeback(self, ask: Ask) -> JsonObject:
-        """Give the project back to the harness, and inspect the user's changes (UAH-065, UAH-066)."""
+        """End the hand-off to the user, and verify the changes that the user made (UAH-065, UAH-066)."""
         owner.refuse_agents(self._project.layout.root, "harness hand-back")
         from agent_harness.protocols.features.people import takeover
 
@@ -512,7 +514,7 @@ class FeatureProject:
             return takeover.takeback(self._project, ask)
 
     def abort(self) -> JsonObject:
-        """End all work and move the state to another folder. The user has already confirmed (UAH-067, C39)."""
+        """End all work and move the project's state away. The caller has asked the user first (UAH-067, C39)."""
         owner.refuse_agents(self._project.layout.root, "harness abort")
         from agent_harness.protocols.features.people import takeover
 

@@ -1,5 +1,5 @@
-"""Pure functions on the costs of sessions. The file costs.yaml uses the JSON subset of YAML, so that ``status`` needs
-no YAML library. Source: features.md section V, C17, C27, UAH-133..136."""
+"""Pure functions that compute the costs of sessions. The file costs.yaml contains only JSON, which is also YAML, so
+that ``status`` needs no YAML library. Source: features.md section V, C17, C27, UAH-133..136."""
 
 from dataclasses import dataclass
 
@@ -48,7 +48,7 @@ class Budgets:
 
 
 def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord:
-    """Return the cost record with the costs of one more session added. Unknown members of the record are kept."""
+    """Return the cost record with the costs of one more session. Unknown members of the record stay unchanged."""
     before = costs.cumulative
     tokens = json_object(before.get("total_tokens")) or {}
     cumulative = {
@@ -98,7 +98,7 @@ def of_feature(costs: CostRecord, feature_id: int) -> float:
 
 
 def available(costs: CostRecord, budgets: Budgets, feature_id: int | None) -> float:
-    """Return the dollars that a session may spend: the smallest rest of all budgets that apply, at least 0 (C27)."""
+    """Return the dollars that a session may spend: the smallest remaining budget that applies, or 0 (C27)."""
     left = [budgets.per_session, budgets.total - counted(costs)]
     if feature_id is not None:
         left.append(budgets.per_feature - of_feature(costs, feature_id))

@@ -1,6 +1,6 @@
-"""Selection of the question that the user is asked after a session. After a rollback, the tests that the session broke
-run again. A test that still fails reopens its feature. Source: features.md section T, UAH-394, UAH-402, UAH-457,
-UAH-458, C10, C15, C27, C35."""
+"""Functions that select the question to ask the user after a session. After a rollback, the tests that the session
+broke run again. If a test still fails, its feature is reopened. Source: features.md section T, UAH-394, UAH-402,
+UAH-457, UAH-458, C10, C15, C27, C35."""
 
 from dataclasses import replace
 
@@ -12,13 +12,14 @@ from agent_harness.protocols.features.records import FeatureList, Question, Sess
 from agent_harness.protocols.features.sessions import accept
 from agent_harness.protocols.features.sessions.finalization import Result
 from agent_harness.protocols.features.verdict import proven
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 
 
 def question_after(
     project: Project, state: SessionState, feature_id: int | None, result: Result | None
 ) -> Question | None:
-    """Return the question to ask the user after a session, or None. A question that stops the runs takes precedence."""
+    """Return the question to ask after a session, or None if no question is needed. A question that prevents further
+    runs comes first."""
     asked = None if feature_id is None else _stopping(project, state, feature_id, result)
     offered = _offered(project, result) if result is not None else None
     if asked and offered and offered.record.get("blocks"):
@@ -50,7 +51,8 @@ def _stopping(project: Project, state: SessionState, feature_id: int, result: Re
 
 
 def _offered(project: Project, result: Result) -> Question | None:
-    """Return the question about a rejected session, or None. Without an answer, the next run tries again (E2, E3)."""
+    """Return the question about a rejected session, or None if the session was not rejected. If the user does not
+    answer, the next run tries again (E2, E3)."""
     if result.regressions:
         return question(project, result)
     if not result.rejected_as or result.feature_id is None:
@@ -62,7 +64,7 @@ def _offered(project: Project, result: Result) -> Question | None:
 
 def about_size(project: Project) -> Question | None:
     """Store and return a question about the first open feature with too many verification steps (E10). Return None if
-    there is none, or if another question waits."""
+    there is no such feature, or if another question is pending."""
     state = project.store.state()
     waiting = state.question
     if waiting and waiting.kind != "large_feature":
@@ -80,7 +82,7 @@ def about_size(project: Project) -> Question | None:
 
 
 def offer_split(project: Project) -> Question | None:
-    """Store, print and return the question about a feature with too many steps, or None if there is none."""
+    """Store, print and return the question about a feature with too many steps, or None if no feature has too many."""
     asked = about_size(project)
     if asked:
         project.say(questions.text(asked))
@@ -99,8 +101,8 @@ NAMED = 10  # failing tests that are named to the person
 
 
 def look_again(project: Project, judge: Judge, result: Result) -> Result:
-    """Run the broken tests again after the rollback. Return the result with the features that were reopened because
-    their tests still fail. The next session fixes these features first (C10)."""
+    """Run the broken tests again after the rollback. Reopen each feature whose tests still fail, and return the result
+    with these features. The next session fixes these features first (C10)."""
     if not result.regressions or not result.broken_features:
         return result
     still = judge.still_failing(project.git.head() or "HEAD", result.regressions)
@@ -119,7 +121,8 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
 
 
 def question(project: Project, result: Result) -> Question:
-    """Return question E3 about broken tests, or, if open features depend on broken features, the UAH-402 question."""
+    """Return the question about broken tests (E3). If open features depend on a broken feature, return the question
+    about these features instead (UAH-402)."""
     document = project.store.features()
     waiting = accept.blocked_features(document, result.broken_features)
     blocked = [i for i in waiting if i not in (result.feature_id, *result.broken_features)]

@@ -33,14 +33,13 @@ $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the project: ``kernel/t
   verdicts.jsonl           the verdict on each claim, kept forever: ``session/ledger.py``
 
 Settings under ``paths:`` can move features.json, the progress log and ``.harness/``. Source: features.md UAH-078..093,
-C31.
-"""
+C31."""
 
 import os
 
 
 class FeatureLayout:
-    """Paths of one project's files. The paths are plain strings, so that ``status`` starts within milliseconds."""
+    """Paths of all files of one project. They are plain strings instead of ``Path``, so that ``status`` starts fast."""
 
     def __init__(
         self,
@@ -78,16 +77,16 @@ class FeatureLayout:
         return os.path.join(self.logs, name)
 
     def transcript(self, session: int) -> str:
-        """Return the path of the log of a session's agent output. Long output is shortened in the middle."""
+        """Return the path of a session's transcript, which logs the agent's output. Long output is shortened."""
         return os.path.join(self.logs, f"session-{session}.log")
 
     def cassette(self, session: int) -> str:
-        """Return the path of the file that records a session's events and file changes, for `--agent replay:FILE`."""
+        """Return the path of a session's recording of events and file changes, for ``--agent replay:FILE``."""
         return os.path.join(self.logs, f"session-{session}.cassette.jsonl")
 
     @property
     def git_dir(self) -> str:
-        """Path of the repository's git folder, also if ``.git`` is a file that points to the folder."""
+        """Path of the repository's git folder. If ``.git`` is a file, the path that this file contains."""
         dot_git = os.path.join(self.root, ".git")
         if os.path.isfile(dot_git):
             with open(dot_git, encoding="utf-8") as file:
@@ -97,5 +96,5 @@ class FeatureLayout:
 
     @property
     def session_copy(self) -> str:
-        """Path of the copy of the running session's record in the project. No verdict ever trusts this copy."""
+        """Path of the running session's record inside the project. No verdict relies on this record."""
         return os.path.join(self.git_dir, "harness", "open_session.json")

@@ -2,11 +2,10 @@
 
     status        complete      the feature was accepted, or there was nothing to finish
                   partial       work is kept as a WIP commit; the next session continues this work
-                  failed        rolled back; the next session starts the feature from scratch
+                  failed        the work was rolled back; the next session starts the feature from scratch
     next_prompt   coding, continuation, cleanup
 
-Source: features.md section G, C03, C05, C07, C08, C35, C64.
-"""
+Source: features.md section G, C03, C05, C07, C08, C35, C64."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +20,7 @@ UNCOUNTED_REASONS = frozenset({"user_pause", "error"})
 
 @dataclass(frozen=True, kw_only=True)
 class SessionEnding:
-    """Facts about the end of one session that determine what the next session does."""
+    """Facts about the end of one session. They determine what the next session does."""
 
     session: int
     feature_id: int | None
@@ -89,5 +88,5 @@ def prompt_type(state: SessionState) -> tuple[str, str]:
 
 
 def is_stuck(state: SessionState, max_stuck_sessions: int) -> bool:
-    """Return True if sessions on the feature failed so often that a person must decide how to continue (C35)."""
+    """Return True if so many sessions on the feature failed that a person must decide how to continue (C35)."""
     return state.stuck_count >= max_stuck_sessions

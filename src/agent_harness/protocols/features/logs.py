@@ -1,5 +1,5 @@
-"""Queries on the logs, and one summary per session. Logs are read from their ends, without a lock or settings, and
-pruned once a day. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44."""
+"""Functions that search and prune the logs, and summarize sessions. A log is read from its end, and reading needs no
+lock. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44."""
 
 import os
 from collections import Counter
@@ -31,7 +31,7 @@ TOLD_APART = frozenset({"ts", "type", "level", "session", "feature_id", "message
 
 
 def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> JsonObject:
-    """Return the newest ``limit`` log rows that match, oldest first. ``more`` is true if older rows match too."""
+    """Return the newest ``limit`` matching log rows, oldest first. ``more`` is true if older rows match too."""
     return newest([_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))], limit)
 
 
@@ -117,7 +117,7 @@ class _Members(dict[str, str]):
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """Return the text of a log row: its message, else the sentence for its type, else its members as ``name=value``."""
+    """Return a log row as text: its message, or the sentence for its event type, or its members as ``name=value``."""
     if told := str(row.get("message") or row.get("text") or ""):
         return told
     shown = {k: ", ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in row.items() if v is not None}
@@ -136,7 +136,7 @@ def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
 def summaries(
     layout: FeatureLayout, sessions: Iterable[PastSession], *, last: int = 5, session: int | None = None
 ) -> list[JsonObject]:
-    """Return one summary per session, oldest first: of the last ``last`` sessions, or only of session ``session``."""
+    """Return one summary for each of the last ``last`` sessions, or only for the session ``session``, oldest first."""
     known = [each for each in sessions if each.number is not None and session in (None, each.number)]
     found = known[-(last if session is None else 1) :]
     numbers = {each.number for each in found if each.number is not None}
@@ -189,7 +189,7 @@ _COMMITTED = ("feature_completed", "cleanup_completed")
 
 
 def _shortened(problem: str) -> str:
-    """Return a problem text. Beyond 300 characters, the number of omitted words replaces the rest."""
+    """Return the problem text. If it is longer than 300 characters, the number of omitted words replaces the rest."""
     if len(problem) <= 300:
         return problem
     kept = problem[:300].rpartition(" ")[0] or problem
@@ -225,7 +225,7 @@ _DAY = timedelta(days=1)
 
 
 def prune_daily(project: Project) -> None:
-    """Delete expired log rows and files, at most once a day. A log that cannot be pruned stays unchanged."""
+    """Delete expired log rows and files, at most once a day. If a log cannot be pruned, it stays unchanged."""
     mark = project.layout.log(PRUNED)
     try:
         age = clock.now() - clock.moment(os.lstat(mark).st_mtime)
@@ -243,7 +243,7 @@ def prune_daily(project: Project) -> None:
 
 
 def prune(project: Project) -> int:
-    """Delete expired log rows, and transcripts older than ``retention_days``. Return the number of deletions."""
+    """Delete expired log rows, and transcripts older than ``retention_days``. Return how many were deleted."""
     days, at = project.config.logging.retention_days, clock.now()
     dropped = _prune_log(project.layout.log("events.jsonl"), at, days, None)
     for name, level in LEVEL_OF_LOG.items():
@@ -252,7 +252,7 @@ def prune(project: Project) -> int:
 
 
 def _prune_log(path: str, at: datetime, retention_days: int, level: str | None) -> int:
-    """Rewrite a log atomically without expired rows, and return their number. Lines that are not JSON stay."""
+    """Rewrite a log atomically without its expired rows, and return their number. Keep lines that are not JSON."""
     if os.path.islink(path) or not os.path.isfile(path):
         return 0
     lines = files.read_bytes(path).splitlines(keepends=True)

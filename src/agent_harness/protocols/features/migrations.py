@@ -1,5 +1,5 @@
-"""Migration of older state files, after a backup. Version 2 adds test_baseline.json; if the file is missing, a run of
-the suite at HEAD creates the file. Version 3 adds timeout_count. Source: features.md section C, C45, C46."""
+"""Migration of older state files, after a backup. Version 2 adds test_baseline.json. If this file is missing, a run of
+the suite at HEAD creates it. Version 3 adds timeout_count. Source: features.md section C, C45, C46."""
 
 import os
 import shutil
@@ -12,13 +12,13 @@ from agent_harness.kernel.git import own_output
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 
 NOW = records.SCHEMA_VERSION
 
 
 def stored_schema(project: Project) -> int | None:
-    """Return the state's schema version (UAH-030); ``None`` if no state exists. State without a version counts as 1."""
+    """Return the state's schema version, or None without state. State without a version is version 1 (UAH-030)."""
     if not project.store.initialised():
         return None
     found = project.store.stored_state().get("schema_version")
@@ -26,7 +26,7 @@ def stored_schema(project: Project) -> int | None:
 
 
 def bring_up_to_date(project: Project) -> None:
-    """Migrate or refuse older state; accept or refuse newer state, as ``compatibility:`` says (UAH-031..035)."""
+    """Migrate older state. Raise ``Refused`` for older or newer state if ``compatibility:`` says so (UAH-031..035)."""
     found = stored_schema(project)
     if found is None or found == NOW:
         return
@@ -43,7 +43,7 @@ def bring_up_to_date(project: Project) -> None:
 
 
 def refuse_newer(project: Project) -> None:
-    """Raise ``Refused`` if a newer harness wrote the state. If the settings allow newer state, only print a warning."""
+    """Raise ``Refused`` if a newer harness wrote the state. Only print a warning if the settings allow newer state."""
     found = stored_schema(project)
     if found is None or found <= NOW:
         return
@@ -60,7 +60,7 @@ def refuse_newer(project: Project) -> None:
 
 
 def migrate(project: Project, *, backup: bool) -> JsonObject:
-    """Migrate the state to the current schema version, and return both versions. The caller holds the lock."""
+    """Migrate the state to the current schema version. Return both versions. The caller holds the lock."""
     found = stored_schema(project)
     refuse_newer(project)
     if found is None or found >= NOW:
@@ -80,7 +80,7 @@ def migrate(project: Project, *, backup: bool) -> JsonObject:
 
 
 def version(project: Project | None) -> JsonObject:
-    """Return the versions of the harness and of the project's state, and whether the two are compatible (UAH-068)."""
+    """Return the versions of the harness and of the project's state, and whether to migrate the state (UAH-068)."""
     found = stored_schema(project) if project else None
     if found is None:
         status = "No project state here"
@@ -98,7 +98,7 @@ def version(project: Project | None) -> JsonObject:
 
 
 def _back_up(project: Project) -> str:
-    """Copy the state folder to a git-ignored folder next to the state folder. Return the name of the copy (C46)."""
+    """Copy the state folder to a new folder next to it, which git ignores. Return the name of the copy (C46)."""
     at = project.layout
     folder = free_name(f"{at.state_dir}.backup.{clock.now():%Y%m%d}")
     name = at.relative(folder)

@@ -1,6 +1,6 @@
 """Functions that record a person's decision about a feature. Each decision is one commit, so features.json must have no
-other uncommitted changes. A feature of type hybrid or manual is merged, but done only after `harness manual-verify`.
-Source: features.md UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65."""
+other uncommitted changes. A feature of type hybrid or manual is first merged. It counts as done only after `harness
+manual-verify`. Source: features.md UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,19 +17,19 @@ from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpo
 from agent_harness.protocols.features.sessions.finalization import Finalization
 from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict import proven
-from agent_harness.protocols.features.verdict.judge import Ruling
+from agent_harness.protocols.features.verdict.project_judge import Ruling
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 
 
 def feature_of(project: Project, feature_id: int) -> Feature:
-    """Return the feature with this id. If there is none, raise ``UsageError`` with the known ids."""
+    """Return the feature with this id. For an unknown id, raise ``UsageError``, which lists the known ids."""
     return selection.existing_feature(project.store.features(), feature_id)
 
 
 def change(project: Project, message: str, edit: Callable[[FeatureList], None], *, also: Sequence[str] = ()) -> str:
-    """Apply ``edit`` to features.json, commit the file together with ``also``, and return the commit. If a commit is
-    not safe now, raise an error and change nothing."""
+    """Apply ``edit`` to features.json, commit this file together with the files in ``also``, and return the commit. If
+    the repository is not in a safe state for a commit, raise an error and change nothing."""
     refuse_unsafe(project)
     before = files.read_bytes(project.layout.features)
     document = project.store.features()
@@ -57,7 +57,7 @@ def refuse_unsafe(project: Project) -> None:
 
 
 def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
-    """Exclude a feature from later sessions. Print and return the features that stay blocked by this feature (C53)."""
+    """Exclude a feature from later sessions. Print and return the features that depend on it and stay blocked (C53)."""
     feature = feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} is passing; there is nothing to skip", hint="harness status")
@@ -89,8 +89,8 @@ def unskip(project: Project, feature_id: int) -> JsonObject:
 
 
 def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonObject:
-    """Set a feature's ``passes`` by a person's decision and commit. If ``passes`` is false, remove the feature's tests
-    from the baseline."""
+    """Set a feature's ``passes`` to a person's decision, commit this change, and return the result. If ``passes`` is
+    false, remove the feature's tests from the baseline."""
     feature_of(project, feature_id)
     word = "true" if passes else "false"
     message = f"harness: Feature #{feature_id} passes={word} ({how})"
@@ -111,7 +111,7 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonOb
 def say_word(
     project: Project, feature_id: int, word: str, *, accepted: bool, commit: str | None = None, of: int | None = None
 ) -> None:
-    """Record a person's decision in the ledger, about verdict number ``of`` or else the feature's last verdict."""
+    """Record a person's decision in the ledger, about verdict number ``of`` or the feature's last verdict."""
     path, item = project.store.ledger(), str(feature_id)
     if of is None and (last := ledger.last_about(path, item)):
         of = last.n
@@ -120,7 +120,7 @@ def say_word(
 
 
 def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
-    """Set a feature's ``passes`` without running tests. The user has already confirmed (UAH-060, UAH-061)."""
+    """Set a feature's ``passes`` without running tests. The caller has asked the user first (UAH-060, UAH-061)."""
     answer = mark(project, feature_id, passes=passes, how="override")
     project.say(f"Marked Feature #{feature_id} as passes: {'true' if passes else 'false'}.")
     if project.config.github.repo and project.config.github.sync_mode == "mirror":
@@ -129,7 +129,7 @@ def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
 
 
 def reset(project: Project, feature_ids: Sequence[int]) -> None:
-    """Reopen several features in one commit because their tests fail although they are marked as passing (E9)."""
+    """Reopen in one commit several features that are marked as passing although their tests fail (E9)."""
     names = ", ".join(f"#{i}" for i in feature_ids)
     change(project, f"harness: Feature {names} passes=false (tests fail)", _edit(feature_ids, "marked", passes=False))
     for feature_id in feature_ids:
@@ -139,7 +139,7 @@ def reset(project: Project, feature_ids: Sequence[int]) -> None:
 
 
 def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> None:
-    """Skip the features that a session broke. Features that depend on them are not blocked (C53)."""
+    """Skip the features that a session broke, without blocking the features that depend on them (C53)."""
     mark = {"reason": reason, "at": clock.timestamp(), "unblocks": True}
     names = ", ".join(f"#{i}" for i in feature_ids)
     change(project, f"harness: Feature {names} skipped", _edit(feature_ids, "marked", passes=False, skipped=mark))
@@ -190,7 +190,7 @@ def _leave_baseline(project: Project, feature_id: int) -> None:
 
 
 def _forget_question(project: Project, feature_id: int) -> None:
-    """Remove the stored questions about a feature, and reset the feature's failure counters."""
+    """Remove the stored questions about a feature, and reset the number of its failed sessions."""
     questions.let_go(project, feature_id)
     state = project.store.state()
     about = state.question is not None and state.question.feature_id == feature_id

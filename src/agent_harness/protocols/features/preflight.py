@@ -1,6 +1,6 @@
-"""Checks before a session spends tokens: folder, files, git state, environment, baseline tests, budget. The harness
-waits until init.sh exits (C60). Processes that init.sh leaves running end with the session, even if the harness is
-killed. Source: features.md section M, UAH-270..273, C23, C24, C25, C26, C33."""
+"""Checks that run before a session costs tokens: folder, files, git state, environment, baseline tests, budget. The
+harness waits until init.sh exits (C60). Processes that init.sh leaves running are ended with the session, even if the
+harness is killed. Source: features.md section M, UAH-270..273, C23, C24, C25, C26, C33."""
 
 import os
 import shlex
@@ -34,7 +34,7 @@ class Check:
 
 
 def working_directory(layout: FeatureLayout) -> Check:
-    """Return the passed check. Raise ``PreflightFailed`` if the project folder does not exist or is not writable."""
+    """Return a passed check. Raise ``PreflightFailed`` if the project folder does not exist or is not writable."""
     if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
         raise PreflightFailed(
             f"{layout.root} is not a writable folder", hint=f"ls -ld {layout.root}", check="working_directory"
@@ -43,7 +43,7 @@ def working_directory(layout: FeatureLayout) -> Check:
 
 
 def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
-    """Return the passed check. Raise ``PreflightFailed`` if a file is missing or linked, or a script not executable."""
+    """Return a passed check. Raise ``PreflightFailed`` for a missing or linked file or a non-executable script."""
     wanted = [layout.settings, layout.features, layout.progress]
     if links := [layout.relative(path) for path in wanted if os.path.islink(path)]:
         raise PreflightFailed(
@@ -69,15 +69,15 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
 
 
 def script_files(config: Config) -> list[str]:
-    """Return the environment scripts in the settings that are files. Command lines such as ``make up`` are omitted."""
+    """Return the environment commands from the settings that are script files, without commands such as ``make up``."""
     found = [config.environment.init, config.environment.reset]
     return [s for s in found if s and s.startswith("./") and " " not in s]
 
 
 def git_state(project: Project, session: int) -> Check:
-    """Return the passed check, or raise ``UnsafeTree``. HEAD must be on a branch that does not contain the state
-    folder. No git operation may be in progress. Other uncommitted changes than the progress file are refused or
-    stashed, as ``git.on_dirty`` says. The harness prints how to restore a stash."""
+    """Return a passed check, or raise ``UnsafeTree``. HEAD must be on a branch, the branch must not contain the state
+    folder, and no git operation may be in progress. If other files than the progress file have uncommitted changes,
+    ``git.on_dirty`` decides whether to stash the changes or to raise. The harness prints how to restore a stash."""
     git = project.git
     if git.head() is None:
         raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")
@@ -108,7 +108,7 @@ def git_state(project: Project, session: int) -> Check:
 
 
 def _leave_detached_head(project: Project) -> None:
-    """Switch to the default branch. If a commit could be lost, raise ``UnsafeTree`` instead (C25)."""
+    """Switch from a detached HEAD to the default branch. Raise ``UnsafeTree`` if this could lose a commit (C25)."""
     git = project.git
     branch, head = git.default_branch(), git.head()
     if branch is None:
@@ -136,7 +136,7 @@ def _leave_detached_head(project: Project) -> None:
 
 
 def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
-    """Return the error about baseline tests that fail before any agent has started (UAH-275)."""
+    """Return the error about baseline tests that fail before any agent starts (UAH-275)."""
     nodes = sorted(failing)
     return PreflightFailed(
         f"Environment is broken. Baseline tests failing. {', '.join(nodes[:5])}",
@@ -147,7 +147,7 @@ def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
 
 
 def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
-    """Return the passed check, with the dollars left in its note. Raise ``LimitReached`` if no budget is left."""
+    """Return a passed check whose note gives the remaining dollars. Raise ``LimitReached`` if no budget is left."""
     left = cost_rules.available(costs, budgets, feature_id)
     spent = cost_rules.counted(costs)
     rest = max(0.0, budgets.total - spent)
@@ -170,7 +170,7 @@ def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | N
 
 
 def valid_features(project: Project, document: FeatureList | None = None) -> FeatureList:
-    """Return features.json, or ``document`` if given. Raise ``ConfigurationError`` if the feature list is invalid."""
+    """Return ``document``, or features.json if it is None. Raise ``ConfigurationError`` if the list is invalid."""
     document = document or project.store.features()
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if found:
@@ -190,7 +190,7 @@ HEALTH_SECONDS = 60.0
 
 @contextmanager
 def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
-    """Yield the project's development environment. At the end of the block, end every process of the environment."""
+    """Yield the project's development environment. After the block, end all processes that its scripts started."""
     settings = project.config.environment
     environment = DevelopmentEnvironment(
         project.root,
@@ -213,7 +213,7 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
 
 
 def _unproven_scripts(project: Project) -> list[str]:
-    """Return the files that environment commands use and that were changed by work that is not yet accepted."""
+    """Return the files of environment commands that were changed by work that is not yet accepted."""
     state, git = project.store.state(), project.git
     kept = state.feature_checkpoint
     base = SessionCheckpoint.from_record(kept).snapshot.head if kept else None
@@ -230,7 +230,7 @@ def _unproven_scripts(project: Project) -> list[str]:
 
 @dataclass
 class DevelopmentEnvironment:
-    """Development environment of one session. ``down`` ends all processes that init.sh left running."""
+    """Development environment of one session: the project's scripts, and the processes that they start."""
 
     root: Path
     init: str | None
@@ -246,8 +246,8 @@ class DevelopmentEnvironment:
     _over_limit: str = field(default="", init=False)  # the machine limit that the last script exceeded
 
     def up(self, *, auto_reset: bool, max_reset_attempts: int) -> None:
-        """Run init.sh. If init.sh fails, run reset.sh and try again, at most ``max_reset_attempts`` times. Raise
-        ``PreflightFailed`` if init.sh still fails."""
+        """Run init.sh. If init.sh fails, run reset.sh and then init.sh again, at most ``max_reset_attempts`` times.
+        Raise ``PreflightFailed`` if init.sh still fails."""
         code = self._script(self.init)
         resets = 0
         while code != 0 and auto_reset and self.reset and resets < max_reset_attempts:
@@ -277,7 +277,7 @@ class DevelopmentEnvironment:
             )
 
     def down(self) -> None:
-        """End the processes that the environment's scripts left running. Repeated calls are safe."""
+        """End the processes that the environment's scripts left running. Repeated calls are allowed."""
         while self._running:
             running = self._running.pop()
             running.stop(grace_seconds=2.0)

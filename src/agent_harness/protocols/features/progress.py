@@ -1,5 +1,5 @@
 """Progress file for people and agents, to which the harness only appends. An entry has a ruled heading ``SESSION N -
-YYYY-MM-DD HH:MM`` and upper-case labels. Source: features.md section I (UAH-140..143), UAH-248, UAH-341."""
+YYYY-MM-DD HH:MM`` and parts with upper-case labels. Source: features.md section I (UAH-140..143), UAH-248, UAH-341."""
 
 import os
 import re
@@ -19,13 +19,13 @@ _TAIL_BYTES = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class SessionEntry:
-    """One session's entry in the progress file, as text that the agent or the harness wrote."""
+    """One session's entry in the progress file. Either the agent or the harness wrote its text."""
 
     session: int
     text: str
 
     def part(self, label: str) -> list[str]:
-        """Return the lines of the part ``LABEL:`` without bullets, including text after the label itself."""
+        """Return the lines below ``LABEL:``, without bullets. Text on the same line as the label comes first."""
         lines: list[str] = []
         inside = False
         for line in self.text.splitlines():
@@ -49,7 +49,7 @@ def header(project: str) -> str:
 
 
 def recent_entries(path: str) -> list[SessionEntry]:
-    """Return the entries in the last 64 KiB of the progress file, oldest first."""
+    """Return the entries in the last 64 KiB of the progress file, oldest first. Older entries are not read."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -66,8 +66,8 @@ def recent_entries(path: str) -> list[SessionEntry]:
 
 
 def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: int = 3) -> list[tuple[int, str]]:
-    """Return (session, decision) pairs of the last ``sessions`` sessions with decisions, newest first (UAH-248). The
-    decisions come from ``told`` and the DECISIONS parts of the progress file, without duplicates."""
+    """Return (session, decision) pairs from the last ``sessions`` sessions that made decisions, newest session first
+    (UAH-248). The decisions come from ``told`` and from the progress file, without duplicates."""
     found: dict[int, dict[str, None]] = {}
     written = ((entry.session, line) for entry in recent_entries(path) for line in entry.part("DECISIONS"))
     for session, text in (*written, *told):
@@ -91,7 +91,7 @@ def entry(session: int, parts: Sequence[Part]) -> str:
 
 
 def append(path: str, text: str) -> None:
-    """Append text to a file atomically. If the file does not end with a line break, insert a line break first."""
+    """Append text to a file atomically. First add a line break if the file does not end with one."""
     try:
         before = files.read_bytes(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Opened project: the paths, settings, state and git client that all steps of a session use."""
+"""Opened project: the paths, settings, state and git client that every step of a session uses."""
 
 import os
 from collections.abc import Callable
@@ -56,11 +56,11 @@ class Project:
 
     @property
     def excluded(self) -> tuple[str, ...]:
-        """Top-level paths that are left out of every snapshot, candidate and rescue."""
+        """Top-level paths that every snapshot, candidate and rescue omits."""
         return (self.layout.relative(self.layout.state_dir),)
 
     def candidate(self, name: str, message: str, base: Snapshot | None = None) -> str:
-        """Commit the current work tree to a private ref and return the commit. The branch does not move."""
+        """Commit the current work tree to a private ref, and return the commit. The branch does not move."""
         commit, ref = repository.named_ref(
             self.git,
             f"refs/harness/candidates/{name}",
@@ -70,23 +70,23 @@ class Project:
         return commit
 
     def dirty(self) -> list[str]:
-        """Return the paths with uncommitted changes, without the progress file."""
+        """Return the paths that have uncommitted changes. The progress file is not included."""
         return [path for path in repository.dirty_paths(self.git) if path != self.progress_name]
 
     def tree_now(self, base: Snapshot | None = None) -> str:
-        """Write a git tree of the current files and return the tree's id. No ref is created."""
+        """Write a git tree of the current files, and return its id. No ref points to the tree."""
         return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)
 
     def go_back(self, to: Snapshot, ref: str, name: str, *, set_aside_operation: bool = False) -> Rescue:
-        """Restore a snapshot and return the rescue. ``ref`` keeps the removed work. The folder ``rescue-files/NAME``
-        keeps files that a commit cannot contain."""
+        """Restore the snapshot ``to``, and return the rescue. ``ref`` keeps the removed work. The folder
+        ``rescue-files/NAME`` keeps files that git cannot commit."""
         place = self.root / self.state_name / "rescue-files" / name
         return snapshot.restore(
             self.git, to, ref, exclude=self.excluded, rescue_files=place, set_aside_operation=set_aside_operation
         )
 
     def starts(self, item: int | str | None) -> StartCount:
-        """Return the counter of agent starts for a feature id or a name. ``None`` means the cleanup session."""
+        """Return the counter of agent starts for a feature id or a name. ``None`` stands for the cleanup session."""
         name = f"Feature #{item}" if isinstance(item, int) else item or "the cleanup"
         return StartCount(
             self.counts or os.path.dirname(self.store.ledger()), name, most=self.config.features.max_starts
@@ -112,7 +112,7 @@ class Project:
         )
 
     def require_initialised(self) -> None:
-        """Raise ``NotAProject`` if ``harness init`` was not completed, ``Refused`` if the folder is unusable."""
+        """Raise ``NotAProject`` if ``harness init`` did not complete, or ``Refused`` if the folder is unusable."""
         for folder in (self.layout.state_dir, self.layout.logs):
             if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
                 name = self.layout.relative(folder)

@@ -1,12 +1,12 @@
 """Questions for a person: their kinds, options and wording, and their storage until they are answered.
 
-    kind                    asked when                                               stops the runs
+    kind                    asked when                                               prevents runs
     "feature_stuck"         too many sessions on one feature (E1)                    yes
     "verification_failed"   a feature's claims were rejected too many times (E4)     yes
     "app_broken"            unfinished work leaves every known test failing (E5)     yes
-    "landing_failed"        proven work cannot be merged with the landed work        yes
+    "landing_failed"        proven work cannot be merged with other merged work      yes
     "attempt_lost"          three sessions in a row returned no result               yes
-    "head_red"              the branch does not pass all proofs                      yes
+    "head_red"              checks fail on the branch itself                         yes
     "landing_broken"        merge candidates cannot be verified                      yes
     "budget_exceeded"       a session exceeded a budget (E7)                         yes
     "too_many_starts"       an agent was started too many times for one feature      yes
@@ -16,17 +16,16 @@
     "false_positives"       features are marked as passing, but tests fail (E9)      until the next check
     "claim_rejected"        the harness rejected a claim (E2)                        no: the next run tries again
     "regression"            a session broke tests and was rolled back (E3)           no: the next run tries again
-    "dependency_regression" as regression, and open features need the broken ones    no: the next run tries again
+    "dependency_regression" the same, and open features need the broken features     no: the next run tries again
     "large_feature"         a feature has too many verification steps (E10)          no: the next run works on it
-    "built_already"         a feature's tests also pass on the base commit           only its feature
-    "protected_change"      proven, except for changed protected files               only its feature
+    "built_already"         a feature's tests also pass on the base commit           only sessions on the feature
+    "protected_change"      only changed protected files prevent a proof             only sessions on the feature
 
-If a question stops the runs "until the next check", every run checks the condition again and continues once it is
-fixed. Questions that stop nothing are also stored, are shown by ``status``, and can be answered until the next session.
-For the last two kinds, the session's candidate is kept under a private ref, and the feature waits for the answer.
-Several such questions may be stored (``kept_candidates`` in the session state). An option's letter is the same in all
-questions (C11). Source: features.md section T, C11, C12, C35.
-"""
+"Until the next check" means that every run checks the condition again, and continues once the problem is fixed.
+Questions that prevent no run are stored too: ``status`` shows them, and a person can answer them until the next
+session. For the last two kinds, a private ref keeps the session's candidate, and the feature waits for the answer.
+Several such questions may be stored (``kept_candidates`` in the session state). An option has the same letter in all
+questions (C11). Source: features.md section T, C11, C12, C35."""
 
 from agent_harness.errors import Escalated, UsageError
 from agent_harness.protocols.features import records
@@ -121,9 +120,7 @@ EXPLAINED: dict[str, dict[str, str]] = {
     "too_many_starts": {"retry": "the harness allows the same number of agent starts again"},
     "head_red": {"retry": "the next run checks the branch again"},
     "landing_broken": {"retry": "the next run verifies the merge candidates again"},
-    "claim_rejected": {
-        "manual": "no session starts until you run harness hand-back; harness manual-verify accepts the work"
-    },
+    "claim_rejected": {"manual": "no session starts until you hand back; harness manual-verify accepts the work"},
     "large_feature": {"split": "no session works on {features}; the harness proposes commands that add its parts"},
     "dependency_regression": {
         "retry": "Run new session to fix regression",
@@ -145,7 +142,7 @@ def meaning(asked: Question, option: str) -> str:
 
 
 def letter(option: str) -> str:
-    """Return the letter of an answer option, which its label shows in brackets."""
+    """Return the letter that selects an answer option. The option's label shows this letter in brackets."""
     return LABELS[option].partition("[")[2][0].lower()
 
 
@@ -155,13 +152,13 @@ def question(kind: str, message: str, **facts: "Any") -> Question:
 
 
 def stops(asked: Question | None) -> bool:
-    """Return True if the question prevents runs. A question of an unknown kind prevents runs too."""
+    """Return True if the question prevents runs. A question of an unknown kind also prevents runs."""
     return asked is not None and asked.kind not in OFFERED
 
 
 def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
-    """Return the text of a question, its options (UAH-402), and the command that answers the question. The command
-    names the feature if another question in ``among`` would be answered first."""
+    """Return a question with its options (UAH-402) and the command that answers it. The command names the feature if
+    another question in ``among`` comes first."""
     options = [f"{n} {option_line(asked, option)}" for n, option in enumerate(asked.options, 1)]
     head = [asked.title or "A QUESTION", ""] if asked.kind == "dependency_regression" else []
     said = [*head, asked.message, *asked.details, "", "Options:", *options]
@@ -171,8 +168,8 @@ def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
 
 
 def waiting(state: SessionState, document: FeatureList) -> list[Question]:
-    """Return the pending questions in the order in which they are answered. A stored question that stops the runs comes
-    first, then the dependency cycle. Questions about kept candidates come next, other stored questions last."""
+    """Return the pending questions in the order in which a person answers them. A stored question that prevents runs
+    comes first, then the dependency cycle, then questions about kept candidates, then other stored questions."""
     stored = [state.question] if state.question and state.question.kind != "dependency_cycle" else []
     circle = of_cycle(document)
     first = [asked for asked in stored if stops(asked)]
@@ -180,14 +177,15 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
 
 
 def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
-    """Return the question that a run prints: one that stops all runs, else one about ``worked_on``, else the first."""
+    """Return the question that a run prints: one that prevents runs, or else one about ``worked_on``, or else the first
+    one. Return None if no question is pending."""
     own = (asked for asked in waiting if asked.feature_id in worked_on)
     first = [asked for asked in waiting[:1] if stops(asked)]
     return next(iter([*first, *own, *waiting]), None)
 
 
 def of_cycle(document: FeatureList) -> Question | None:
-    """Return a question about the first dependency cycle in features.json (E8); None if there is no cycle."""
+    """Return the question about the first dependency cycle in features.json (E8), or None if there is no cycle."""
     found = records.cycles(document)
     if not found:
         return None
@@ -197,7 +195,7 @@ def of_cycle(document: FeatureList) -> Question | None:
 
 
 def store(project: "Project", asked: Question) -> None:
-    """Store a question and write an event. Do nothing if the same question is already stored."""
+    """Store a question and log an event. Do nothing if the same question is already stored."""
     state = project.store.state()
     if state.question and state.question.record == asked.record:
         return
@@ -207,8 +205,8 @@ def store(project: "Project", asked: Question) -> None:
 
 
 def forget_passing(project: "Project") -> None:
-    """Remove stored questions that the next run asks again if their cause remains, and questions about features that
-    are done. A question about a large feature stays."""
+    """Remove stored questions that the next run can ask again, and questions about completed features. Keep a question
+    about a large feature."""
     state = project.store.state()
     asked = state.question
     if asked and asked.kind in OPTIONS and asked.kind not in (*STOPPING, "large_feature", "dependency_cycle"):
@@ -229,7 +227,7 @@ def forget(project: "Project") -> None:
 
 
 def let_go(project: "Project", feature_id: int | None) -> None:
-    """Remove the stored question about a feature's kept candidate, and delete the candidate's ref. Rescue refs stay."""
+    """Remove the stored question about a feature's kept candidate, and delete the candidate's ref. Keep rescue refs."""
     state = project.store.state()
     found = [asked for asked in state.kept_candidates if asked.feature_id == feature_id]
     if not found:
@@ -242,27 +240,28 @@ def let_go(project: "Project", feature_id: int | None) -> None:
 
 
 def kept_ref(asked: Question) -> str | None:
-    """Return the private ref that keeps a question's candidate; None if the recorded name cannot be such a ref."""
+    """Return the private ref of a question's candidate, or None if the recorded name is not such a ref."""
     import re  # late: ``harness status`` starts without it
 
     return asked.ref if re.fullmatch(r"refs/harness(-\d+)?/kept(-\d+)?/[\w-]+", asked.ref or "") else None
 
 
 def refuse_pending(state: SessionState) -> None:
-    """Raise ``Escalated`` if an unanswered question stops the runs."""
+    """Raise ``Escalated`` if an unanswered question prevents runs."""
     asked = state.question
     if asked and stops(asked):
         raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
 
 
 def as_event(asked: Question) -> "dict[str, Any]":
-    """Return the fields of the event that records a question. ``kind`` is the question's type."""
+    """Return the fields of the event that records a question. Its ``kind`` is the kind of the question."""
     facts = {name: value for name, value in asked.record.items() if name != "type"}
     return {"event_type": "escalation", "level": "critical", "kind": asked.kind, **facts}
 
 
 def refuse_kept(state: SessionState, feature_id: int | None = None) -> None:
-    """Raise ``Escalated`` if a question about a kept candidate waits. With ``feature_id``, only that feature counts."""
+    """Raise ``Escalated`` if a question about a kept candidate is pending. With ``feature_id``, only a question about
+    this feature counts."""
     for asked in state.kept_candidates:
         if feature_id in (None, asked.feature_id):
             raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
@@ -275,8 +274,8 @@ def command(asked: Question, option: str) -> str:
 
 
 def hint(asked: Question) -> str:
-    """Return a command that answers the question, with the other options in a comment. The command uses the option
-    ``retry`` if possible, so that running the command ends or skips nothing."""
+    """Return a command that answers the question, followed by a comment with the other options. If possible, the
+    command chooses ``retry``, which ends and skips nothing."""
     options = asked.options or ("retry",)
     first = "retry" if "retry" in options else options[0]
     others = ", ".join(each for each in options if each != first)
@@ -288,7 +287,7 @@ def _of_feature(asked: Question) -> str:
 
 
 def word(asked: Question, chosen: str) -> str:
-    """Return the option that the user chose by number, letter or word, else raise ``UsageError``."""
+    """Return the option that the user chose by number, letter or word. Raise ``UsageError`` for any other text."""
     found = asked.options
     wanted = chosen.strip().lower()
     if wanted.isdecimal() and 0 < int(wanted) <= len(found):

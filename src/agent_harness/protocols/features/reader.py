@@ -1,5 +1,5 @@
-"""Reader that shows a feature project in the form that views use for all kinds of project. The state files are read in
-the same way as ``status`` reads them. Source: ``faces.md`` F-REC-7."""
+"""Reader that shows a feature project in the form that views use for all kinds of project. It reads the state files in
+the same way as ``status``. Source: ``faces.md`` F-REC-7."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["FeatureSource", "asked_question", "past_session"]
 
 
 class FeatureSource:
-    """Records of one feature project, for views. ``read_yaml`` parses a costs file that a person rewrote as YAML."""
+    """Records of one feature project, for views. ``read_yaml`` parses a costs.yaml that a person has edited as YAML."""
 
     kind: Kind = "features"
 
@@ -33,7 +33,7 @@ class FeatureSource:
         self._read_yaml = read_yaml
 
     def home(self) -> str | None:
-        """Return the path of the project's state folder outside the project, or None if there is no such folder."""
+        """Return the path of the project's state folder outside the project, or None if it does not exist."""
         try:
             return trusted_state.existing(self._layout.git_dir, self._layout.root)
         except (OSError, ValueError):  # an unreadable `.git`
@@ -43,7 +43,7 @@ class FeatureSource:
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return one line about the progress of the active parallel run; None if no parallel run is active."""
+        """Return one line about the progress of the active parallel run, or None if no parallel run is active."""
         return run_snapshot.at_work(run_snapshot.told(self._layout.parallel))
 
     def state_files(self) -> Sequence[str]:
@@ -78,11 +78,11 @@ class FeatureSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """Return the path of ``sessions.jsonl``, the only session history of a feature project."""
+        """Return the path of ``sessions.jsonl``, the only file that contains the history of sessions."""
         return [self._layout.log("sessions.jsonl")]
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return the sessions in ``before``, followed by those in ``rows``. Each row describes one ended session."""
+        """Return ``before`` and one session for each of ``rows``. Each row describes a session that has ended."""
         return (*before, *(past_session(row) for row in rows))
 
     def recordings(self) -> Sequence[str]:
@@ -93,7 +93,7 @@ class FeatureSource:
 
 
 def transcript_in(layout: FeatureLayout, workspace: str) -> str | None:
-    """Return the path of the newest agent transcript in a workspace; None if the workspace has no transcript."""
+    """Return the path of the newest agent transcript in a workspace, or None if no transcript exists."""
     folder = os.path.join(workspace, layout.relative(layout.logs))
     if not files.is_inside(workspace, folder) or not os.path.isdir(folder):
         return None
@@ -109,7 +109,7 @@ _KEPT = (OPEN_SESSION, PAUSE, CLAIMS_OF_RUN)
 
 
 def past_session(row: JsonObject) -> PastSession:
-    """Return the finished session that a row of ``sessions.jsonl`` describes."""
+    """Return the ended session that a row of ``sessions.jsonl`` describes."""
     feature, tokens = row.get("feature_id"), records.json_object(row.get("tokens_used"))
     return PastSession(
         number=project_view.whole(row.get("session_id")),

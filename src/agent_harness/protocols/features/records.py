@@ -1,5 +1,6 @@
-"""Views of the JSON objects in the state files. Writing a view back keeps unknown members and their order. The views
-are not dataclasses, because that import would slow down ``status``. Source: features.md sections F, G, H."""
+"""Views of the JSON objects in the state files. Writing a view keeps unknown members and the order of members. The
+views are not dataclasses, because importing ``dataclasses`` would slow down ``status``. Source: features.md sections F,
+G, H."""
 
 from agent_harness.kernel.json import number_below
 
@@ -75,7 +76,7 @@ class Feature:
 
     @property
     def feature_id(self) -> int | None:
-        """The feature's id; ``None`` for ``CLEANUP``, which is not a feature."""
+        """Id of the feature, or ``None`` for ``CLEANUP``, which is not a feature."""
         return None if self is CLEANUP else self.id
 
     @property
@@ -85,18 +86,18 @@ class Feature:
 
     @property
     def awaits_person(self) -> bool:
-        """True if the feature's code is merged but a person has yet to confirm the feature (C13)."""
+        """True if the feature's code is merged, but a person must still confirm the feature (C13)."""
         return bool(self.record.get("awaiting_manual"))
 
     @property
     def accepted_in(self) -> int | None:
-        """Number of the session whose merged work awaits a person's confirmation, or None without such work."""
+        """Number of the session whose merged work a person must still confirm, or None if there is no such work."""
         session = (json_object(self.record.get("awaiting_manual")) or {}).get("session")
         return session if isinstance(session, int) else None
 
     @property
     def is_open(self) -> bool:
-        """True if sessions may work on the feature as soon as its dependencies are done."""
+        """True if sessions may work on the feature when its dependencies are done."""
         return not (self.passes or self.skipped or self.awaits_person)
 
     @property
@@ -106,17 +107,17 @@ class Feature:
 
     @property
     def unblocks(self) -> bool:
-        """True if the feature was skipped after a regression, so that it does not block other features (C53)."""
+        """True if the feature was skipped after a regression and therefore does not block other features (C53)."""
         return self.skipped and self.record["skipped"].get("unblocks") is True
 
     @property
     def marked_by_person(self) -> bool:
-        """True if the feature counts as passing because a person decided so, regardless of its tests."""
+        """True if a person marked the feature as passing. Its tests do not change this mark."""
         return isinstance(self.record.get("marked"), dict)
 
     @property
     def priority(self) -> float:
-        """Priority for the selection; lower values come first. Infinity if the feature has no priority (UAH-106)."""
+        """Priority of the feature: the lowest value is selected first. Infinity if no priority is set (UAH-106)."""
         found = self.record.get("priority")
         return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else float("inf")
 
@@ -133,18 +134,18 @@ class Feature:
 
     @property
     def may_change(self) -> tuple[str, ...]:
-        """Patterns of the protected files that sessions on the feature may change."""
+        """Patterns of protected files that sessions on this feature are allowed to change."""
         return texts(self.record.get("may_change"))
 
     @property
     def details(self) -> str:
-        """Long description, copied from the list that the feature was imported from."""
+        """Long description of the feature, copied from the list from which the feature was imported."""
         found = self.record.get("details")
         return found if isinstance(found, str) else ""
 
     @property
     def automated_checks(self) -> tuple[str, ...]:
-        """Checks that the agent makes before a person confirms."""
+        """Checks that the agent must make before a person confirms the feature."""
         return texts(self.record.get("automated_checks"))
 
     @property
@@ -153,7 +154,7 @@ class Feature:
 
     @property
     def visual_steps(self) -> tuple[str, ...] | None:
-        """Steps to check the feature in a browser; ``None`` if visual checks are turned off (UAH-447)."""
+        """Steps to check the feature in a browser, or ``None`` if the feature turns off visual checks (UAH-447)."""
         found = json_object(self.record.get("visual_verification"))
         return texts(found.get("steps")) if found and found.get("enabled") else None
 
@@ -163,7 +164,7 @@ CLEANUP = Feature({"id": None, "description": "Cleanup session", "test_file": ""
 
 
 class FeatureList:
-    """Content of features.json. ``features`` omits entries that are not JSON objects; ``record`` keeps them."""
+    """Content of features.json. ``features`` has the entries that are JSON objects. ``record`` has all entries."""
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
@@ -190,12 +191,12 @@ class FeatureList:
 
 
 def percent(part: int, whole: int) -> int:
-    """Return ``part`` as a percentage of ``whole``, rounded down. If ``whole`` is 0, the result is 0 (UAH-054, C49)."""
+    """Return ``part`` as a percentage of ``whole``, rounded down. Return 0 if ``whole`` is 0 (UAH-054, C49)."""
     return 100 * part // whole if whole else 0
 
 
 def problems(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """Return every defect of features.json as one line with the feature and field. A valid file has no defects."""
+    """Return one line for each defect of features.json, with the feature and the field. A valid file has no defects."""
     from agent_harness.kernel import graph
 
     lines = malformed(document, require_test_file=require_test_file)
@@ -247,7 +248,7 @@ def _feature_problems(feature: Feature, seen: set[int], require_test_file: bool)
 
 
 def cycles(document: FeatureList) -> list[list[int]]:
-    """Return every dependency cycle as ids, the first id repeated at the end (E8). Skipped features break cycles."""
+    """Return each dependency cycle as a list of ids that ends with its first id (E8). Skipped features are ignored."""
     from agent_harness.kernel import graph
 
     found = {f.id: f.depends_on for f in document.features if f.has_id and not f.skipped}
@@ -260,7 +261,7 @@ STEPS_OF_SIZE = {"small": 3, "medium": 5, "large": 7}
 
 
 def flags(features: "Iterable[Feature]", *, max_steps: int) -> "Iterator[str]":
-    """Yield a warning for each feature that is too large, by its verification steps or size estimate (UAH-113, C42)."""
+    """Yield a warning for each feature with too many verification steps or a large size estimate (UAH-113, C42)."""
     for feature in features:
         steps, size = len(feature.steps), feature.record.get("size_estimate")
         most = STEPS_OF_SIZE.get(size, max_steps) if isinstance(size, str) else max_steps
@@ -280,7 +281,7 @@ def too_large(feature: Feature, max_steps: int) -> str:
 
 
 class SessionState:
-    """Content of session_state.json. Missing members have the defaults of a new project (UAH-115..125)."""
+    """Content of session_state.json. A missing member has the value that it has in a new project (UAH-115..125)."""
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = found = {**NEW_STATE, **record}
@@ -389,7 +390,7 @@ SHOWN_FILES = 3
 
 
 def shown_kinds(kinds: "Mapping[str, int]") -> str:
-    """Return counts by kind as text, such as ``3 F401, 2 E501, 4 others``. The most frequent kinds come first."""
+    """Return counts by kind as text, such as ``3 F401, 2 E501, 4 others``. The highest count comes first."""
     ranked = sorted(kinds.items(), key=lambda row: (-row[1], row[0]))
     rest = sum(count for _, count in ranked[SHOWN_KINDS:])
     return ", ".join(
@@ -416,7 +417,7 @@ def _asked(value: object, unreadable: "JsonObject") -> "JsonObject | None":
 
 
 class Baseline:
-    """Content of test_baseline.json: the tests known to pass (UAH-129, UAH-131) and the data files that they read."""
+    """Content of test_baseline.json: the tests known to pass, and the data files that they read (UAH-129, UAH-131)."""
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = {**NEW_BASELINE, **record}
@@ -428,7 +429,7 @@ class Baseline:
         return Baseline({**self.record, **members})
 
     def with_more(self, passing: "Iterable[str]", files_read: "Iterable[str]") -> "Baseline":
-        """Return a baseline with more passing tests and a new list of the files that tests read."""
+        """Return the baseline with additional passing tests and with ``files_read`` as its list of data files."""
         found = sorted({*texts(self.record["passing_tests"]), *passing})
         return self.but(passing_tests=found, total_passing=len(found), files_read=sorted(files_read))
 
@@ -448,13 +449,13 @@ NEW_BASELINE: "JsonObject" = {
 
 
 def tells_nothing(tokens: object, cost_usd: object) -> bool:
-    """Return True if an agent has worked but reported neither tokens nor cost. The cost is then unknown, not 0."""
+    """Return True if an agent worked but reported no tokens and no cost. Its cost is then unknown, not 0."""
     counted = json_object(tokens)
     return bool(counted) and not any(map(amount, counted.values())) and not amount(cost_usd)
 
 
 class CostRecord:
-    """Content of costs.yaml: the costs of all sessions so far. ``silent`` is true if no session reported any cost."""
+    """Content of costs.yaml: the costs of all sessions so far. ``silent`` is true if no session has reported a cost."""
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = record

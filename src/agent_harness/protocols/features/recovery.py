@@ -1,11 +1,11 @@
-"""Table of recovery steps, by the phase in which a killed harness left a session. Source: features.md C56, UAH-003."""
+"""Table of recovery steps, by the phase in which the harness was killed. Source: features.md C56, UAH-003."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """Row of the recovery table: what an interrupted phase leaves behind, and the step that recovers the project."""
+    """Row of the recovery table: a phase, the changes that its interruption leaves, and the recovery step."""
 
     phase: str
     left_behind: str
@@ -18,35 +18,35 @@ RECOVERY: tuple[Action, ...] = (
         phase="preparing",
         left_behind="No agent was started. At most, a private ref and a checkpoint folder exist.",
         step="forget",
-        promise="No session number is used up, and nothing is committed.",
+        promise="The harness uses up no session number and commits nothing.",
     ),
     Action(
         phase="running",
         left_behind="An agent may have changed files, made commits, or claimed a feature.",
         step="hand_off",
-        promise="The agent's processes are ended, and unverified claims are removed. A WIP commit keeps the work.",
+        promise="The harness ends the agent's processes and removes unverified claims. A WIP commit keeps the work.",
     ),
     Action(
         phase="judging",
-        left_behind="The agent had ended, but there was no verdict yet.",
+        left_behind="The agent has ended, but there is no verdict yet.",
         step="hand_off",
-        promise="As for `running`: an unverified claim is removed, and a WIP commit keeps the work.",
+        promise="The harness removes an unverified claim. A WIP commit keeps the work.",
     ),
     Action(
         phase="settling",
-        left_behind="The verdict was recorded before the first change. Some of its steps may be done.",
+        left_behind="The verdict is recorded. Some of the steps that carry out the verdict may already be done.",
         step="settle",
-        promise="Every step is repeated, and no step takes effect twice.",
+        promise="The harness repeats every step that carries out the verdict. No step takes effect twice.",
     ),
     Action(
         phase="planning",
-        left_behind="An agent was planning more features, and may have changed any file.",
+        left_behind="An agent may have planned more features and changed any file.",
         step="take_back",
-        promise="All files are restored. A rescue ref keeps the agent's work.",
+        promise="The harness restores all files. A rescue (a git ref) keeps the agent's work.",
     ),
     Action(
         phase="planned",
-        left_behind="The plan was valid, and its commit was recorded.",
+        left_behind="The plan is valid, and the commit with the plan is recorded.",
         step="adopt",
         promise="The planned features are on the branch exactly once.",
     ),
@@ -54,6 +54,6 @@ RECOVERY: tuple[Action, ...] = (
 
 
 def action_for(phase: str) -> Action:
-    """Return the recovery row for a phase. An unknown phase gets the most careful row, "running"."""
+    """Return the recovery row for a phase. For an unknown phase, return the row "running", which is the safest."""
     rows = {row.phase: row for row in RECOVERY}
     return rows.get(phase, rows["running"])

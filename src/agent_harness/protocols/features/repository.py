@@ -1,5 +1,5 @@
-"""Actions on the repository outside a session. Git cannot create the ref ``…/4`` if ``…/4/x`` exists. The harness then
-uses the most similar free name. Source: features.md C25, C26, C48, C65."""
+"""Changes to the repository outside a session. Git cannot create the ref ``…/4`` if ``…/4/x`` exists. In this case, the
+harness uses the most similar free name. Source: features.md C25, C26, C48, C65."""
 
 import os
 import subprocess
@@ -20,13 +20,13 @@ LOCK_LOOK_SECONDS = 0.1
 
 
 def dirty_paths(git: Git) -> list[str]:
-    """Return every path that differs from HEAD, without ignored files and nested repositories. Git shows a nested
+    """Return every path that differs from HEAD, except ignored files and nested repositories. Git shows a nested
     repository as a folder with a final slash, and never stashes or commits its content."""
     return [change.path for change in git.status() if not change.path.endswith("/")]
 
 
 def keep_out_of_sight(git: Git, folder: str) -> None:
-    """Hide the state folder from git, even if .gitignore lost its line. Git would otherwise stash the state."""
+    """Make git ignore the state folder even without a line in .gitignore. Otherwise, git could stash the state."""
     if not git.is_repository:
         return
     own_output.keep_out_of_sight(git.repository)
@@ -35,12 +35,12 @@ def keep_out_of_sight(git: Git, folder: str) -> None:
 
 
 def ignore_always(git: Git, folder: str) -> None:
-    """Hide a folder from git without .gitignore, which an agent may rewrite."""
+    """Make git ignore a folder without a line in .gitignore, because an agent can change .gitignore."""
     own_output.ignore(git.repository, f"/{folder}/")
 
 
 def refuse_tracked(git: Git, folder: str) -> None:
-    """Raise ``UnsafeTree`` if the branch contains the state folder. Sessions would change and push the folder."""
+    """Raise ``UnsafeTree`` if git tracks the state folder. Otherwise, sessions would change and push its files."""
     head = git.head()
     with git.objects() as objects:
         held = head is not None and objects.at(objects.tree_of(head), os.fsencode(folder)) != ABSENT
@@ -64,7 +64,8 @@ def make_repository(root: Path) -> None:
 
 
 def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
-    """Stash all changes except to ``free_paths``. If changes remain, raise ``UnsafeTree``, which names the stash."""
+    """Stash all changes except those in ``free_paths``. If other changes remain, raise ``UnsafeTree``, which gives the
+    name of the stash."""
     before = git.commit_of("refs/stash")
     words = ("stash", "push", "--quiet", "--include-untracked", "--message", name, "--", ".")
     stays = [*free_paths, *map(os.fsdecode, own_output.among(os.fsencode(git.top())))]
@@ -98,14 +99,14 @@ def other_work_tree(git: Git, branch: str) -> str | None:
 
 
 def commit_files(git: Git, paths: Sequence[str], message: str) -> None:
-    """Commit only the given files, including new files. Other staged or changed files stay as they are."""
+    """Commit only the given files, which may be new. Other staged or changed files are not committed."""
     env = git.identity_variables()
     git.run("add", "--", *paths)
     git.run("commit", "--quiet", "--no-verify", "--only", "--message", message, "--", *paths, env=env)
 
 
 def index_lock(git: Git) -> str | None:
-    """Return the path of git's index lock if the lock remains for 2 seconds; ``None`` as soon as no lock exists."""
+    """Wait up to 2 seconds until git's index lock is gone, and return None. Return the lock's path if it remains."""
     path = os.path.join(git.git_dir(), "index.lock")
     for _ in range(LOCK_CHECKS):
         if not os.path.lexists(path):
@@ -115,7 +116,7 @@ def index_lock(git: Git) -> str | None:
 
 
 def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int]:
-    """Return the number of lines of a commit's files by path; 0 for empty and binary files."""
+    """Return the number of lines of each file in a commit, by path. Empty and binary files have 0 lines."""
     globs = [f":(glob)**/*{suffix}" for suffix in suffixes]
     names = os.fsdecode(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)).split("\0")
     text = os.fsdecode(git.run("grep", "-I", "-z", "-c", "-e", "", commit, "--", *globs, check=False))
@@ -144,8 +145,8 @@ def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
 
 def write_changes(git: Git, base: str | None, commit: str, *, now: str, free: Sequence[str] = ()) -> None:
     """Write the files that differ between ``base`` and ``commit``. ``now`` is the tree of the current files. Raise
-    ``UnsafeTree`` and write nothing if an ignored file is in the way or a file matches neither commit. Files in
-    ``free`` may differ. After a crash, the call can be repeated."""
+    ``UnsafeTree`` and write nothing if an ignored file is in the way, or if a file outside ``free`` matches neither
+    commit. After a crash, the call can be repeated."""
     wanted = git.differences(base, commit)
     left = {path: entries for path, entries in git.differences(now, commit).items() if path in wanted}
     links = Links(os.fsencode(git.top()))
@@ -172,7 +173,7 @@ SIBLINGS = 9  # names tried at each level
 
 
 def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
-    """Call ``act`` with a ref name, or a similar free name if git refuses. Return the result and the name used."""
+    """Call ``act`` with ``wanted``, or with a similar name if git refuses it. Return the result and the ref's name."""
     try:
         return act(wanted), wanted
     except GitFailed:
@@ -183,7 +184,7 @@ def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
 
 
 def kept_ref(git: Git, wanted: str, commit: str) -> str:
-    """Create a ref that keeps a commit, and return the ref. If ``wanted`` keeps another commit, use a similar name."""
+    """Create a ref to a commit and return its name. Use a similar name if ``wanted`` refers to another commit."""
 
     def keep(ref: str) -> str:
         if git.commit_of(ref) != commit:
@@ -194,7 +195,7 @@ def kept_ref(git: Git, wanted: str, commit: str) -> str:
 
 
 def free_ref(git: Git, wanted: str) -> str:
-    """Return the wanted ref name, or the most similar name that git accepts. If git accepts none, return ``wanted``."""
+    """Return ``wanted``, or the most similar ref name that git accepts. Return ``wanted`` if git accepts none."""
     target = git.head() or git.empty_tree()
     return next((name for name in _ref_names(wanted) if _would_make(git, name, target)), wanted)
 
@@ -208,7 +209,7 @@ def _ref_names(wanted: str) -> Iterator[str]:
 
 
 def _would_make(git: Git, name: str, target: str) -> bool:
-    """Return True if git would create the ref. The test transaction is aborted before anything is written."""
+    """Return True if git can create the ref. The test transaction is aborted, so that nothing is written."""
     words = f"start\ncreate {name} {target}\nprepare\nabort\n"
     try:
         git.run("update-ref", "--no-deref", "--stdin", input=words.encode())

@@ -1,11 +1,11 @@
-"""Pure functions that select the next feature, or explain why no feature is eligible. ``status`` imports this small
-module. Source: features.md UAH-452..456, C13, C53."""
+"""Pure functions that select the next feature, or explain why no feature can be selected. The module is small because
+``status`` imports it. Source: features.md UAH-452..456, C13, C53."""
 
 from agent_harness.protocols.features.records import Feature, FeatureList, SessionState
 
 
 class Choice:
-    """Selected feature, or None. ``waiting`` then has the reasons why no feature is eligible."""
+    """Selected feature, or None. If it is None, ``waiting`` gives the reasons why no feature can be selected."""
 
     __slots__ = ("all_proven", "feature", "waiting")
 
@@ -16,9 +16,8 @@ class Choice:
 
 
 def next_feature(document: FeatureList, state: SessionState) -> Choice:
-    """Return the choice for the next session: the unfinished feature (UAH-462), or else an eligible feature. Features
-    that sessions broke come first (C10), then the lowest priority and id. An eligible feature is open, and its
-    dependencies are done."""
+    """Return the choice for the next session: the unfinished feature (UAH-462), or an open feature whose dependencies
+    are done. Features that sessions broke come first (C10), then the lowest priority, then the lowest id."""
     partial = document.by_id(state.current_feature) if state.next_prompt == "continuation" else None
     if partial is not None and partial.is_open:
         return Choice(partial)
@@ -36,7 +35,8 @@ def next_feature(document: FeatureList, state: SessionState) -> Choice:
 
 def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) -> Feature:
     """Return the feature that a person selected. Raise ``UsageError`` or ``NothingEligible`` if no session may start on
-    the feature. No other feature may start while a feature is unfinished, because unproven commits would be pushed."""
+    it. This is the case while another feature is unfinished, because that feature's unproven commits would be
+    pushed."""
     from agent_harness.errors import NothingEligible
 
     feature = existing_feature(document, feature_id)
@@ -55,7 +55,7 @@ def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) 
 
 
 def existing_feature(document: FeatureList, feature_id: int) -> Feature:
-    """Return the feature with this id. If there is none, raise ``UsageError`` with the known ids."""
+    """Return the feature with this id. For an unknown id, raise ``UsageError``, which lists the known ids."""
     from agent_harness.errors import UsageError
 
     feature = document.by_id(feature_id)
@@ -66,12 +66,12 @@ def existing_feature(document: FeatureList, feature_id: int) -> Feature:
 
 
 def finalized(document: FeatureList) -> set[int]:
-    """Return the ids of features that block no other feature: proven, or skipped after a regression (C53)."""
+    """Return the ids of features that block no other feature. They are proven, or skipped after a regression (C53)."""
     return {f.id for f in document.features if f.passes or f.unblocks}
 
 
 def _kept(state: SessionState) -> set[int | None]:
-    """Return the ids of features whose candidate commit waits for a person's answer."""
+    """Return the ids of features that have a candidate commit about which a person must decide."""
     return {asked.feature_id for asked in state.kept_candidates}
 
 

@@ -1,5 +1,5 @@
-"""Content of `harness status`, read only from the state files, without a lock, within milliseconds. This module must
-import only light modules. Source: features.md UAH-053, UAH-054, UAH-438..442, C52."""
+"""Content of `harness status`. It is read within milliseconds from the state files, without a lock. This module may
+import only modules that load fast. Source: features.md UAH-053, UAH-054, UAH-438..442, C52."""
 
 import os
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 
 def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | None" = None) -> "JsonObject":
-    """Return everything that `harness status` shows, as JSON. ``read_yaml`` parses costs that a person rewrote as
-    YAML."""
+    """Return the content of `harness status`, as JSON. ``read_yaml`` parses a costs.yaml that a person has edited."""
     store = FeatureStore(layout, read_yaml=read_yaml)
     believed = store.open_session()
     under_way = believed or store.session_copy()
@@ -75,7 +74,7 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
 
 
 class FeatureFacts:
-    """Facts that `harness status` and all other views show, computed once from the state files."""
+    """Facts that `harness status` and all other views show. They are computed once from the state files."""
 
     def __init__(
         self,
@@ -110,13 +109,14 @@ class FeatureFacts:
         self._works_on = {*claimed, *([] if one is None else [str(one)])}  # also of killed sessions
 
     def _last_run(self, store: FeatureStore, *, is_under_way: bool) -> "JsonObject":
-        """Return why the next run would end at once, else why the last run ended; empty if the user need not act."""
+        """Return why the next run would end immediately, or why the last run ended. Return an empty object if the user
+        need not act."""
         if self.is_complete:
             return needs.looks_of(needs.read_end(store.home()))
         return needs.now_or_end_of(store.layout.root, store.home(), under_way=is_under_way)
 
     def standing(self, feature: records.Feature) -> str:
-        """Return the state of a feature as a word, such as proven, open or skipped. All views use these words."""
+        """Return the state of a feature as a word that all views use, such as proven, open or skipped."""
         needs_you = feature.awaits_person or any(each.feature_id == feature.id for each in self.asked)
         states = (
             (feature.passes and str(feature.id) in self.checked, status_summary.CHECKED),
@@ -129,7 +129,7 @@ class FeatureFacts:
 
     @property
     def comes_first(self) -> str | None:
-        """Command that the user must run before a session can start; None if a session can start."""
+        """Command that the user must run before a session can start, or None if a session can start now."""
         stopping = [each for each in self.asked if questions.stops(each)]
         rows: tuple[tuple[object, str], ...] = (
             (self.handoff, "harness hand-back"),
@@ -141,7 +141,7 @@ class FeatureFacts:
 
     @property
     def next(self) -> str:
-        """Command that the user should run next while no agent works."""
+        """Command that the user should run next if no agent is running."""
         first, removes = self.comes_first or (self.left or {}).get("next"), self.last_run.get("command")
         waits, skipped = (None if self.feature else next(iter(ids), None) for ids in (self.awaiting, self.skipped))
         rows: tuple[tuple[object, str], ...] = (
@@ -185,7 +185,7 @@ MOST_NAMED = 5
 
 
 def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
-    """Return the first lines of `harness status`, which come before all details."""
+    """Return the first lines of `harness status`, which summarize the project."""
     kept, several = status_summary.kept_text(found["kept_as"]), run_snapshot.at_work(found["parallel"])
     heard = _now_lines("", [each for each in found["now"] if each["alive"] or found["open_session"]])
     return status_summary.lines(
@@ -220,7 +220,7 @@ def _is_complete(found: "Mapping[str, Any]") -> bool:
 
 
 def _cost(costs: "Mapping[str, Any]") -> str | None:
-    """Return a text about the project's cost, or ``None`` if nothing has been spent."""
+    """Return the text about the project's cost, or None if nothing was spent."""
     unknown = costs["sessions_of_unknown_price"]
     if costs["nothing_reported"] or (unknown and not costs["total_usd"]):
         return status_summary.NOT_REPORTED
@@ -308,7 +308,7 @@ def _left_lines(left: "JsonObject | None", *, everything: bool) -> list[str]:
 
 
 def _question_lines(asked: "list[JsonObject]") -> "list[str]":
-    """Return the lines about every pending question, each with the command that answers the question."""
+    """Return the lines about every pending question. Each question has the command that answers it."""
     rows: list[str] = []
     for each in map(records.Question, asked):
         waits = "Needs your answer" if questions.stops(each) else "A question that does not stop the run"
@@ -325,13 +325,12 @@ def _now_lines(begin: str, found: "list[JsonObject]") -> list[str]:
 
 
 def _retry_lines(waits: "JsonObject | None") -> list[str]:
-    """Return one line about an agent client that waits for its provider, or no lines."""
+    """Return one line about an agent client that waits for its provider, or an empty list if none waits."""
     return [f"{waits['at']}: {waits['message']}"] if waits else []
 
 
 def _lint(measured: "JsonObject") -> "JsonObject | None":
-    """Return the lint result of the last accepted session, with the most frequent kinds first; ``None`` if the linter
-    found nothing."""
+    """Return the last accepted session's lint result, most frequent kinds first, or None if there were no findings."""
     errors, warnings = records.number(measured.get("lint_errors")), records.number(measured.get("lint_warnings"))
     if not errors and not warnings:
         return None
@@ -341,15 +340,15 @@ def _lint(measured: "JsonObject") -> "JsonObject | None":
 
 
 def health_word(score: float) -> str:
-    """Return the word for a health score: GOOD above 0.8, FAIR above 0.6, otherwise POOR (UAH-442)."""
+    """Return the word for a health score: GOOD above 0.8, FAIR above 0.6, POOR for all others (UAH-442)."""
     return "GOOD" if score > 0.8 else "FAIR" if score > 0.6 else "POOR"
 
 
 def weigh(
     *, features: "tuple[int, int]", tests: "tuple[int, int]", lint_errors: int, lines: "list[int]", max_lines: int
 ) -> float:
-    """Return the weighted health score, from 0 to 1 (C52). Without tests, the test part is 1. Without features, the
-    feature part is 0."""
+    """Return the weighted health score, from 0 to 1 (C52). Without any tests, the part for tests is 1. Without any
+    features, the part for features is 0."""
     large = sum(1 for each in lines if each > max_lines)
     return (
         0.4 * (features[0] / features[1] if features[1] else 0.0)
@@ -375,7 +374,7 @@ def _score(store: FeatureStore, state: records.SessionState, passing: int, total
 def proven_features(
     store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None"
 ) -> records.FeatureList:
-    """Return features.json without unverified claims. A session record that exists only in the project can remove
+    """Return features.json without unverified claims. A session record that exists only inside the project can remove
     claims, but cannot add claims."""
     before = records.json_object((believed or {}).get("features"))
     if before is not None:
@@ -401,7 +400,7 @@ def _open(under_way: "JsonObject | None") -> "JsonObject | None":
 
 
 def _client_retry(layout: FeatureLayout) -> "JsonObject | None":
-    """Return the last event if it reports an agent client that waits for its provider, otherwise ``None``."""
+    """Return the last event if it says that an agent client waits for its provider, or None if it does not."""
     last = journal.tail(layout.log("events.jsonl"), 1)
     if not last or last[0].get("type") != "client_retry":
         return None
@@ -416,8 +415,8 @@ def _open_line(found: "Mapping[str, Any]") -> str:
 
 
 def _spent(costs: records.CostRecord, verified: int) -> "JsonObject":
-    """Return the total cost and the cost per verified feature, failed sessions included. Unknown costs are ``None`` or
-    listed separately (C58)."""
+    """Return the total cost and the cost per verified feature, which includes failed sessions. An unknown cost is None.
+    Sessions with an unknown cost are counted separately (C58)."""
     return {
         "total_usd": costs.total_usd,
         "last_session_usd": costs.last_session_usd,

@@ -1,10 +1,11 @@
-"""State files, written atomically under one lock, and append-only logs. The lowest layer of the protocol: files only,
-no git, agents or verification. Source: features.md sections F-H, C31."""
+"""State files and append-only logs. State files are written atomically under one lock. This module is the lowest layer
+and uses only files: no git, agents or verification. Source: features.md sections F-H, C31."""
 
 import os
 
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock, files, journal, trusted_state
+from agent_harness.kernel.shared_content import SharedContent
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.layout import FeatureLayout
 
@@ -35,7 +36,8 @@ def _or_empty(path: str | None) -> "JsonObject":
 
 
 def _read_or_backup(path: str) -> "JsonObject | None":
-    """Return a JSON file, or its backup if damaged; ``None`` if missing. Raise ``StateDamaged`` if both are damaged."""
+    """Return the content of a JSON file, or of its backup if the file is damaged, or None if the file is missing. Raise
+    ``StateDamaged`` if both are damaged."""
     try:
         return files.read_json(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -49,7 +51,7 @@ def _read_or_backup(path: str) -> "JsonObject | None":
 
 
 def _is_sampled(row: "Mapping[str, object]") -> bool:
-    """Return True for about one row in ten. Only the row's content decides."""
+    """Return True for about one row in ten. The result depends only on the row's content."""
     import zlib
 
     return zlib.crc32(repr(sorted(row.items())).encode("utf-8", "replace")) % SAMPLED_ONE_IN == 0
@@ -76,12 +78,13 @@ class FeatureStore:
         read_yaml: "Callable[[str], JsonObject] | None" = None,
         by: str | None = None,
     ) -> None:
-        """Open the store. ``read_yaml`` parses costs that a person rewrote as YAML. Each event records ``by``."""
+        """Open the store. ``read_yaml`` parses a costs.yaml that a person has edited. Each event records ``by``."""
         self.layout = layout
         self.by: JsonObject = {"by": by} if by else {}
         self._read_yaml = read_yaml
         self._floor = LEVELS.index(log_level) if log_level in LEVELS else 1
         self._written: dict[str, bytes] = {}
+        self._shared: dict[str, SharedContent] = {}
         self._open: JsonObject | None = None  # the running session of this process
         self._home: str | None = None
 
@@ -105,7 +108,7 @@ class FeatureStore:
         return os.path.isfile(self.layout.session_state)
 
     def state(self) -> records.SessionState:
-        """Return session_state.json. Missing members have the defaults of a new project."""
+        """Return session_state.json. A missing member has the value that it has in a new project."""
         return records.SessionState(self._read(self.layout.session_state))
 
     def write_state(self, state: records.SessionState) -> None:
@@ -135,7 +138,7 @@ class FeatureStore:
         return _or_empty(self.layout.github_issues)
 
     def costs(self) -> records.CostRecord:
-        """Return costs.yaml. If the file is not JSON, ``read_yaml`` parses it."""
+        """Return costs.yaml. If the file is not JSON, ``read_yaml`` parses the file as YAML."""
         try:
             return records.CostRecord(self._read(self.layout.costs))
         except StateDamaged as error:
@@ -147,22 +150,23 @@ class FeatureStore:
                 raise error from None
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
-        """Replace a state file atomically, keep a backup, and remember the new content for ``tampered``."""
+        """Replace a state file atomically and keep a backup. ``tampered`` later compares the file with this content."""
         files.own_place(path, self.layout.root)
         files.own_place(f"{path}.bak", self.layout.root)
         files.write_json(path, dict(value), backup=True)
         self._written[path] = files.dumps(dict(value)).encode()
 
     def _read(self, path: str) -> "JsonObject":
+        shared = self._shared.setdefault(path, SharedContent(path))
         try:
-            return files.read_json(path)
+            return files.read_json(path, content=shared.read())
         except FileNotFoundError:
             return {}
         except StateDamaged as error:
             raise self._with_hint(error, path) from None
 
     def _with_hint(self, error: StateDamaged, path: str) -> StateDamaged:
-        """Return the error with a hint: the command that restores the file's last undamaged version."""
+        """Return the error with a hint: the command that restores the file from its backup, if there is one."""
         name = self.layout.relative(path)
         kept = os.path.exists(f"{path}.bak")
         error.hint = f"cp {name}.bak {name}" if kept else f"fix {name} manually"
@@ -177,7 +181,8 @@ class FeatureStore:
     # -- protection of the state against the agent (C31) ----------------------------------------------------------
 
     def hold(self) -> None:
-        """Remember the current content of the state files, so that ``tampered`` can compare it later."""
+        """Keep the current content of the state files in memory. ``tampered`` later compares the files with this
+        content."""
         held = {}
         for path in self._guarded():
             try:
@@ -188,7 +193,7 @@ class FeatureStore:
         self.keep_histories()
 
     def keep_histories(self) -> None:
-        """Copy the logs, before an agent works, to a folder where agents cannot write."""
+        """Copy the logs, before an agent starts, to a folder to which agents cannot write."""
         import shutil
 
         for name in HISTORIES:
@@ -200,8 +205,7 @@ class FeatureStore:
                     continue
 
     def put_back_histories(self) -> list[str]:
-        """Restore rows that logs lost while an agent worked, and keep newer rows. Return the names of the restored
-        logs."""
+        """Restore rows that logs lost while an agent worked, and keep newer rows. Return the restored logs' names."""
         found = []
         for name in HISTORIES:
             path, kept = self.layout.log(name), self._trusted(f"before-{name}")
@@ -217,13 +221,13 @@ class FeatureStore:
         return found
 
     def tampered(self) -> list[str]:
-        """Restore state files that differ from what the harness wrote, and return their names."""
+        """Restore each state file that differs from the content that the harness wrote. Return the files' names."""
         paths = dict.fromkeys((*self._guarded(), *self._written))
         return [self.layout.relative(path) for path in paths if self.restore(path, self._written.get(path))]
 
     def restore(self, path: str, expected: "bytes | None") -> bool:
-        """Write ``expected``, even over a link or folder; ``None`` deletes the file. Return True if the file differed
-        from ``expected``."""
+        """Write ``expected`` to ``path``, or delete the file if ``expected`` is None. A link or folder at ``path`` is
+        replaced. Return True if anything changed."""
         try:
             found = files.read_bytes(path)
         except (OSError, StateDamaged):
@@ -247,7 +251,7 @@ class FeatureStore:
     # -- the running session --------------------------------------------------------------------------------------
 
     def finalize_in(self) -> str | None:
-        """Find or create the state folder outside the project. Return a note if the usual folder cannot be used."""
+        """Find or create the state folder outside the project. Return a note if the usual folder is unusable."""
         self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
 
@@ -256,33 +260,34 @@ class FeatureStore:
         return os.path.join(folder, name) if folder else None
 
     def home(self) -> str | None:
-        """State folder outside the project, or ``None`` if the folder does not exist."""
+        """State folder outside the project, or None if this folder does not exist."""
         return self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
 
     def now_path(self) -> str | None:
         return self._trusted("now.json")
 
     def open_session(self) -> "JsonObject | None":
-        """Return the trusted record of the running or interrupted session; None if no session is open."""
+        """Return the trusted record of the running or interrupted session, or None if no session is open."""
         if self._open is not None:
             return self._open
         path = self._trusted(OPEN_SESSION)
         return _read_or_backup(path) if path else None
 
     def clear_places(self) -> None:
-        """Restore the folder in ``.git`` that contains the session record, if an agent replaced the folder."""
+        """Restore the folder in ``.git`` that contains the session record, if an agent has replaced it."""
         if os.path.isdir(self.layout.git_dir):
             files.own_place(self.layout.session_copy, self.layout.git_dir)
 
     def session_copy(self) -> "JsonObject | None":
-        """Return the untrusted copy of the session record in the project; ``None`` if missing, empty if unreadable."""
+        """Return the untrusted copy of the session record inside the project. Return None if the copy is missing, and
+        an empty object if the copy is unreadable."""
         try:
             return _read_or_backup(self.layout.session_copy)
         except (OSError, StateDamaged):
             return {}
 
     def write_open_session(self, record: "Mapping[str, Any]") -> None:
-        """Write the record of the running session. The record is durable when this method returns."""
+        """Write the record of the running session, and its copy in the project. Both are durable after the call."""
         self._open = dict(record)
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
             if path:
@@ -291,7 +296,7 @@ class FeatureStore:
                 files.write_json(path, dict(record), backup=True)
 
     def close_session(self) -> None:
-        """Remove both session records, the trusted record last. All effects of the session must already be on disk."""
+        """Remove both session records, the trusted one last. The session's effects must be on disk before the call."""
         self._open = None
         for path in (self.layout.session_copy, self._trusted(OPEN_SESSION)):
             for each in (path, f"{path}.bak") if path else ():
@@ -302,14 +307,14 @@ class FeatureStore:
         self.forget_histories()
 
     def forget_histories(self) -> None:
-        """Remove the copies of the logs, after the last agent has ended."""
+        """Remove the copies of the logs. Call this after the last agent has ended."""
         for name in HISTORIES:
             kept = self._trusted(f"before-{name}")
             if kept and os.path.lexists(kept):
                 os.unlink(kept)
 
     def set_session_aside(self) -> str:
-        """Rename a session record that cannot be used, and return its new path."""
+        """Rename a session record that cannot be used, and return the new path."""
         self._open = None
         kept = ""
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
@@ -321,11 +326,11 @@ class FeatureStore:
         return kept
 
     def claims_of_run(self) -> "JsonObject":
-        """Return the claims of a running or killed parallel run: ``owner``, ``workers``, ``branch``, ``items``."""
+        """Return a running or killed parallel run's claims: ``owner``, ``workers``, ``branch`` and ``items``."""
         return _or_empty(self._trusted(CLAIMS_OF_RUN))
 
     def left_by_run(self) -> "JsonObject | None":
-        """Return the claims (``workers``, ``branch``, ``items``) of a killed parallel run; otherwise None."""
+        """Return a killed parallel run's ``workers``, ``branch`` and ``items``, or None if no run was killed."""
         found = self.claims_of_run()
         if not found:
             return None
@@ -346,8 +351,8 @@ class FeatureStore:
         return _or_empty(self._trusted(PROVEN))
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """Return the features with ``passes`` only where the harness or a person set the value. Agents can edit
-        features.json. A project without proven.json is trusted."""
+        """Return the features. ``passes`` stays true only if the harness or a person set it, because agents can edit
+        features.json. If proven.json is missing, all marks are trusted."""
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}
         if not isinstance(listed, list) or accepted.issuperset(f.id for f in document.passing):
@@ -356,7 +361,7 @@ class FeatureStore:
         return records.FeatureList({**document.record, "features": found})
 
     def write_proven(self, record: "Mapping[str, Any]") -> None:
-        """Replace proven.json. If its folder does not exist, write nothing; the next run then runs the suite."""
+        """Replace proven.json. If its folder is missing, write nothing, and the next run runs the suite."""
         if path := self._trusted(PROVEN):
             files.own_place(path, os.path.dirname(path))
             files.write_json(path, dict(record))
@@ -365,13 +370,13 @@ class FeatureStore:
         return self._trusted(INSTALLED)
 
     def reversal(self) -> str | None:
-        """Return the path of the record of an unfinished undo; ``None`` without a state folder outside the project."""
+        """Return the path of an unfinished undo's record, or None if no state folder exists outside the project."""
         return self._trusted(REVERSAL)
 
     # -- verdicts on claims ---------------------------------------------------------------------------------------
 
     def ledger(self, *, make: bool = True) -> str:
-        """Return the path of the verdict ledger. ``make`` allows creation of the state folder outside the project."""
+        """Return the path of the verdict ledger. If ``make`` is true, create the folder outside the project first."""
         at = self.layout
         home = self._home or trusted_state.existing(at.git_dir, at.root)
         if home is None and make:
@@ -381,7 +386,7 @@ class FeatureStore:
     # -- a person's pause ----------------------------------------------------------------------------------------
 
     def pause(self) -> "JsonObject | None":
-        """Return the user's pause request, or None. An unreadable request counts as a pause."""
+        """Return the user's pause request, or None without a request. An unreadable request counts as a pause."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
             return files.read_json(path)
@@ -391,7 +396,7 @@ class FeatureStore:
             return {"reason": "paused"} if os.path.isfile(path) else None
 
     def write_pause(self, record: "Mapping[str, Any] | None") -> None:
-        """Write the user's pause request; ``None`` deletes the request."""
+        """Write the user's pause request. If ``record`` is None, delete the request."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         files.own_place(path, os.path.dirname(path))
         if record is not None:
@@ -402,7 +407,8 @@ class FeatureStore:
     # -- logs ----------------------------------------------------------------------------------------------------
 
     def event(self, event_type: str, level: str = "important", **fields: object) -> None:
-        """Log an event if its level is high enough (C44). At level ``routine``, log only one routine event in ten."""
+        """Log an event if its level is at least the configured level (C44). If the configured level is ``routine``, log
+        only one routine event in ten."""
         rank = LEVELS.index(level)
         row = {"type": event_type, "level": level.upper(), **fields, **self.by}
         if rank < self._floor or (rank == self._floor and (level != "routine" or _is_sampled(row))):
@@ -413,11 +419,11 @@ class FeatureStore:
         journal.append(self.layout.log(name), {"ts": clock.timestamp(fraction=True), **fields})
 
     def recent(self, name: str, count: int) -> "list[JsonObject]":
-        """Return the last ``count`` rows of a log, read from its end."""
+        """Return the last ``count`` rows of the log ``name``. Only the end of the log is read."""
         return journal.tail(self.layout.log(name), count)
 
     def next_session(self) -> int:
-        """Return a number that no recorded session has, even if an older state was restored."""
+        """Return a session number that is higher than all recorded numbers, even after an older state was restored."""
         return max(self.state().last_session, *self.recorded_sessions(), 0) + 1
 
     def recorded_sessions(self) -> set[int]:

@@ -1,4 +1,4 @@
-"""Long tasks: a scheduler starts one bounded slice of work at a time in a task directory.
+"""Long tasks: a scheduler starts runs with limited time and cost (slices), one at a time, in a task directory.
 
     layout              paths of all files
     schema, records     field tables and their validation; typed views that keep unknown members
@@ -10,9 +10,8 @@
     criteria_guard      changes that a slice made to files that its criteria depend on
     options             typed options of each command
     work                one agent on one slice, and its fallback, for the engine that all protocols share
-    verbs/              commands, except the one that runs a slice
+    verbs/              commands that run no agent, except verify, rescue and classify
     run/                one slice from the lease to the checkpoint file: prompt, agent, output
     api                 entry point
 
-Source: ``longtask.md``.
-"""
+Source: ``longtask.md``."""

@@ -1,9 +1,8 @@
-"""Entry point for a long task. ``COMMANDS`` says which function carries out each `lth` command.
+"""Entry point for a long task. ``COMMANDS`` gives the function that carries out each `lth` command.
 
-Only the module of the command is loaded. A command with options has a class in ``longtask.options`` that parses the
+Only the module of the command is loaded. A command with options has a class in ``longtask.options``, which parses the
 options once. Each function returns an answer (an object, a string or ``None``) and an exit status. Errors are
-``HarnessError``. Source: ``longtask.md`` 2.
-"""
+``HarnessError``. Source: ``longtask.md`` 2."""
 
 from __future__ import annotations
 
@@ -50,12 +49,13 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
 
 
 def _loaded(module: str, name: str) -> Any:
-    """Import a module of this package, and return its member ``name``. ``importlib`` would slow down every start."""
+    """Import a module of this package, and return its member ``name``. Using ``importlib`` would slow down every
+    command."""
     return getattr(__import__(f"{__package__}.{module}", fromlist=(name,)), name)
 
 
 def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
-    """Return a reader that shows the long task in the form that views use for all protocols."""
+    """Return a reader of the long task for views. The reader has the form that views use for all kinds of project."""
     from agent_harness.protocols.longtask.reader import LongTaskSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -63,7 +63,7 @@ def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
 
 
 def log_rows(task_dir: str | os.PathLike[str]) -> Iterator[JsonObject]:
-    """Yield the events of the task as rows for ``session.log_rows``, newest first. Each row contains the task id."""
+    """Yield the events of the task, newest first, as rows for ``session.log_rows``. Each row contains the task's id."""
     from agent_harness.protocols.longtask import log
     from agent_harness.protocols.longtask.store import LongTaskStore
 
@@ -73,7 +73,7 @@ def log_rows(task_dir: str | os.PathLike[str]) -> Iterator[JsonObject]:
 
 
 def followed(task_dir: str | os.PathLike[str]) -> list[FollowedLog]:
-    """Return the logs that ``harness log --follow`` shows: the event log and the output of runs."""
+    """Return the logs that ``harness log --follow`` prints: the event log and the messages of runs."""
     from agent_harness.protocols.longtask import log
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.now import said_at
@@ -97,7 +97,7 @@ def transcript(task_dir: str | os.PathLike[str]) -> str | None:
 
 
 class LongTask:
-    """Commands on one task directory. The directory need not exist before ``init``."""
+    """`lth` commands on one task directory. Before ``init``, the directory need not exist."""
 
     reports = False  # no setting makes a run end with a report page
 
@@ -114,20 +114,23 @@ class LongTask:
         return log.told_to(say)
 
     def keep_said(self, text: str) -> None:
-        """Append a run's output to ``runs/run.log`` if the folder ``runs`` exists. Source: ``faces.md`` F-REC-6."""
+        """Append the messages of a run to ``runs/run.log`` if the folder ``runs`` exists. Source: ``faces.md``
+        F-REC-6."""
         from agent_harness.session import now
 
         if os.path.isdir(self.layout.runs) and not os.path.islink(self.layout.root):
             now.keep_said(self.layout.said, text)
 
     def answer(self, command: str, words: Mapping[str, object]) -> Answer:
-        """Run an `lth` command, and return its answer and exit status. Raise ``UsageError`` for an invalid value."""
+        """Run an `lth` command. Return its answer and its exit status. Raise ``UsageError`` for an invalid option
+        value."""
         module, name, kind = COMMANDS[command]
         given = (_loaded("options", kind)(words),) if kind else ()
         return self._warned(command, *_loaded(module, name)(self.layout, *given))
 
     def _warned(self, command: str, answer: JsonObject | str | None, code: int) -> Answer:
-        """Return answer and exit code, with the answer's warnings in ``self.warnings``. Source: ``longtask.md`` 5."""
+        """Return the answer and exit code. Copy the warnings in the answer to ``self.warnings``. Source:
+        ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.store import LongTaskStore
 
         self.warnings = answer.pop("warnings", []) if isinstance(answer, dict) else []
@@ -137,28 +140,27 @@ class LongTask:
         return ({**answer, **noted} if isinstance(answer, dict) else answer), code
 
     def tell_warnings(self) -> None:
-        """Print each warning on stderr. Warnings about ``task.json`` are not logged."""
+        """Print each warning in ``self.warnings`` on stderr. Warnings about ``task.json`` are not logged."""
         from agent_harness.protocols.longtask import log
 
         for each in self.warnings:
             log.warn(each)
 
     def choices(self) -> TaskChoices | None:
-        """Return the decisions that a person can make now, or ``None`` if the task cannot be loaded."""
+        """Return the decisions that a person can make now, or None if the task cannot be loaded."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.choices(self.layout)
 
     def decide(self, word: str, text: str, *, shown: str, by: str) -> str:
-        """Carry out a decision from ``choices``, and return a line that says what was recorded.
-
-        Raise ``Superseded`` if the task is no longer at the revision ``shown``. Source: ``faces.md`` F-SRV-4."""
+        """Carry out a decision from ``choices``, and return a line that says what was recorded. Raise ``Superseded`` if
+        the task has changed since the revision ``shown``. Source: ``faces.md`` F-SRV-4."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.decide(self.layout, word, text, shown=shown, by=by)
 
     def next(self) -> Report:
-        """Return the scheduling decision for the task. Source: ``longtask.md`` 6."""
+        """Return the scheduling decision for the task: run, wait, done or needs-human. Source: ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.due(self.layout)

@@ -1,10 +1,9 @@
-"""Verification of claims that a task is done. A claim counts only when it is verified, even if its run was killed.
+"""Verification of claims that a task is done. A claim counts only after the harness has verified it.
 
-The part of the log that is stored outside the task decides. If it contains no verification after the last agent start
-by `lth run`, every reader shows the task as unfinished. The next `lth run` then verifies the claim first. If
-``task.json`` differs from the accepted contract, the verification proves nothing, and no agent starts until a person
-has reviewed the file. Source: ``longtask.md`` 10.3, 18 (row 11).
-"""
+The part of the log that is stored outside the task decides whether a claim counts. If this part contains no
+verification after the last agent start by `lth run`, every reader shows the task as unfinished. The next `lth run`
+verifies the claim first. If ``task.json`` differs from the accepted contract, the verification proves nothing. No agent
+then starts until a person has reviewed the file. Source: ``longtask.md`` 10.3, 18 (row 11)."""
 
 from __future__ import annotations
 
@@ -38,7 +37,8 @@ _PROOFS = frozenset((records.VERIFIED, "worker output recorded", "fallback evide
 
 
 class Seen:
-    """Trusted view of a task: checkpoint, scheduling decision, and whether a claim of `done` awaits verification."""
+    """Trusted view of a task: its checkpoint, and the scheduling decision. ``claimed`` is true if a claim of `done`
+    must still be verified."""
 
     def __init__(self, checkpoint: Checkpoint, due: SchedulingDecision, *, claimed: bool) -> None:
         self.checkpoint = checkpoint
@@ -47,10 +47,9 @@ class Seen:
 
 
 def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> Seen:
-    """Return the trusted view of a task. Nothing is written.
-
-    A task with an unproven claim is shown as `paused`. If a limit of the task is used up, `needs-human` replaces `run`
-    (``longtask.md`` 4). Rate limits end at the times in the shared account clock."""
+    """Return the trusted view of a task without writing anything. A task with an unproven claim has the status
+    `paused`. If a limit of the task is used up, the decision is `needs-human` instead of `run` (``longtask.md`` 4).
+    Rate limits end at the times that the harness has recorded for each account."""
     if checkpoint.status == "blocked" or checkpoint.cooldowns:
         from agent_harness.protocols.longtask.run import adapters
 
@@ -66,7 +65,7 @@ def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: da
 
 
 def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | None:
-    """Return what a person must do before an agent can start. Return ``None`` if an agent can start."""
+    """Return what a person must do before an agent can start, or None if an agent can start now."""
     changed = evidence.changed_members(layout, task)
     if changed:
         return f"task.json was changed ({', '.join(changed)}); review it, then: lth accept {layout.root}"
@@ -74,7 +73,7 @@ def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | No
 
 
 def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
-    """Return which limit of the task is used up and how to raise the limit. Return ``None`` if no limit is used up."""
+    """Return which limit of the task is used up, with a way to raise the limit, or None if no limit is used up."""
     try:
         slices, cost_usd = log.slices(layout, task.id)
     except HarnessError:  # the next user of this log reports the error and starts nothing
@@ -101,7 +100,8 @@ refusal.
 
 
 def start_count(layout: LongTaskLayout, task: Contract) -> StartCount:
-    """Return the counter that limits agent starts on a task, even if an agent edits the log or `maxSlices`."""
+    """Return the counter that limits agent starts on a task. The limit holds even if an agent edits the log or
+    `maxSlices`."""
     import shlex
 
     from agent_harness.supervision.starts import StartCount
@@ -116,7 +116,7 @@ _LOOK_BYTES = 20_000  # a shorter count is within every limit; skipping it keeps
 
 
 def is_proven(events: Iterable[LogEvent]) -> bool:
-    """Return True if `done` was verified, or if `lth run` never started an agent. Events come newest first."""
+    """Return True if the harness verified `done`, or if `lth run` never started an agent. Events come newest first."""
     for event in events:
         if event.type == "worker_started" or event.reason == records.WITHDRAWN:
             return False
@@ -126,9 +126,8 @@ def is_proven(events: Iterable[LogEvent]) -> bool:
 
 
 def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
-    """Return the newest verdict that accepts the task as `done`, or ``None`` if the ledger has no such verdict.
-
-    The ledger of a task from another machine is empty. The ``grade`` is ``None`` if a person decided all criteria."""
+    """Return the newest verdict that accepts the task as `done`, or None if the ledger has none. A task that comes from
+    another machine has an empty ledger. ``grade`` is None if a person decided all criteria."""
     from agent_harness.session import ledger
 
     about = (each for each in ledger.newest_first(layout.ledger(make=False)) if each.item == task_id)
@@ -136,7 +135,7 @@ def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
 
 
 def started(layout: LongTaskLayout) -> LogEvent | None:
-    """Return the log event of the last agent start, or ``None`` if no agent was started."""
+    """Return the log event of the last agent start, or None if no agent was ever started."""
     return next((event for event in log.newest_first(layout) if event.type == "worker_started"), None)
 
 
@@ -149,10 +148,9 @@ def verdict_on(
     by: ClaimVerdict | None = None,
     code: str = "not_verified",
 ) -> ClaimVerdict:
-    """Return the verdict on a claim of `done`, made from its verification report.
-
-    The verdict's id depends only on the last agent start. A claim is therefore reported only once, even after a
-    kill. ``by`` holds the known facts about the agent. ``code`` is the reason for a rejection without a report."""
+    """Return the verdict on a claim of `done`, made from the claim's verification report. The verdict's id depends only
+    on the last agent start, so that a claim is reported only once, even after a kill. ``by`` contains the known facts
+    about the agent. ``code`` is the reason for a rejection if there is no report."""
     from dataclasses import replace
 
     from agent_harness.session import ledger
@@ -178,14 +176,15 @@ def verdict_on(
 
 
 def _code(missing: list[JsonObject]) -> str:
-    """Return the rejection code for the failed criteria: `unchanged`, `only_checked` or `criteria_unmet`."""
+    """Return the rejection code for the failed criteria in ``missing``: `unchanged`, `only_checked` or
+    `criteria_unmet`."""
     if all(each.get("grade") == "unchanged" for each in missing):
         return "unchanged"
     return "only_checked" if all(each.get("grade") == "checked" for each in missing) else "criteria_unmet"
 
 
 def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
-    """Return the grade of the whole task and its reason. Both are ``None`` if a person decided every criterion."""
+    """Return the grade of the task and the reason for it. Both are None if a person decided every criterion."""
     for each in checks:
         if each.get("grade") != "proven" and each["metric"] != "manual":
             return "checked", f"{each['id']}: {each.get('basis') or 'the check did not run on the base commit'}"
@@ -194,7 +193,7 @@ def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
 
 
 def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
-    """Save the output of a criterion's command in a file, and return the verdict step about the criterion."""
+    """Save the output of a criterion's command in a file. Return the verdict step that describes the criterion."""
     from agent_harness.session import ledger
 
     good, command, log_path = check["status"] == "pass", check.get("command"), None
@@ -215,10 +214,9 @@ def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
 
 
 def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
-    """Verify a claim of `done` that an earlier run left. Return the report, or ``None`` if there is no such claim.
-
-    The caller holds the lease; no other lock is held while criteria commands run. After a signal, the claim stays
-    unverified, and ``Interrupted`` is raised."""
+    """Verify a claim of `done` that an earlier run left. Return the report, or None if no such claim exists. The caller
+    holds the lease. No other lock is held while criteria commands run. After a signal, raise ``Interrupted``, and the
+    claim stays unverified."""
 
     def must_stop() -> bool:
         return interruption.number is not None or not lock.in_time()
@@ -251,9 +249,8 @@ def _require(lock: RunLease, interruption: Stop) -> None:
 
 
 def _finalize(change: CheckpointChange, text: str, report: JsonObject, last: bool, line: ClaimVerdict) -> None:
-    """Write the result of a verification to the checkpoint file, unless the file has changed since the verification.
-
-    In the ``last`` round, the claim in a changed file is rejected."""
+    """Write the result of a verification to the checkpoint file, unless the file has changed since the verification. In
+    the ``last`` round, reject the claim in a changed file."""
     same = jsontext.line(change.checkpoint.raw) == text
     if same and report["status"] == "pass":
         change.verdict = line

@@ -1,10 +1,7 @@
-"""Check of each success criterion against commands, outputs and evidence. Nothing is written.
+"""Checks of success criteria against commands, outputs and evidence. The checks write nothing.
 
 If an agent has weakened a file that a command depends on, the command is not run. ``criteria_guard`` writes these
-objections to ``sessions/guard.json``, and every verification reads this file.
-
-Source: ``longtask.md`` 13.
-"""
+objections to ``sessions/guard.json``, and every verification reads this file. Source: ``longtask.md`` 13."""
 
 from __future__ import annotations
 
@@ -58,12 +55,13 @@ class _Verification:
 
     @property
     def objection(self) -> str | None:
-        """Message about a change of installed software that makes all proofs worthless, or ``None``."""
+        """Message about a change of installed software that makes all proofs worthless, or None without such a
+        change."""
         changed = self.installed.findings if self.installed and self.installed.steering else []
         return f"{changed[0].message.rstrip('.')}; {_ALLOWED_BY}" if changed else None
 
     def file(self, path: str) -> str | None:
-        """Return the text of a file, or ``None`` if it is unreadable or outside the task and its repository."""
+        """Return the text of a file, or None if the file is unreadable, or outside the task and its repository."""
         try:
             real = os.path.realpath(forbidden.expanded(path, self.layout.root))
             if not any(os.path.commonpath([place, real]) == place for place in self.places):
@@ -74,7 +72,7 @@ class _Verification:
 
 
 def verify(layout: LongTaskLayout, options: VerifyOptions | RecordOptions) -> tuple[JsonObject, int]:
-    """Return the report of ``lth verify``, and exit code 0 only if every criterion passes."""
+    """Return the report of ``lth verify`` and the exit code, which is 0 only if every criterion passes."""
     store = LongTaskStore(layout)
     try:
         task, checkpoint = store.load()
@@ -93,7 +91,7 @@ def check(
     timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
     stop: Callable[[], bool] | None = None,
 ) -> JsonObject:
-    """Return the verification report on all criteria. If ``stop`` returns True, the running command is ended."""
+    """Run the checks of all criteria and return the report. If ``stop`` returns True, the running command is ended."""
     items, skipped = evidence.everything(layout, checkpoint)
     verification = _Verification(layout, task, items, timeout_seconds, stop)
     verification.installed = installed_since(layout, task)
@@ -109,21 +107,21 @@ def check(
 
 
 def unmet(report: JsonObject, *, besides: str | None = None) -> list[str]:
-    """Return the ids of the failed criteria, without those that have the metric ``besides``."""
+    """Return the ids of the failed criteria, except criteria with the metric ``besides``."""
     return [str(each["id"]) for each in report["checks"] if each["status"] != "pass" and each["metric"] != besides]
 
 
 def asks_if_done(report: JsonObject | None) -> list[str]:
-    """Return the ids of the failed criteria if all failed only because their commands already passed before the work.
-
-    A person then decides whether the task is done. If a criterion failed for another reason, the list is empty."""
+    """Return the ids of the failed criteria if each failed only because its command already passed before the work. A
+    person must then decide whether the task is done. Return an empty list if any criterion failed for another
+    reason."""
     missing = [each for each in report["checks"] if each["status"] != "pass"] if report else []
     asks = all(each.get("grade") == "unchanged" for each in missing)
     return [str(each["id"]) for each in missing] if asks else []
 
 
 def unmet_without_commands(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[str]:
-    """Return the ids of unmet criteria without running commands. A command criterion counts as unmet."""
+    """Return the ids of unmet criteria. No command is run, and every criterion with a command counts as unmet."""
     verification = _Verification(layout, task, evidence.everything(layout, checkpoint)[0], 0, None)
     return [
         each.id
@@ -169,9 +167,8 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
 
 
 def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | None:
-    """Return the changes that a slice made to software that criteria commands use. Return ``None`` without a record.
-
-    Files listed in `workerPolicy.mayChange` are exempt."""
+    """Return the changes that agents made to software that criteria commands use. Return None if no record of the
+    software exists. Changes to files in `workerPolicy.mayChange` are allowed and not returned."""
     path, places = layout.outside("installed.json"), [each[1:] for each in commands(layout, task)]
     if not (path and places and os.path.isfile(path)):
         return None
@@ -187,7 +184,7 @@ def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | Non
 
 
 def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str]]:
-    """Return (id, command, folder) of every criterion that has a command and whose folder exists."""
+    """Return the id, command and folder of each criterion that has a command and whose folder exists."""
     verification = _Verification(layout, task, [], 0, None)
     found = []
     for each in task.criteria:
@@ -287,9 +284,8 @@ def _texts_of(verification: _Verification, items: list[EvidenceItem]) -> list[st
 
 
 def _counting(text: str | None) -> list[str]:
-    """Return the parts of a file in which expected output is searched.
-
-    For agent output, these are stdout and stderr."""
+    """Return the parts of a file that are searched for expected output. In a file with agent output, these are stdout
+    and stderr."""
     if text is None:
         return []
     head, marked, printed = text.partition(f"\n{_STDOUT}\n")
@@ -335,7 +331,7 @@ FILE = "sessions/guard.json"
 
 
 class Objection(RecordView):
-    """Objection to a criterion, because an agent has weakened a file that the criterion depends on."""
+    """Objection to a criterion. The reason is that an agent has weakened a file on which the criterion depends."""
 
     @property
     def criterion(self) -> str:
@@ -347,7 +343,7 @@ class Objection(RecordView):
 
     @property
     def stands(self) -> bool:
-        """True while the weakened file still has the content that the agent left."""
+        """True while the weakened file has the content that the agent left."""
         return digest_of(self.path) == self.raw["after"]
 
 
@@ -356,7 +352,7 @@ def standing(layout: LongTaskLayout) -> list[Objection]:
 
 
 def written(layout: LongTaskLayout) -> list[Objection]:
-    """Return every recorded objection to a criterion. If the record is unreadable, the list is empty."""
+    """Return every recorded objection to a criterion, or an empty list if the record is unreadable."""
     if not os.path.lexists(os.path.join(layout.root, FILE)):
         return []
     try:
@@ -372,7 +368,7 @@ def written(layout: LongTaskLayout) -> list[Objection]:
 
 
 def digest_of(path: str) -> str:
-    """Return the SHA-256 digest of a regular file, or an empty string for any other or unreadable file."""
+    """Return the SHA-256 digest of a file. Return an empty string if it is unreadable or not a regular file."""
     from agent_harness.kernel import digest
 
     try:

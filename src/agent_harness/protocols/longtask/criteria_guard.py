@@ -1,10 +1,9 @@
-"""Files that criteria commands mention or load, and the changes to these files since the slice began.
+"""Files that criteria commands mention or load, and the changes that an agent made to these files during a slice.
 
 An agent may add to a script or test that a criterion depends on. If the agent weakens, deletes or rewrites such a file,
 the criterion fails with this reason, in the current run and in every later `verify`. The objection ends when the file
 is restored, a person has edited it, or ``workerPolicy.mayChange`` lists it. ``sessions/guard.json`` contains the
-objections.
-"""
+objections."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ _KEPT_BYTES = 8 << 20  # limit of the copies outside the task while a slice runs
 
 @dataclass(frozen=True, kw_only=True)
 class _Guarded:
-    """Command of a criterion, with the contents that its files had at the start of the slice."""
+    """Command of a criterion, with the contents that the command's files had before the agent started."""
 
     criterion: str
     command: str
@@ -65,7 +64,7 @@ class _Guarded:
 
 
 class CriteriaGuard:
-    """Files that the criteria depend on, with the contents that they had at the start of a slice."""
+    """Files on which the criteria depend, with the contents that they had before the agent started."""
 
     def __init__(self, layout: LongTaskLayout, task: Contract) -> None:
         self._layout, self._task = layout, task
@@ -77,7 +76,7 @@ class CriteriaGuard:
 
     @classmethod
     def left_by(cls, layout: LongTaskLayout, task: Contract) -> CriteriaGuard | None:
-        """Return the guard with the files that a killed run recorded for its slice; ``None`` if there is no record."""
+        """Return the guard with the file contents that a killed run saved, or None if no run saved any."""
         path = layout.outside(_KEPT)
         if path is None or not os.path.lexists(path):
             return None
@@ -90,7 +89,7 @@ class CriteriaGuard:
         return guard
 
     def look_around(self) -> None:
-        """Record the software that criteria commands use, before an agent starts."""
+        """Before an agent starts, record the installed software that criteria commands use."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.outside("installed.json", make=True)):
             wished = settings_from(self._task.policy.raw.get("sandbox"))
@@ -98,13 +97,14 @@ class CriteriaGuard:
             InstalledRecord(path).begin(wanted.now(), project=Path(places[0][1]))
 
     def looked_around(self) -> None:
-        """Record a slice's changes to installed software, so that later slices still report them."""
+        """After an agent has ended, record its changes to installed software. Later runs still report them."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.outside("installed.json")):
             InstalledRecord(path).end(project=Path(places[0][1]), frees=released(self._may_change))
 
     def keep(self) -> None:
-        """Save the guarded files outside the task. After a kill, the next run compares the files with this copy."""
+        """Save the guarded files outside the task. If this run is killed, the next run compares the files with this
+        copy."""
         if path := self._layout.outside(_KEPT):
             room = _KEPT_BYTES
             rows: list[JsonObject] = []
@@ -114,7 +114,8 @@ class CriteriaGuard:
             files.write_json(path, {"guarded": rows})
 
     def ended(self) -> None:
-        """Write the objections to ``sessions/guard.json`` after the agent has ended. The saved copy is deleted."""
+        """After an agent has ended, write the objections to ``sessions/guard.json``, and delete the saved copy of the
+        files."""
         found = [each for guarded in self._guarded for each in self._objections(guarded)]
         oldest = {(each.criterion, each.path): each for each in [*found, *self._standing]}
         now = [{**each.raw, "after": criteria.digest_of(each.path)} for each in oldest.values()]
@@ -152,10 +153,9 @@ class CriteriaGuard:
 
 
 def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *, stop: Stop) -> JsonObject:
-    """Check the passed criteria commands more closely, and return the updated report.
-
-    A failed report is returned unchanged. In a git repository, each command runs again in a checkout: under
-    observation, on the commit before the first slice, and with changed expected values."""
+    """Apply stricter tests to the criteria commands that passed, and return the updated report. In a git repository,
+    each command runs again in a checkout: under observation, on the commit before the first agent start, and with
+    changed expected values. A report with a failed criterion is returned unchanged."""
     begun = evidence.begun_at(layout) if report["status"] == "pass" else {}
     for each in report["checks"] if begun else ():
         for criterion, command, folder in criteria.commands(layout, task):
@@ -187,7 +187,8 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
 
 
 def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
-    """Return the grade of a command that passed in the working copy, from the verdict on its run in a checkout."""
+    """Return the grade of a command that passed in the working copy. ``found`` is the verdict on its run in a
+    checkout."""
     if not found.accepted:
         return Grade(CHECKED, "the command passes in the working copy, but fails in a checkout of the work")
     grade = grade_of_verdict(found, trusted=policy.trust == FAST)
@@ -195,7 +196,7 @@ def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
 
 
 def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
-    """Return the report, with criteria set to failed whose command proves less than the task requires."""
+    """Set each criterion to failed if its command proves less than the task requires. Return the changed report."""
     for each in report["checks"]:
         if each["metric"] != "command":
             continue
@@ -210,11 +211,12 @@ def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
 
 
 def _plain(message: str) -> str:
-    """Return the message with the setting's name ``workerPolicy.mayChange``, in a form that JSON can contain."""
+    """Return the message with ``workerPolicy.mayChange`` as the setting's name. Characters that JSON cannot contain are
+    escaped."""
     text = message.replace("validation.may_change", "workerPolicy.mayChange")
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _tree(layout: LongTaskLayout, root: str) -> Tree | None:
-    """Return the files below a folder, without the harness's own; ``None`` if there are too many to guard."""
+    """Return the files below a folder except the harness's files, or None if there are too many files to guard."""
     return folder_tree(root, besides=(layout.sessions, layout.runs, layout.evidence))

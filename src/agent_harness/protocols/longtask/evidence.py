@@ -1,13 +1,12 @@
 """Evidence: items, their identity, their number in the checkpoint file, the archive, and confirmation by a person.
 
-A person decides manual criteria. From the first slice on, ``words.jsonl`` lists each item that a person confirmed: an
-item that existed before an agent started, or an item that a person's command recorded later. The file is in the task's
-state folder outside the task (``kernel/trusted_state.py``). If there is no such file, because the task never ran on
-this machine, all evidence is trusted.
+A person decides manual criteria. After the first agent start, ``words.jsonl`` lists each item that a person confirmed.
+This is an item that existed before an agent started, or an item that a person's command recorded later. The file is in
+the task's state folder outside the task (``kernel/trusted_state.py``). If the file is missing, because the task never
+ran on this machine, all evidence is trusted.
 
 An agent's change to ``task.json`` also counts only after a person has accepted the change. Source: ``longtask.md`` 3.3,
-12, 13.
-"""
+12, 13."""
 
 from __future__ import annotations
 
@@ -36,13 +35,14 @@ ORDER = (
 
 
 def in_order(item: JsonObject) -> JsonObject:
-    """Return the item with its known members in a fixed order, then all other members. ``None`` members are dropped."""
+    """Return the item with its known members in a fixed order, followed by the other members. ``None`` values are
+    removed."""
     known = {name: item[name] for name in ORDER if item.get(name) is not None}
     return {**known, **{name: value for name, value in item.items() if name not in ORDER and value is not None}}
 
 
 def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
-    """Return all evidence without duplicates, archived items first, and the number of damaged archive lines."""
+    """Return all evidence items without duplicates, archived items first, and the number of damaged archive lines."""
     archived, skipped = log.archived(layout, checkpoint)
     window = checkpoint.evidence
     known = {each.identity for each in window}
@@ -50,10 +50,8 @@ def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evi
 
 
 def add(change: CheckpointChange, *items: JsonObject) -> bool:
-    """Add items to the checkpoint's evidence, without duplicates.
-
-    Return True if an older item was moved to the archive. Items above the limit are moved, oldest first. Raise
-    ``OutsideTask`` if the archive would be outside the task."""
+    """Add items to the checkpoint's evidence, without duplicates. If there are too many items, move the oldest to the
+    archive and return True. If not, return False. Raise ``OutsideTask`` if the archive is outside the task."""
     checkpoint, size = change.checkpoint, change.task.window
     window = list(checkpoint.items("evidence"))
     known = {each.identity for each in checkpoint.evidence}
@@ -90,7 +88,8 @@ _WORDS = "words.jsonl"
 
 
 def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
-    """Mark all present evidence as confirmed by people. This is done once, before the first agent starts."""
+    """Mark all existing evidence as confirmed by people. Only the first call, before the first agent start, has an
+    effect."""
     path = layout.outside(_WORDS, make=True)
     if path and not os.path.lexists(path):
         items, _ = everything(layout, checkpoint)
@@ -98,13 +97,13 @@ def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
 
 
 def note_word(layout: LongTaskLayout, item: JsonObject) -> None:
-    """Record that a person has confirmed this evidence item by running a command."""
+    """Record that a person confirmed this evidence item with a command."""
     if (path := _words(layout)) and os.access(path, os.W_OK):
         journal.append(path, {"items": [_digest(item)]})
 
 
 def believed(layout: LongTaskLayout) -> frozenset[str] | None:
-    """Return the digests of items that people confirmed, or ``None`` if no agent has started on this machine."""
+    """Return the digests of the evidence items that people confirmed, or None if no agent has run on this machine."""
     path = _words(layout)
     if path is None:
         return None
@@ -112,7 +111,7 @@ def believed(layout: LongTaskLayout) -> frozenset[str] | None:
 
 
 def is_word_of(known: frozenset[str] | None, item: EvidenceItem) -> bool:
-    """Return True if a person confirmed the item. If ``known`` is ``None``, all items are trusted."""
+    """Return True if a person confirmed the item. If ``known`` is None, every item is trusted."""
     return known is None or _digest(item.raw) in known
 
 
@@ -127,9 +126,8 @@ _CONTRACT = "contract.json"
 def accept_contract(
     layout: LongTaskLayout, contract: JsonObject | None, begun: Mapping[str, str] | None = None
 ) -> None:
-    """Record that a person has accepted the contract, and each repository's commit before the first slice.
-
-    ``None`` deletes the record, so that the next run accepts the contract on disk."""
+    """Record that a person has accepted the contract. Also record each repository's commit before the first agent
+    start. If ``contract`` is None, delete the record, so that the next run accepts the contract on disk."""
     path = layout.outside(_CONTRACT, make=contract is not None)
     if path and contract is not None:
         files.write_json(path, {"task": contract, "begun": dict(begun or begun_at(layout))})
@@ -138,9 +136,8 @@ def accept_contract(
 
 
 def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, commit: str | None) -> None:
-    """Accept the contract if none is accepted yet, and record the commit of worktree ``top`` if none is recorded.
-
-    If the contract has changed since it was accepted, nothing is recorded."""
+    """Accept the contract if no contract is accepted yet. Record ``commit`` for the worktree ``top`` if no commit is
+    recorded for it. Record nothing if the contract has changed since a person accepted it."""
     path, known = layout.outside(_CONTRACT), begun_at(layout)
     if path is None or not os.path.lexists(path):
         accept_contract(layout, task.raw, {top: commit} if top and commit else {})
@@ -149,14 +146,15 @@ def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, comm
 
 
 def begun_at(layout: LongTaskLayout) -> dict[str, str]:
-    """Return the commit before the first slice for each repository folder."""
+    """Return, for each repository folder, the commit on which the first agent started."""
     path = layout.outside(_CONTRACT)
     found = files.read_json_if_any(path).get("begun") if path else None
     return {str(top): str(commit) for top, commit in found.items()} if isinstance(found, dict) else {}
 
 
 def changed_members(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return the members of ``task.json`` that differ from the accepted contract; empty if none is accepted."""
+    """Return the names of the members of ``task.json`` that differ from the accepted contract. Return an empty list if
+    no contract is accepted."""
     path = layout.outside(_CONTRACT) or ""
     if not os.path.isfile(path):
         return []

@@ -21,8 +21,7 @@ $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the task: ``kernel/trus
   now.json                  current slice
   place.json                path of the task
 
-Source: ``longtask.md`` 1.
-"""
+Source: ``longtask.md`` 1."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ file.
 
 
 class OutsideTask(HarnessError):
-    """Error that a path leads outside the task directory. Nothing was written."""
+    """Error that a path leads outside the task directory. It is raised before anything is written."""
 
     code = "outside_task"
 
@@ -48,7 +47,7 @@ def file_stamp(timestamp: str) -> str:
 
 
 class LongTaskLayout:
-    """Absolute paths of one task's files, as plain strings, so that `lth next` starts within milliseconds."""
+    """Absolute paths of one task's files. They are plain strings, so that `lth next` starts within milliseconds."""
 
     def __init__(self, task_dir: str | os.PathLike[str]) -> None:
         self.root = os.path.abspath(task_dir)
@@ -77,13 +76,12 @@ class LongTaskLayout:
 
     @property
     def verdicts(self) -> str:
-        """Folder for the output of criteria commands, in files named ``N-criterion-ID.txt``."""
+        """Folder for the output of criteria commands. Its files are named ``N-criterion-ID.txt``."""
         return self._at("runs", "verdicts")
 
     def ledger(self, *, make: bool = True) -> str:
         """Return the path of the verdict ledger, in the state folder outside the task or else in ``runs``.
-
-        With ``make=False``, which is for readers, no folder is created."""
+        ``make=False`` is for readers and creates no folder."""
         from agent_harness.kernel import trusted_state
 
         home = trusted_state.existing(self.task, self.root)
@@ -108,12 +106,12 @@ class LongTaskLayout:
         return self._at(".lth.lock")
 
     def outside(self, name: str, *, make: bool = False) -> str | None:
-        """Return the path of a file in the state folder outside the task; ``None`` if there is no such folder."""
+        """Return the path of a file in the state folder outside the task, or None if this folder does not exist."""
         home = self.home(make=make)
         return os.path.join(home, name) if home else None
 
     def home(self, *, make: bool = False) -> str | None:
-        """Return the state folder outside the task, or ``None`` if there is none. Agents do not see the folder."""
+        """Return the state folder outside the task, or None if it does not exist. Agents cannot see this folder."""
         from agent_harness.kernel import trusted_state
 
         if make:
@@ -126,13 +124,12 @@ class LongTaskLayout:
 
     @property
     def said(self) -> str:
-        """Path of the log of the messages that runs have shown to people."""
+        """Path of the log file for the messages that runs have shown to people."""
         return self._at("runs", "run.log")
 
     def inside(self, path: str, what: str = "path") -> str:
-        """Return the absolute path of a file in the task. The file need not exist.
-
-        Raise ``OutsideTask`` if the path leads outside the task directory, as written or through a symbolic link."""
+        """Return the absolute path of a file in the task. The file need not exist. Raise ``OutsideTask`` if the path
+        leads outside the task directory, either as written or through a symbolic link."""
         refusal = OutsideTask(f"{what} must stay inside the task directory: {path}")
         if "\0" in path:
             raise refusal
@@ -143,5 +140,5 @@ class LongTaskLayout:
         return absolute
 
     def relative(self, path: str) -> str:
-        """Return a path relative to the task directory. Records contain paths in this form."""
+        """Return a path relative to the task directory. All records contain paths in this form."""
         return os.path.relpath(path, self.root)

@@ -1,7 +1,6 @@
-"""Scheduling decision: run, wait, done or needs-human. The functions depend only on a checkpoint and a time.
+"""Scheduling decision: run, wait, done or needs-human. Each function depends only on a checkpoint and a time.
 
-Source: ``longtask.md`` 4.
-"""
+Source: ``longtask.md`` 4."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SchedulingDecision:
-    """Scheduling decision, with its reason and the number of seconds until the decision may change."""
+    """Scheduling decision with its reason. ``wait_seconds`` is the time until the decision can change."""
 
     def __init__(self, decision: str, reason: str, wait_seconds: int = 0) -> None:
         self.decision = decision
@@ -27,7 +26,7 @@ class SchedulingDecision:
 
 
 def seconds_until(until: datetime, now: datetime) -> int:
-    """Return the seconds from ``now`` to ``until``, rounded up, or 0 if ``until`` has passed."""
+    """Return the seconds from ``now`` to ``until``, rounded up. Return 0 if ``until`` has passed."""
     from agent_harness.kernel.clock import timedelta
 
     return max(0, -((now - until) // timedelta(seconds=1)))
@@ -84,7 +83,7 @@ def decide(checkpoint: Checkpoint, now: datetime) -> SchedulingDecision:
 
 
 def reopened(checkpoint: Checkpoint, now: datetime) -> Checkpoint:
-    """Return a copy of the checkpoint in which `blocked` is changed to `active`."""
+    """Return a copy of the checkpoint with the status `active` instead of `blocked`. Other statuses stay unchanged."""
     raw = dict(checkpoint.raw)
     if checkpoint.status == "blocked":
         raw |= {"status": "active", "blockedUntil": None, "blocker": None}
@@ -99,5 +98,5 @@ def is_cooling(checkpoint: Checkpoint, worker: str, now: datetime) -> bool:
 
 
 def expired_cooldowns(checkpoint: Checkpoint, now: datetime) -> list[str]:
-    """Return the names of agents whose rate limit has ended or has no valid end, in the order of the checkpoint."""
+    """Return the agents whose rate limit has ended or has no valid end, in the order of the checkpoint file."""
     return [worker for worker in checkpoint.cooldowns if not is_cooling(checkpoint, worker, now)]

@@ -1,7 +1,6 @@
-"""Event log and evidence archive, which are append-only files. Readers skip damaged lines.
+"""Event log and evidence archive. Both are append-only files. Readers skip damaged lines.
 
-Source: ``longtask.md`` 3.4, 6, 12, 15.
-"""
+Source: ``longtask.md`` 3.4, 6, 12, 15."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ _LISTENERS: list[Callable[[str], None]] = []
 
 
 def told_to(say: Callable[[str], None]) -> ExitStack:
-    """Pass lines for a person to ``say`` until the returned stack is closed. A live view in a terminal needs this."""
+    """Pass messages for a person to ``say`` until the returned stack is closed. A live view in a terminal uses this."""
     from contextlib import ExitStack
 
     _LISTENERS.append(say)
@@ -56,11 +55,9 @@ def warn(text: str) -> None:
 
 
 def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) -> bool:
-    """Append an event to the log of its UTC day.
-
-    If the event does not fit the schema, print a warning and return False. Events about the cost or the end of
-    ``task_id`` are also saved outside the task. If the clock was set back, the event goes to the newest day's file.
-    The latest event is therefore always the last line of the last file."""
+    """Append an event to the log of its UTC day, and return True. If the event does not fit the schema, print a warning
+    and return False. If the clock was set back, the event goes to the newest day's log, so that the last line is always
+    the latest event. Events about the cost or the end of ``task_id`` are also saved outside the task."""
     misfits = schema.misfits(record, schema.RUN_EVENT, "event")
     at = record.get("at")
     if not misfits and (not isinstance(at, str) or records.moment(at) is None):
@@ -87,9 +84,8 @@ def _day_of(layout: LongTaskLayout, at: str) -> str:
 
 
 def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
-    """Raise an error if the log for the date of ``at`` cannot be written. The caller has not written anything yet.
-
-    Raise ``OutsideTask`` for a log outside the task, and ``StateDamaged`` if the path is not a file or folder."""
+    """Raise an error if the log for the date of ``at`` cannot be written. Call this before anything is written. Raise
+    ``OutsideTask`` if the log is outside the task, and ``StateDamaged`` if its path is not a file in a folder."""
     path = _day_of(layout, at)
     layout.inside(layout.relative(path), "runs")
     for place, fits in ((layout.runs, stat.S_ISDIR), (path, stat.S_ISREG)):
@@ -117,14 +113,14 @@ _SERIOUS = ("worker_failed", "needs_human")
 
 
 def rows(layout: LongTaskLayout) -> Iterator[JsonObject]:
-    """Yield the events as rows for a log view, newest first."""
+    """Yield the task's events, newest first, as rows for a log view."""
     for event in newest_first(layout):
         level = "CRITICAL" if event.type in _SERIOUS else "IMPORTANT"
         yield {**event.raw, "log": "events", "ts": event.at, "level": level, "message": _said(event.raw)}
 
 
 def told(line: str) -> tuple[str, str] | None:
-    """Return the time and text of a log line, or ``None`` for a damaged line."""
+    """Return the time and the text of a log line, or None if the line is damaged."""
     record = _record(line, ("type", "at"))
     return (str(record["at"]), f"{record['type']}  {_said(record)}".rstrip()) if record else None
 
@@ -141,9 +137,8 @@ _DECIDING = ("worker_started", *ENDS, "progress_recorded", "checkpoint_written")
 
 
 def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
-    """Save an event outside the task, if such events decide whether the task is done.
-
-    Events that an agent records are ignored. Saving begins with the first agent start."""
+    """Save an event outside the task if it helps to decide whether the task is done. Saving begins with the first agent
+    start. Events that an agent records are not saved."""
     from agent_harness.kernel import journal
 
     kind = record["type"]
@@ -160,7 +155,7 @@ def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
 
 
 def begin_anew(layout: LongTaskLayout) -> None:
-    """Delete the events of an earlier task that are saved outside the task directory. A new task replaces that task."""
+    """Delete the events that an earlier task saved outside the task directory. A new task replaces the earlier task."""
     path = layout.outside(_COURSE)
     if path and os.path.lexists(path):
         os.unlink(path)
@@ -177,7 +172,8 @@ def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
 
 
 def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
-    """Yield the events that decide whether the task is done, newest first. Events saved outside the task count."""
+    """Yield the events that decide whether the task is done, newest first. These are the events that are saved outside
+    the task. If no such events exist, all logged events count."""
     empty = True
     for record in _course(layout, task_id):
         empty = False
@@ -188,7 +184,7 @@ def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
 
 
 def worker_speaks(layout: LongTaskLayout) -> bool:
-    """Return True if an agent of the task, or a criteria command, started this process."""
+    """Return True if this process was started by an agent of the task or by a criteria command."""
     from agent_harness.kernel import owner
 
     root = os.path.realpath(layout.root)
@@ -197,7 +193,7 @@ def worker_speaks(layout: LongTaskLayout) -> bool:
 
 
 def refuse_workers(layout: LongTaskLayout, command: str) -> None:
-    """Raise ``Refused`` if an agent of the task runs a command that is reserved for people."""
+    """Raise ``Refused`` if an agent of the task runs ``command``, which is reserved for people."""
     if worker_speaks(layout):
         from agent_harness.errors import Refused
 
@@ -211,7 +207,7 @@ def refuse_workers(layout: LongTaskLayout, command: str) -> None:
 
 
 def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
-    """Yield all events in reverse order of writing, regardless of their times. Damaged lines are skipped silently."""
+    """Yield all events, the last one written first, regardless of their times. Skip damaged lines without a warning."""
     from agent_harness.kernel import journal  # few readers need it
 
     for path in reversed(days(layout)):
@@ -220,7 +216,8 @@ def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
 
 
 def slices(layout: LongTaskLayout, task_id: str) -> tuple[int, float]:
-    """Return the number of agent starts and their total cost in US dollars. The higher record counts."""
+    """Return the number of agent starts and their cost in US dollars. Both values are recorded inside and outside the
+    task. For each of them, return the higher record."""
     started, cost = 0, 0.0
     for path in days(layout):
         for record in filter(None, (_record(line, ("type",)) for _, line in _numbered(path))):
@@ -240,9 +237,8 @@ def _paid(record: JsonObject) -> float:
 
 
 def total_usage(events: Iterable[LogEvent]) -> JsonObject:
-    """Return the sum of the usage of all started agents. An agent that has not ended counts as an unknown run.
-
-    The cost is ``None`` if any known run does not report its cost."""
+    """Return the total usage of all started agents. An agent that has not ended counts as a run with unknown usage. The
+    cost is None if a run with known usage did not report its cost."""
     told = [event for event in events if event.type == "worker_started" or event.type in ENDS]
     ended = [event for event in told if event.type in ENDS]
     silent = max(0, len(told) - 2 * len(ended))
@@ -254,14 +250,14 @@ def total_usage(events: Iterable[LogEvent]) -> JsonObject:
 
 
 def days(layout: LongTaskLayout) -> list[str]:
-    """Return the daily log files, oldest first. Raise ``OutsideTask`` if the log folder is outside the task."""
+    """Return the paths of the daily logs, oldest first. Raise ``OutsideTask`` if the log folder is outside the task."""
     layout.inside(layout.relative(layout.runs), "runs")
     names = os.listdir(layout.runs) if os.path.isdir(layout.runs) else ()
     return [os.path.join(layout.runs, name) for name in sorted(names) if name.endswith(".jsonl")]
 
 
 def events(layout: LongTaskLayout) -> tuple[list[LogEvent], int]:
-    """Return all events, sorted by time, and the number of damaged lines that were skipped."""
+    """Return all events, sorted by time, and the number of damaged lines, which are skipped."""
     found: list[LogEvent] = []
     skipped = 0
     for path in days(layout):
@@ -273,9 +269,8 @@ def events(layout: LongTaskLayout) -> tuple[list[LogEvent], int]:
 
 
 def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
-    """Return the archived evidence without duplicates, oldest first, and the number of damaged lines that were skipped.
-
-    Raise ``OutsideTask`` if the checkpoint file refers to an archive outside the task."""
+    """Return the archived evidence items without duplicates, oldest first, and the number of damaged lines, which are
+    skipped. Raise ``OutsideTask`` if the checkpoint file refers to an archive outside the task."""
     named = checkpoint.section("evidenceArchive").text("path") or ARCHIVE
     read, skipped = lines(layout.inside(named, "evidenceArchive.path"), ())
     items = [EvidenceItem(line["evidence"]) for line in read if isinstance(line.get("evidence"), dict)]
@@ -286,9 +281,8 @@ def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evide
 
 
 def lines(path: str, texts: tuple[str, ...]) -> tuple[list[JsonObject], int]:
-    """Return the valid records of a JSON Lines file and the number of damaged lines. Warn about each damaged line.
-
-    A valid record is an object whose members listed in ``texts`` are strings. A missing file has no records."""
+    """Return the valid records of a JSON Lines file and the number of damaged lines. Warn about each damaged line. A
+    valid record is an object whose members named in ``texts`` are strings. A missing file has no records."""
     found: list[JsonObject] = []
     skipped = 0
     for number, line in _numbered(path):
@@ -324,7 +318,7 @@ def _record(line: str | bytes, texts: tuple[str, ...]) -> JsonObject | None:
 
 
 def add_to_archive(layout: LongTaskLayout, task: Contract, items: list[JsonObject], at: str) -> None:
-    """Append evidence items to the archive. Raise ``OutsideTask`` if its path leads outside the task."""
+    """Append evidence items to the archive. Raise ``OutsideTask`` if the archive's path leads outside the task."""
     from agent_harness.kernel import journal
 
     path = layout.inside(task.archive_path, "evidencePolicy.archivePath")

@@ -1,7 +1,6 @@
 """Typed options of each command, parsed once from the words of the command line. Each error names the option.
 
-Source: ``longtask.md`` 2.
-"""
+Source: ``longtask.md`` 2."""
 
 from __future__ import annotations
 
@@ -32,13 +31,13 @@ def text(words: Words, name: str) -> str | None:
 
 
 def masked(words: Words, name: str) -> str | None:
-    """Return the value of an option with secrets masked, or ``None`` if the option was not given."""
+    """Return the value of an option with secrets masked, or None if the option was not given."""
     found = text(words, name)
     return None if found is None else redact(found)
 
 
 def present(words: Words, name: str) -> str | None:
-    """Return the value of an option, or ``None`` if it was not given or is blank."""
+    """Return the value of an option, or None if the option was not given or its value is blank."""
     found = text(words, name)
     return found if found and found.strip() else None
 
@@ -48,13 +47,13 @@ def flag(words: Words, name: str) -> bool:
 
 
 def texts(words: Words, name: str) -> list[str] | None:
-    """Return the trimmed, non-empty parts of a comma-separated option, or ``None`` if it was not given."""
+    """Return the trimmed, non-empty parts of a comma-separated option, or None if the option was not given."""
     found = text(words, name)
     return None if found is None else [part.strip() for part in found.split(",") if part.strip()]
 
 
 def filled(words: Words, name: str) -> str | None:
-    """Return the value of an option, or ``None`` if not given. Raise ``UsageError`` if the value is blank."""
+    """Return the value of an option, or None if the option was not given. Raise ``UsageError`` for a blank value."""
     found = text(words, name)
     if found is not None and not found.strip():
         raise UsageError(f"option --{name} needs a value")
@@ -62,7 +61,8 @@ def filled(words: Words, name: str) -> str | None:
 
 
 def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
-    """Return the value of an option, or ``None`` if not given. Raise ``UsageError`` if ``known`` lacks the value."""
+    """Return the value of an option, or None if the option was not given. Raise ``UsageError`` if the value is not in
+    ``known``."""
     found = text(words, name)
     if found is None or found in known:
         return found
@@ -70,7 +70,8 @@ def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
 
 
 def positive(words: Words, name: str) -> int | None:
-    """Return the value of an option as an integer, or ``None`` if not given. Raise ``UsageError`` if it is below 1."""
+    """Return the value of an option as an integer, or None if the option was not given. Raise ``UsageError`` if the
+    value is not an integer of at least 1."""
     found = text(words, name)
     if found is None:
         return None
@@ -80,9 +81,8 @@ def positive(words: Words, name: str) -> int | None:
 
 
 def number(words: Words, name: str) -> int | float | None:
-    """Return the value of an option as a finite number, or ``None`` if not given.
-
-    Raise ``UsageError`` for other values."""
+    """Return the value of an option as a finite number, or None if the option was not given. Raise ``UsageError`` if
+    the value is not a finite number."""
     found = text(words, name)
     if found is None:
         return None
@@ -96,9 +96,8 @@ def number(words: Words, name: str) -> int | float | None:
 
 
 def seconds(words: Words, name: str) -> int | float | None:
-    """Return the value of an option in seconds, at most 31 days, or ``None`` if the option was not given.
-
-    Raise ``UsageError`` if the value is negative or not a number."""
+    """Return the value of an option in seconds, or None if the option was not given. A higher value than 31 days counts
+    as 31 days. Raise ``UsageError`` if the value is negative or not a number."""
     found = text(words, name)
     if found is not None and found.isascii() and found.isdigit() and len(found) > 12:
         return LONGEST_SECONDS
@@ -109,9 +108,8 @@ def seconds(words: Words, name: str) -> int | float | None:
 
 
 def whole(words: Words, name: str) -> int | None:
-    """Return the value of an option as an integer, or ``None`` if not given.
-
-    Raise ``HarnessError`` for other values."""
+    """Return the value of an option as an integer, or None if the option was not given. Raise ``HarnessError`` if the
+    value is not an integer."""
     found = text(words, name)
     try:
         return None if found is None else int(found)
@@ -120,7 +118,8 @@ def whole(words: Words, name: str) -> int | None:
 
 
 def at_time(words: Words, name: str) -> datetime | None:
-    """Return the value of an option as a time, or ``None`` if not given. Raise ``UsageError`` for any other value."""
+    """Return the value of an option as a time, or None if the option was not given. Raise ``UsageError`` if the value
+    is not a time."""
     found = text(words, name)
     if found is None:
         return None
@@ -164,7 +163,7 @@ class TickOptions:
 
 
 class RunOptions:
-    """Options of ``lth run`` and ``lth resume``. If ``oss`` is ``None``, the setting in ``task.json`` applies."""
+    """Options of ``lth run`` and ``lth resume``. If ``oss`` is None, the setting in ``task.json`` applies."""
 
     def __init__(self, words: Words = NONE) -> None:
         self.worker = text(words, "worker")
@@ -207,7 +206,7 @@ class RecordOptions:
 
 
 class EvidenceOptions:
-    """Options of ``lth evidence``. ``members`` are the members of the new evidence item."""
+    """Options of ``lth evidence``. ``members`` contains the members of the new evidence item."""
 
     def __init__(self, words: Words = NONE) -> None:
         kind = text(words, "type")
@@ -266,7 +265,7 @@ class ListOptions:
 
 
 class EventOptions:
-    """Options of ``lth summary`` and ``lth tail``. If ``limit`` is ``None``, the command's default applies."""
+    """Options of ``lth summary`` and ``lth tail``. If ``limit`` is None, each command uses its own default."""
 
     def __init__(self, words: Words = NONE) -> None:
         self.limit = positive(words, "limit")

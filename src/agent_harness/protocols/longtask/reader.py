@@ -1,7 +1,6 @@
-"""Records of a long task, in the form that views use for all protocols.
+"""Records of a long task, in the form that views use for all kinds of project.
 
-Source: ``faces.md`` F-REC-7.
-"""
+Source: ``faces.md`` F-REC-7."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ __all__ = ["LongTaskSource"]
 
 
 class LongTaskSource:
-    """Source of the records of one long task. In a view, the task is the only item."""
+    """Source of one long task's records for views. A view shows the task as its only item."""
 
     kind: Kind = "longtask"
 
@@ -43,7 +42,7 @@ class LongTaskSource:
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return ``None``, because a long task has only one agent at a time."""
+        """Return None, because a long task never runs several agents at the same time."""
         return None
 
     def state_files(self) -> Sequence[str]:
@@ -51,7 +50,7 @@ class LongTaskSource:
         return [self._layout.task, self._layout.checkpoint, self._layout.lock, *self.journals()]
 
     def state(self, read: Read) -> StatePart:
-        """Return the state of the task for a view. An unverified claim of ``done`` is ignored."""
+        """Return the state of the task for a view. A claim of ``done`` that is not verified is ignored."""
         layout = self._layout
         task = Contract(read("task.json", lambda: files.read_json(layout.task), {}))
         held = Checkpoint(read("checkpoint.json", lambda: files.read_json(layout.checkpoint), {}))
@@ -96,14 +95,14 @@ class LongTaskSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """Return the paths of the daily logs. The list is empty if the log folder is outside the task or unreadable."""
+        """Return the paths of the daily logs, or an empty list if the log folder is unreadable or outside the task."""
         try:
             return log.days(self._layout)
         except (HarnessError, OSError):
             return []
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return the sessions in ``before``, and one session for each agent start in ``rows``."""
+        """Return the sessions in ``before``, followed by one session for each agent start in ``rows``."""
         found = [*before]
         for row in rows:
             if row.get("type") == "worker_started":
@@ -113,7 +112,7 @@ class LongTaskSource:
         return tuple(found)
 
     def recordings(self) -> Sequence[str]:
-        """Return the glob pattern for recordings. Only sessions of built-in agents are recorded."""
+        """Return one glob pattern, which matches all recordings. Only sessions of built-in agents are recorded."""
         import glob
 
         return [os.path.join(glob.escape(self._layout.sessions), "*", "recording.cassette.jsonl")]

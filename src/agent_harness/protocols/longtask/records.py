@@ -1,8 +1,7 @@
 """Contents of a long task's files: typed views that accept invalid values, and a check that reports every problem.
 
-A view wraps the dictionary that was read and will be written back, so that unknown members are kept. The field tables
-are in ``schema``. Source: ``longtask.md`` 3.
-"""
+A view wraps the dictionary that was read from the file. The same dictionary is later written to the file, so that
+unknown members are kept. The field tables are in ``schema``. Source: ``longtask.md`` 3."""
 
 from __future__ import annotations
 
@@ -37,9 +36,8 @@ _SLUG = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 def moment(text: object) -> datetime | None:
-    """Return a timestamp as a date and time, or ``None`` if the text has another form. Source: ``longtask.md`` 2.9.
-
-    Accepted forms are RFC 3339, a date (midnight UTC), and a date with a time (UTC without an offset)."""
+    """Return a timestamp as a date and time, or None if the text has another form. Accepted forms are RFC 3339, a date
+    (midnight UTC), and a date with a time (UTC if it has no offset). Source: ``longtask.md`` 2.9."""
     if not isinstance(text, str) or not _has_shape(text.strip()):
         return None
     from agent_harness.kernel.clock import UTC, datetime
@@ -52,42 +50,44 @@ def moment(text: object) -> datetime | None:
 
 
 def _has_shape(text: str) -> bool:
-    """Return True for ``YYYY-MM-DD`` or ``YYYY-MM-DDTHH:MM…``, but not for week dates or digits alone."""
+    """Return True for the forms ``YYYY-MM-DD`` and ``YYYY-MM-DDTHH:MM…``. Return False for any other form, such as a
+    week date."""
     if not text.isascii() or len(text) < 10 or text[4] != "-" or text[7] != "-" or "," in text:
         return False
     return len(text) == 10 or (len(text) >= 16 and text[10] in "Tt " and text[13] == ":")
 
 
 def slug(text: str, otherwise: str) -> str:
-    """Return the text's lower-case letters and digits, joined by ``-``, as an id; ``otherwise`` if none is left."""
+    """Return the text's lower-case letters and digits, joined by ``-``, as an id. Return ``otherwise`` if it has
+    none."""
     letters = "".join(letter if letter in _SLUG else " " for letter in text.lower())
     return "-".join(letters.split()) or otherwise
 
 
 class RecordView:
-    """View of one JSON object that treats a member with a wrong type as missing. ``raw`` is the object as read.
-
-    The object is written back with all unknown members."""
+    """View of one JSON object. A member with a wrong type counts as missing. ``raw`` is the object as read from the
+    file. ``raw`` is later written to the file with all its unknown members."""
 
     def __init__(self, raw: JsonObject) -> None:
         self.raw = raw
 
     def text(self, name: str) -> str | None:
-        """Return the named member if its value is a non-blank string, otherwise ``None``."""
+        """Return the member ``name`` if its value is a non-blank string, or None if it is not."""
         found = self.raw.get(name)
         return found if isinstance(found, str) and found.strip() else None
 
     def texts(self, name: str) -> list[str]:
-        """Return the strings in the named list member. If the member is not a list, the result is empty."""
+        """Return the strings in the list member ``name``. If the member is not a list, return an empty list."""
         return [each for each in self.items(name) if isinstance(each, str)]
 
     def section(self, name: str) -> RecordView:
-        """Return a view of the named object member, or of a new, empty object if the member is not an object."""
+        """Return a view of the object member ``name``. If the member is not an object, return a view of a new, empty
+        object."""
         found = self.raw.get(name)
         return RecordView(found if isinstance(found, dict) else {})
 
     def items(self, name: str) -> list[Any]:
-        """Return the named list member. If the member is not a list, return a new, empty list."""
+        """Return the list member ``name``. If the member is not a list, return a new, empty list."""
         found = self.raw.get(name)
         return found if isinstance(found, list) else []
 
@@ -96,7 +96,8 @@ class RecordView:
 
 
 class Criterion:
-    """Success criterion. If a criterion is given as plain text, a person decides it. Source: ``longtask.md`` 3.1."""
+    """Success criterion. If it is given as plain text, a person decides whether it is met. Source: ``longtask.md``
+    3.1."""
 
     def __init__(self, raw: str | JsonObject, number: int) -> None:
         plain = isinstance(raw, str)
@@ -108,13 +109,15 @@ class Criterion:
 
     @property
     def command(self) -> RecordView:
-        """Target of the metric ``command``, with the members ``command``, ``cwd`` and ``timeoutSeconds``."""
+        """Target of a criterion with the metric ``command``. Its members are ``command``, ``cwd`` and
+        ``timeoutSeconds``."""
         found = {"command": self.target} if isinstance(self.target, str) else self.target
         return RecordView(found if isinstance(found, dict) else {})
 
 
 class Constraint:
-    """Constraint of a task. Plain text is ``hard`` and has the category ``scope``. Source: ``longtask.md`` 3.1."""
+    """Constraint of a task. A constraint in plain text is ``hard`` and has the category ``scope``. Source:
+    ``longtask.md`` 3.1."""
 
     def __init__(self, raw: str | JsonObject, number: int) -> None:
         plain = isinstance(raw, str)
@@ -127,7 +130,7 @@ class Constraint:
 
 
 class WorkerPolicy(RecordView):
-    """The member ``workerPolicy`` of ``task.json``. Agent names are as written in the file."""
+    """Member ``workerPolicy`` of ``task.json``. Agents have the names that the file uses."""
 
     @property
     def preferred(self) -> str | None:
@@ -139,22 +142,22 @@ class WorkerPolicy(RecordView):
 
     @property
     def fallback(self) -> str | None:
-        """Agent that runs while the preferred agent is rate-limited; ``None`` if not set."""
+        """Agent that runs while the preferred agent is rate-limited, or None if no such agent is set."""
         return self.text("fallbackOnRateLimit")
 
     @property
     def may_change(self) -> list[str]:
-        """Files that an agent may rewrite even if a criterion depends on them."""
+        """Files that an agent may rewrite, even if a criterion depends on them."""
         return self.texts("mayChange")
 
     @property
     def accepts_unchanged(self) -> bool:
-        """True if a person has set in advance that a task may be done without any change."""
+        """True if a person has decided in advance that the task may be done without any change to files."""
         return self.text("unchanged") == "accept"
 
     @property
     def needs_proof(self) -> bool:
-        """True if criteria commands must be *proven*, so that *checked* is not enough."""
+        """True if every criteria command must be *proven*. The grade *checked* is then not enough."""
         return self.text("requires") == "proven"
 
     @property
@@ -163,24 +166,24 @@ class WorkerPolicy(RecordView):
 
     @property
     def trust(self) -> str:
-        """Strictness of the test checks: ``strict``, ``normal`` or ``fast``.
-
-        An environment variable overrides the file."""
+        """Strictness of the test checks: ``strict``, ``normal`` or ``fast``. An environment variable overrides the
+        value in ``task.json``."""
         found = os.environ.get("HARNESS_VERIFICATION__TRUST") or self.raw.get("trust")
         return found if found in ("strict", "fast") else "normal"
 
     @property
     def max_slices(self) -> int:
-        """Maximum number of agent starts on the task."""
+        """Maximum number of times that agents may be started on the task."""
         return schema.whole(self.raw.get("maxSlices"), DEFAULT_MAX_SLICES)
 
     @property
     def max_task_cost_usd(self) -> float:
-        """Maximum reported cost of all slices together, in US dollars."""
+        """Maximum cost of all runs of the task together, in US dollars. Only reported costs count."""
         return number_below(self.raw.get("maxTaskCostUsd"), 1e12) or DEFAULT_MAX_TASK_COST_USD
 
     def lock_ttl_seconds(self, otherwise: int) -> int:
-        """Return the number of seconds after which an unrenewed lease expires. The default is ``otherwise``."""
+        """Return the number of seconds after which a lease expires if it is not renewed. ``otherwise`` is the
+        default."""
         return int(self.raw.get("lockTtlSeconds") or otherwise)
 
 
@@ -215,7 +218,8 @@ class Contract(RecordView):
 
     @property
     def repo_path(self) -> str | None:
-        """Path of the trusted working copy, as written in ``context.repoPath`` or else in ``context.repository``."""
+        """Path of the trusted working copy: ``context.repoPath``, or ``context.repository`` if there is no such
+        member."""
         context = self.section("context")
         return context.text("repoPath") or context.text("repository")
 
@@ -226,18 +230,19 @@ class Contract(RecordView):
 
     @property
     def archive_path(self) -> str:
-        """Path, relative to the task, of the archive for evidence that no longer fits in the checkpoint file."""
+        """Path, relative to the task directory, of the archive for evidence items that no longer fit in the checkpoint
+        file."""
         return self.section("evidencePolicy").text("archivePath") or ARCHIVE
 
     @property
     def fallback_wait_seconds(self) -> int:
-        """Number of seconds to wait for a rate limit whose end is not known."""
+        """Number of seconds to wait after a rate limit if its end is not known."""
         found = self.section("rateLimitPolicy").raw.get("fallbackWaitSeconds")
         return schema.whole(found, DEFAULT_FALLBACK_WAIT_SECONDS)
 
     @property
     def wants_handoff(self) -> bool:
-        """True if a handoff note is to be written after a rate limit."""
+        """True if the harness must write a handoff note after a rate limit."""
         return self.section("rateLimitPolicy").raw.get("allowHandoffOnRateLimit") is not False
 
 
@@ -249,7 +254,7 @@ class EvidenceItem(RecordView):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Members that identify an evidence item. Items with equal tuples are duplicates."""
+        """Values of the members that identify an evidence item. Two items with equal values are duplicates."""
         found = self.raw.get
         members = (
             found("type"),
@@ -276,7 +281,8 @@ class EvidenceItem(RecordView):
 
     @property
     def proves(self) -> bool:
-        """True if the item can prove a criterion. Failures and the output of a failed agent prove nothing."""
+        """True if the item can prove a criterion. An item that reports a failure, or output of a failed agent, proves
+        nothing."""
         code = self.raw.get("exitCode")
         failed = self.raw.get("type") == "worker-output" and code is not None and code != 0
         return not failed and not self.says_failed
@@ -291,7 +297,7 @@ class Blocker(RecordView):
 class Cooldown(RecordView):
     @property
     def until(self) -> datetime | None:
-        """End of the rate limit; ``None`` if the recorded time is invalid."""
+        """End of the rate limit, or None if the recorded time is not valid."""
         return moment(self.raw.get("blockedUntil"))
 
 
@@ -330,7 +336,7 @@ class Checkpoint(RecordView):
 
     @property
     def archived_count(self) -> object:
-        """Number of evidence items in the archive, as written in the file and not validated."""
+        """Number of evidence items in the archive, as written in the file. The value is not validated."""
         return self.section("evidenceArchive").raw.get("archivedCount")
 
     @property
@@ -369,7 +375,7 @@ _REQUIRED_TEXTS = {
 
 
 def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = None) -> list[str]:
-    """Return one line for each problem of a task, without duplicates."""
+    """Return one line for each problem in a task's files, without duplicates."""
     found = [*_task_problems(task), *_checkpoint_problems(checkpoint), *_pair_problems(task, checkpoint)]
     if layout and not os.path.isfile(layout.operating_rules):
         found.append("missing harness.md")
@@ -377,7 +383,7 @@ def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = N
 
 
 def unfilled(task: object) -> list[str]:
-    """Return one line for each field of ``task.json`` that still has the template's text."""
+    """Return one line for each field of ``task.json`` that a person has not yet filled in."""
     if not isinstance(task, dict):
         return []
     found = [("objective", task.get("objective"))]

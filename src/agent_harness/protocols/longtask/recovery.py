@@ -5,8 +5,7 @@
     temporary files          are removed, if the process that wrote them is dead
     checkpoint file, log     stay unchanged: the checkpoint file is old or new, and readers skip an incomplete line
 
-Source: ``longtask.md`` 4, 14, 15.
-"""
+Source: ``longtask.md`` 4, 14, 15."""
 
 from __future__ import annotations
 
@@ -29,7 +28,8 @@ _TEMPORARY = ".tmp."
 
 
 class LeftoverRow:
-    """Row of the recovery table: conditions, the step to take, and the reason. A condition ``None`` matches all."""
+    """Row of the recovery table: conditions, the step to take, and the reason. The condition ``None`` matches any
+    value."""
 
     def __init__(self, lease: str | None, due: str | None, unfinished: bool | None, step: str, reason: str) -> None:
         self.lease = lease  # none, held, unreadable, over
@@ -68,7 +68,7 @@ def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
 
 
 def is_unfinished(events: Iterable[LogEvent]) -> bool:
-    """Return True if the log has no end of the last agent that was started. The events are given oldest first."""
+    """Return True if the log contains no end event for the last agent start. ``events`` are sorted, oldest first."""
     running = False
     for event in events:
         running = event.type == "worker_started" or (running and event.type not in log.ENDS)
@@ -76,7 +76,7 @@ def is_unfinished(events: Iterable[LogEvent]) -> bool:
 
 
 def clear_away(layout: LongTaskLayout, retired: JsonObject | None) -> None:
-    """End the processes of a dead run and remove its temporary files. The caller must hold the lease."""
+    """End the processes of a killed run, and remove its temporary files. The caller must hold the lease."""
     if retired is not None:
         from agent_harness.kernel.process import end_orphans
 

@@ -1,7 +1,6 @@
 """Field tables of every record, as JSON Schemas. Unknown members are always allowed.
 
-The same tables are shipped as ``schemas/*.json`` for editors and other programs. Source: ``longtask.md`` 3.
-"""
+The same tables are shipped as ``schemas/*.json`` for editors and other programs. Source: ``longtask.md`` 3."""
 
 from __future__ import annotations
 
@@ -258,7 +257,8 @@ EVIDENCE_MANIFEST = _object(
 
 
 def misfits(value: object, table: JsonObject, path: str) -> list[str]:
-    """Return one line for each value that does not match the schema, in the wording of ``longtask.md`` 3.5."""
+    """Return one line for each value that does not match the schema ``table``. ``longtask.md`` 3.5 gives the
+    wording."""
     if "anyOf" in table:
         return _union(value, table["anyOf"], path)
     if "const" in table:
@@ -281,12 +281,12 @@ def is_number(value: object) -> bool:
 
 
 def whole(value: object, default: int) -> int:
-    """Return ``value`` as an ``int`` if it is a whole number, otherwise ``default``."""
+    """Return ``value`` as an ``int`` if it is a whole number, or ``default`` if it is not."""
     return int(value) if _is_integer(value) else default  # type: ignore[arg-type]  # it is a number then
 
 
 def shown(value: object) -> str:
-    """Return a value in the form that messages show: a string unchanged, any other value as JSON."""
+    """Return a value as messages show it: a string unchanged, any other value as JSON."""
     return value if isinstance(value, str) else jsontext.line(value)
 
 

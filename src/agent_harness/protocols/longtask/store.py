@@ -1,12 +1,11 @@
-"""Files of a long task, which are read completely and changed under the directory lock, so that they are always valid.
+"""Files of a long task. They are read completely and changed under the directory lock, so that they are always valid.
 
-Readers take no lock and write nothing. A change reads the files again under ``flock``, and is validated before anything
-is written. A change writes in this order: new files, archive, checkpoint file, log. After a crash between these steps,
-the log may lack events, but every claim has its evidence.
+Readers take no lock and write nothing. A change reads the files again under ``flock``, and validates the result before
+anything is written. A change writes in this order: new files, archive, checkpoint file, log. After a crash between
+these steps, the log may lack events, but every claim has its evidence.
 
 The lock is ``flock`` on the task directory, which creates no file and ends with the process. The lock is held for
-milliseconds, during one change, and is independent of the lease of a run. Source: ``longtask.md`` 3.5, 6, 12, 15.
-"""
+milliseconds, during one change, and is independent of the lease of a run. Source: ``longtask.md`` 3.5, 6, 12, 15."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ class UnreadableFile(HarnessError):
 
 
 def real_checkpoint(layout: LongTaskLayout) -> str | None:
-    """Return the path of the checkpoint with links resolved; ``None`` if a link leads outside the task, or to no file.
-    Only the returned path may be written: an agent may replace the checkpoint itself by another link."""
+    """Return the path of the checkpoint file with links resolved. Return None if a link leads outside the task or to no
+    file. Write only to the returned path, because an agent can replace the checkpoint file by another link."""
     if not os.path.islink(layout.checkpoint):
         return layout.checkpoint
     root, real = os.path.realpath(layout.root), os.path.realpath(layout.checkpoint)
@@ -46,7 +45,7 @@ def real_checkpoint(layout: LongTaskLayout) -> str | None:
 
 
 def read_json(path: str) -> Any:
-    """Return the value in a JSON file. Raise ``UnreadableFile`` if the file is missing or is not JSON."""
+    """Return the value in a JSON file. Raise ``UnreadableFile`` if the file is missing or is not valid JSON."""
     try:
         content = files.read_bytes(path)
         return _loads(content)
@@ -60,7 +59,7 @@ def read_json(path: str) -> Any:
 
 
 def _loads(content: bytes) -> Any:
-    """Return the JSON value in ``content``. A lone surrogate in a text becomes a replacement character."""
+    """Return the JSON value in ``content``. A replacement character takes the place of a lone surrogate."""
     try:
         return jsontext.loads(content)
     except ValueError as error:
@@ -71,7 +70,7 @@ def _loads(content: bytes) -> Any:
 
 
 def make_folder(path: str) -> None:
-    """Create the parent folder of a file that will be written. Raise ``Refused`` if the folder cannot be created."""
+    """Create the folder of the file ``path``. Raise ``Refused`` if the folder cannot be created."""
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
     except OSError as error:
@@ -79,7 +78,7 @@ def make_folder(path: str) -> None:
 
 
 def names(path: str) -> Iterator[str]:
-    """Yield the path, then the path with ``-2``, ``-3`` and so on before its suffix, without end."""
+    """Yield the path, and then an endless series of paths with ``-2``, ``-3`` and so on before the suffix."""
     yield path
     stem, suffix = os.path.splitext(path)
     number = 2
@@ -88,24 +87,8 @@ def names(path: str) -> Iterator[str]:
         number += 1
 
 
-def create(path: str, content: bytes) -> bool:
-    """Write a new file durably; return False if the name is taken. After a crash, the file is complete or empty."""
-    try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise files.refusal(path, "written", error) from None
-    try:
-        files.replace(path, content)
-    except BaseException:
-        os.unlink(path)
-        raise
-    return True
-
-
 class DirectoryLock:
-    """Lock that excludes every other change in a directory. This context manager must not be nested."""
+    """Context manager for the lock that excludes all other changes in a directory. It cannot be nested."""
 
     def __init__(self, root: str, *, timeout_seconds: float = 30.0) -> None:
         self.root = root
@@ -113,7 +96,7 @@ class DirectoryLock:
         self._descriptor = -1
 
     def __enter__(self) -> None:
-        """Take the lock. Raise ``LockBusy`` after the timeout, or ``Refused`` if the directory cannot be locked."""
+        """Take the lock. Raise ``LockBusy`` after the timeout. Raise ``Refused`` if the directory cannot be locked."""
         from agent_harness.kernel.lock import await_lock  # readers need none
 
         try:
@@ -135,7 +118,7 @@ class DirectoryLock:
 
 
 class InvalidTask(HarnessError):
-    """Error that the task is not valid. ``errors`` contains one line for every problem."""
+    """Error that the task is not valid. ``errors`` contains one line for each problem."""
 
     code = "invalid_task"
 
@@ -145,14 +128,14 @@ class InvalidTask(HarnessError):
 
 
 def _word_for(record: JsonObject, verdict: ClaimVerdict | None) -> JsonObject:
-    """Return the grade and its reason as fields for an accepted `done` event; no fields for other events."""
+    """Return the grade and its reason as fields for an event that accepts `done`. Return no fields for other events."""
     if verdict is None or not verdict.accepted or not verdict.grade or record.get("status") != "done":
         return {}
     return {"grade": verdict.grade, "basis": verdict.basis}
 
 
 class CheckpointChange:
-    """One change in progress: the state that is edited, and the files and events that are written with the state."""
+    """One change in progress: the state that is edited, and the files and events that are written together with it."""
 
     def __init__(self, layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> None:
         self.layout = layout
@@ -171,30 +154,31 @@ class CheckpointChange:
         return clock.timestamp(self.now, fraction=True)
 
     def touch(self) -> None:
-        """Mark the checkpoint as changed, so that it is written with the time of the change."""
+        """Mark the checkpoint as changed. It is then written with the time of the change."""
         self.checkpoint.raw["updatedAt"] = self.at
         self.dirty = True
 
     def event(self, kind: str, **members: object) -> None:
-        """Add an event for the log. The event is written after the checkpoint file."""
+        """Add an event to the change. The event is logged after the checkpoint file is written."""
         self.events.append({"type": kind, "at": self.at, **members})
 
     def free_name(self, name: str) -> str:
-        """Return a free path, relative to the task, for a new file. A taken name gets ``-2``, ``-3`` and so on."""
+        """Return an unused path, relative to the task, for a new file. If ``name`` is taken, ``-2``, ``-3`` and so on
+        is added."""
         for path in names(self.layout.inside(name)):
             if path not in self.kept and not os.path.lexists(path):
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Add a new file to the change, and return its free name. The file is written before the checkpoint file."""
+        """Add a new file to the change, and return its path. The file is written before the checkpoint file."""
         free = self.free_name(name)
         self.kept[self.layout.inside(free)] = content.encode() if isinstance(content, str) else content
         return free
 
 
 class LongTaskStore:
-    """Files of one task, with methods to load, change and log. Tests pass a fixed ``now``."""
+    """Files of one task, with methods that load, change and log. Tests pass a fixed ``now``."""
 
     def __init__(
         self, layout: LongTaskLayout, *, lock_timeout_seconds: float = 30.0, now: datetime | None = None
@@ -209,9 +193,8 @@ class LongTaskStore:
     # ---- reading; takes no lock
 
     def load(self) -> tuple[Contract, Checkpoint]:
-        """Return the contract and the checkpoint of the task.
-
-        Raise ``UnreadableFile`` if a file cannot be read, or ``InvalidTask`` with every problem of the task."""
+        """Return the contract and the checkpoint of the task. Raise ``UnreadableFile`` if a file cannot be read, or
+        ``InvalidTask`` with a list of all problems if the task is not valid."""
         task = read_json(self.layout.task)
         if real_checkpoint(self.layout) is None:
             raise UnreadableFile(
@@ -234,14 +217,15 @@ class LongTaskStore:
         return []
 
     def unfilled(self) -> list[str]:
-        """Return one line for each field with template text. The list is empty if ``task.json`` cannot be read."""
+        """Return one line for each field that a person has not yet filled in, or an empty list if ``task.json`` is
+        unreadable."""
         try:
             return records.unfilled(read_json(self.layout.task))
         except HarnessError:
             return []
 
     def task_id(self) -> str | None:
-        """Return the id in ``task.json``, even if the task is not valid. Return ``None`` if no id can be read."""
+        """Return the id in ``task.json``, even if the task is not valid, or None if no id can be read."""
         try:
             found = read_json(self.layout.task)
         except HarnessError:
@@ -264,15 +248,15 @@ class LongTaskStore:
     # ---- writing
 
     def exclusive(self) -> DirectoryLock:
-        """Return the lock on the task directory, to be held for milliseconds. ``change`` takes this lock itself."""
+        """Return the lock on the task directory, which may be held only for milliseconds. ``change`` takes this lock
+        itself."""
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def change(self, act: Callable[[CheckpointChange], T], *, fallback: Checkpoint | None = None) -> T:
-        """Run ``act`` on the checkpoint under the lock, write the changes, and return the result of ``act``.
-
-        If another program edits the file meanwhile, ``act`` runs again, so ``act`` must have no other effect. After
-        an error, nothing is written. Raise ``InvalidTask`` if the task or the new checkpoint is not valid.
-        ``fallback`` replaces a bad file. The bad file is kept as ``evidence/invalid-checkpoint-STAMP.json``
+        """Run ``act`` on the checkpoint under the lock, write the changes, and return the result of ``act``. If another
+        program edits the file at the same time, ``act`` runs again, so it must have no other effect. If an error is
+        raised, nothing is written. Raise ``InvalidTask`` if the task or the new checkpoint is not valid. ``fallback``
+        replaces a damaged checkpoint. The damaged file is kept as ``evidence/invalid-checkpoint-STAMP.json``
         (``change.damaged``)."""
         with self.exclusive():
             return files.change(
@@ -291,7 +275,7 @@ class LongTaskStore:
         try:
             for path, kept in change.kept.items():
                 make_folder(path)
-                if not create(path, kept):
+                if not files.create(path, kept):
                     raise files.EditedMeanwhile
                 written.append(path)
             if change.verdict:
@@ -332,7 +316,8 @@ class LongTaskStore:
         return change
 
     def _damage(self) -> bytes:
-        """Return the content of the damaged checkpoint file. For a link that leaves the task, return its target."""
+        """Return the content of the damaged checkpoint file. If it is a link out of the task, return the link's
+        target."""
         path = self.layout.checkpoint
         try:
             left = real_checkpoint(self.layout) is None
@@ -341,7 +326,8 @@ class LongTaskStore:
             return b""
 
     def _checked(self, change: CheckpointChange) -> bytes:
-        """Return the new checkpoint file's content. Raise ``InvalidTask`` if not valid. Source: ``longtask.md`` 3.5."""
+        """Return the content of the new checkpoint file. Raise ``InvalidTask`` if the content is not valid. Source:
+        ``longtask.md`` 3.5."""
         errors = records.problems(change.task.raw, change.checkpoint.raw, self.layout)
         if errors:
             raise InvalidTask(errors)
@@ -354,15 +340,16 @@ class LongTaskStore:
         return content
 
     def event(self, record: JsonObject) -> bool:
-        """Append one event to the log. If the event does not fit the schema, print a warning and return False."""
+        """Append one event to the log and return True. If the event does not fit the schema, warn and return False."""
         return log.add(self.layout, record, self.task_id())
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Write a new file at once, and return its path relative to the task. A taken name gets ``-2`` and so on."""
+        """Write a new file immediately, and return its path relative to the task. If ``name`` is taken, ``-2`` and so
+        on is added."""
         data = content.encode() if isinstance(content, str) else content
         start = self.layout.inside(name)
         make_folder(start)
         for path in names(start):
-            if create(path, data):
+            if files.create(path, data):
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")

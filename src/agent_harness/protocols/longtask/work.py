@@ -1,9 +1,8 @@
-"""One agent on one slice, as work for the engine that all protocols share.
+"""One agent on one slice (a run with limited time and cost), as work for the engine that all protocols share.
 
 Every agent runs under the same monitors as agents in other protocols (``run.worker``). A slice has no fix rounds,
 because the next slice follows. If an agent was stopped early, its claim of `done` is not accepted. Source:
-``longtask.md`` 10.2 - 10.5.
-"""
+``longtask.md`` 10.2 - 10.5."""
 
 from __future__ import annotations
 
@@ -67,7 +66,7 @@ Still stuck: no file changed, no test ran. Record what blocks you as the next st
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimCheck:
-    """Verification reports on a slice that ended well. There are none if the checkpoint gave no reason to verify."""
+    """Verification reports on a run whose agent succeeded. There are none if the checkpoint had nothing to verify."""
 
     verified: dict[str, JsonObject] = field(default_factory=dict)  # reports by the text of the checkpoint
     final: bool = True
@@ -79,7 +78,7 @@ class ClaimCheck:
 
 
 class _Quiet:
-    """Journal that logs only retries. All other facts are in the answer, the output file and the event log."""
+    """Journal that logs only retries. The answer, the output file and the event log contain all other facts."""
 
     def say(self, line: str) -> None:
         return
@@ -114,7 +113,7 @@ class SliceWork:
         self._now = NowRecord()
 
     def walked(self) -> Answer:
-        """Run the agent, record the result and return the answer. No process of the agent survives."""
+        """Run the agent, record its result and return the command's answer. All processes of the agent are ended."""
         slice_, plan = self.slice, self.plan
         task = slice_.prepared.task
         place = session_folder.begun(
@@ -189,7 +188,7 @@ class SliceWork:
         )
 
     def _changed(self) -> ProjectFacts:
-        """Return the changed files of the working copy and the task, except files that the harness writes."""
+        """Return the changed files of the working copy and the task directory, except files that the harness writes."""
         layout = self.slice.layout
         ours = tuple(map(os.path.realpath, (layout.sessions, layout.runs, layout.lock)))
         found = [changed_in_folder(Path(each)).changed for each in (self.plan.cwd, layout.root)]
@@ -204,7 +203,7 @@ class SliceWork:
         self._used = usage.merge(self._used, outcome.usage)
 
     def _refusal(self, printed: Printed, exit_code: int | None) -> RateLimited | None:
-        """Return the provider's rate-limit refusal that the agent's output shows. Return ``None`` if it shows none."""
+        """Return the provider's rate-limit refusal that the agent's output shows, or None if the output shows none."""
         ran = Ran(self.plan)
         ran.exit_code = STOPPED if exit_code is None else process.exit_status(exit_code)
         ran.stdout, ran.stderr = self._streams()
@@ -217,11 +216,12 @@ class SliceWork:
     # ---- end of the worker
 
     def claimed(self) -> bool:
-        """Return False, because the claim of an agent that failed or was stopped early is not accepted."""
+        """Return False, because a claim does not count if the agent failed or was stopped early."""
         return False
 
     def closed(self) -> Answer | None:
-        """Save the agent's output, and check the criteria's files. Return an answer only if the lease is lost."""
+        """Save the agent's output, and check the files of the criteria. Return an answer if the lease is lost, or else
+        None."""
         self.attempt = self.slice.kept(self._judged(), self.prefix)
         if self.slice.lock.lost:
             return self._lost()
@@ -230,7 +230,7 @@ class SliceWork:
         return None
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> ClaimCheck | None:
-        """Verify the agent's work, and return the reports. Return ``None`` if the agent failed or was stopped early."""
+        """Verify the agent's work and return the reports. Return None if the agent failed or was stopped early."""
         if ending is not None or self.known.ran.exit_code:
             return None
         self._now.step("criterion")
@@ -244,7 +244,7 @@ class SliceWork:
             return self._lost()
 
     def rejected(self, ruling: ClaimCheck, ending: Ending | None) -> Answer:
-        """Record a slice that ended well and whose claim of `done` is withdrawn, and return the answer."""
+        """Record that the agent succeeded and that its claim of `done` is withdrawn. Return the command's answer."""
         return self.accepted(ruling)
 
     def unfinished(self, ending: Ending) -> Answer:
@@ -255,7 +255,7 @@ class SliceWork:
 
     @property
     def known(self) -> WorkerResult:
-        """Result of the agent, which is available after its output was saved."""
+        """Result of the agent. It is available only after the agent's output was saved."""
         if self.attempt is None:
             raise AssertionError("a worker is settled once its output is kept")
         return self.attempt
@@ -276,7 +276,8 @@ class SliceWork:
         return self._answer(slice_.failed(ended, earliest=self.is_stand_in), ended.ran.exit_code)
 
     def _agree_on_the_end(self, ended: WorkerResult) -> None:
-        """Set the end of a rate limit in the checkpoint file to the end that the account clock contains."""
+        """Set the end of a rate limit to the end that is recorded for the account. The checkpoint file later contains
+        it."""
         account = adapters.account_of(self.plan.worker) if ended.limited else None
         if account is None:
             return
@@ -299,7 +300,8 @@ class SliceWork:
         return self.slice.lost(self.known)
 
     def _streams(self) -> tuple[str, str]:
-        """Return the agent's stdout and stderr, with secrets masked and without the JSON wrapper of a client."""
+        """Return the agent's stdout and stderr, with secrets masked. A client's JSON wrapper around stdout is
+        removed."""
         stdout, stderr = self._printed.stdout.text(), self._printed.stderr.text()
         return redact(claude.unwrapped(stdout) if self.plan.wrapped else stdout), redact(stderr)
 
@@ -324,7 +326,7 @@ class SliceWork:
         return ran
 
     def _course(self) -> JsonObject:
-        """Return the facts about the slice for the agent's end event: model, turns, interventions and commits."""
+        """Return the facts for the agent's end event: model, number of turns, interventions and commits."""
         so_far = self._turns.so_far if self._turns else TurnSoFar()
         found: JsonObject = {"model": so_far.model or self.plan.model, "promptType": "coding", "turns": so_far.turns}
         found["interventions"] = [redact(each) for each in so_far.interventions]
@@ -335,7 +337,8 @@ class SliceWork:
         return found
 
     def _note_denials(self, ran: Ran) -> None:
-        """Warn if Claude Code was denied a tool. A read-only agent that exited with 0 is marked as failed."""
+        """If Claude Code was denied a tool, print a warning. A read-only agent that exited with 0 is marked as failed
+        instead."""
         denied = claude.denied_tools(self._printed.stdout.text()) if self.plan.wrapped else []
         if not denied:
             return
@@ -395,9 +398,8 @@ _TAKE_OVER = "fallback_on_rate_limit"
 
 
 def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
-    """Run the fallback agent after a rate limit, and return the joint answer.
-
-    Without a fallback, return the first answer."""
+    """Run the fallback agent after a rate limit, and return the answer about both agents. If no fallback can start,
+    return the first agent's answer."""
     plan, problem = _stand_in_plan(work, name)
     if plan is None:
         members = work.failed(first)
@@ -410,7 +412,7 @@ def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
 
 
 class StandIn(SliceWork):
-    """Work of the fallback agent. Its result is part of the rate-limited agent's answer."""
+    """Work of the fallback agent. Its result is a part of the answer about the rate-limited agent."""
 
     prefix = "fallback "
     is_stand_in = True
@@ -437,7 +439,7 @@ def _stand_in_plan(work: Slice, name: str) -> tuple[Plan | None, str]:
 
 
 def _hand_over(change: CheckpointChange, first: WorkerResult, plan: Plan) -> None:
-    """Record the rate limit of the first agent. This happens before the fallback agent starts, in case of a crash."""
+    """Record the rate limit of the first agent before the fallback agent starts, so that a crash does not lose it."""
     found = first.known_class
     outcome.cool_down(change, first.worker, found, first.items)
     evidence.add(change, *first.items)

@@ -1,9 +1,9 @@
-"""Task lists: ``harness-tasks.json``, whose tasks an agent completes in its own client or in ``harness run``.
+"""Task lists: an agent completes the tasks in ``harness-tasks.json``, in its own client or in ``harness run``.
 
     layout      paths of every file
-    records     the state as typed records, tolerant of invalid values
-    selection   next tasks and remaining tasks; pure
-    lifecycle   the legal states of a task and its transitions; pure
+    records     the state as typed records; invalid values raise no error
+    selection   the next tasks and the remaining tasks (pure functions)
+    lifecycle   the legal states of a task and the transitions between them (pure functions)
     recovery    the decision table for interrupted tasks; the backup of a damaged state
     progress    the log, line by line
     store       reads the state, and changes it under the lock; hooks may use this module and the modules above

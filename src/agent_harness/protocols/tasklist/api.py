@@ -1,7 +1,7 @@
-"""Public API of a task list, with one method per command. Each answer contains the next command to type.
+"""Public API of a task list, with one method per command. Each method's answer contains the next command to type.
 
-An agent calls one method for every step, so each method imports only the modules that it needs. Source: ``tasklist.md``
-13.3.
+An agent starts a new process for every step, so each method imports only the modules that it needs. Source:
+``tasklist.md`` 13.3.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _with_next(answer: JsonObject, command: str) -> JsonObject:
 
 
 class TaskList:
-    """Task list as one worker sees it. Methods raise no exceptions except ``HarnessError``."""
+    """Task list as one worker sees it. The methods raise only exceptions of type ``HarnessError``."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
@@ -74,9 +74,9 @@ class TaskList:
         cwd: str | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> TaskList:
-        """Return the task list in ``start`` or a folder above. Raise ``NotAProject`` if there is none.
-
-        Without ``start``, search in ``HARNESS_STATE_ROOT`` or, if not set, from the working directory upwards."""
+        """Return the task list in the folder ``start`` or in a folder above. Raise ``NotAProject`` if there is no task
+        list. Without ``start``, search in the folder ``HARNESS_STATE_ROOT``. If this variable is not set, search from
+        the working directory upwards."""
         from agent_harness.protocols.tasklist.claims.caller import Caller
 
         found = root.find(start, kind="tasklist", pin=start is None)
@@ -107,7 +107,8 @@ class TaskList:
 
     @classmethod
     def begin(cls, folder: str, tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskList, JsonObject]:
-        """Create a list with its first tasks, and return it with an answer. If a task is invalid, create nothing."""
+        """Create a task list with its first tasks. Return the list and the answer. If a task is invalid, create
+        nothing."""
         from agent_harness.protocols.tasklist import planning
 
         planning.check_first(tasks)
@@ -116,7 +117,7 @@ class TaskList:
         return begun, {**begun.add(tasks), "made": made}
 
     def add(self, tasks: Sequence[Mapping[str, Any]]) -> JsonObject:
-        """Add tasks to the list, and return their ids. If one of the tasks is invalid, add none."""
+        """Add tasks to the task list, and return a JSON answer with their ids. If a task is invalid, add none."""
         from agent_harness.protocols.tasklist import planning
         from agent_harness.protocols.tasklist import status as list_status
 
@@ -125,9 +126,8 @@ class TaskList:
         return _with_next({"task_id": ids[0] if ids else None, "task_ids": ids}, following)
 
     def tried(self, task_ids: Sequence[str], *, seconds: float = TRY_SECONDS) -> dict[str, bool | None]:
-        """Return for each task whether its check passes now; ``None`` if the time was too short.
-
-        Tasks without a check are left out."""
+        """Return for each task id whether the task's check passes now, or ``None`` if the check did not end within
+        ``seconds``. The result does not contain tasks without a check."""
         from agent_harness.protocols.tasklist.attempts import validation
 
         known, ends = self.store.read().by_id, time.monotonic() + seconds
@@ -144,14 +144,14 @@ class TaskList:
         return planning.by_source(self.store.read())
 
     def set(self, task_id: str, changes: Mapping[str, str]) -> JsonObject:
-        """Change fields of one task, and return the task. Agents may not call this method."""
+        """Change fields of one task, and return a JSON answer with the task. Agents may not call this method."""
         owner.refuse_agents(self.layout.root, "harness task set")
         from agent_harness.protocols.tasklist import planning
 
         return _with_next({"task": planning.set_fields(self.store, task_id, changes)}, "harness status")
 
     def reset(self, task_ids: Sequence[str] = (), *, failed: bool = False) -> JsonObject:
-        """Reset the attempt count of failed tasks. Agents may not call this method."""
+        """Allow failed tasks to be attempted again: set their attempt count to 0. Agents may not call this method."""
         owner.refuse_agents(self.layout.root, "harness task reset")
         from agent_harness.protocols.tasklist import planning
 
@@ -161,7 +161,7 @@ class TaskList:
         return status(self.layout.root, tail=tail)
 
     def stats(self) -> JsonObject:
-        """Return the number of tasks by status, and log these numbers."""
+        """Return the number of tasks with each status, and write these numbers to the log."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.log_stats(self.caller), "harness status")
@@ -169,7 +169,7 @@ class TaskList:
     # -- sessions ----------------------------------------------------------------------------------------------------
 
     def session_start(self, *, take_over: bool = False) -> JsonObject:
-        """Start a session. If this worker already has a running session, return that session."""
+        """Start a session, and return the JSON answer. If this worker has a running session, return that session."""
         if take_over:
             owner.refuse_agents(self.layout.root, "harness session start --take-over")
         from agent_harness.protocols.tasklist.claims import sessions
@@ -192,13 +192,14 @@ class TaskList:
         return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
 
     def pause(self, why: str = "", *, by: str | None = None) -> JsonObject:
-        """Pause the list until ``resume`` is called. ``by`` is the view in which the user asked for the pause."""
+        """Pause the task list until ``resume`` is called. ``by`` names the view in which the user asked for it."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.pause(self.caller, why, by=by), "harness resume")
 
     def resume(self, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
-        """End a pause and a halt. Raise ``Superseded`` if the present halt differs from ``shown``."""
+        """Let work on the task list continue after a pause or a halt. Raise ``Superseded`` if the list is now halted
+        for a reason other than the one in ``shown``."""
         owner.refuse_agents(self.layout.root, "harness resume")
         from agent_harness.protocols.tasklist.claims import sessions
 
@@ -228,12 +229,11 @@ class TaskList:
         engine_factory: EngineFactory | None = None,
         **limits: Any,
     ) -> JsonObject:
-        """Run the agents on the list's tasks, and return an answer with ``exit_code``.
-
-        The ``limits`` are ``max_tasks``, ``max_minutes`` of each attempt, and ``max_cost_usd`` of all attempts
-        together. Raise ``NothingEligible`` for an empty list. With ``workers``, agents run concurrently, each in its
-        own workspace, and the answer has another format. Work lands on ``branch``, by default the checked-out
-        branch. ``engine_factory`` makes the engine of the workers."""
+        """Run the agents on the task list's tasks, and return a JSON answer with ``exit_code``. The ``limits`` are
+        ``max_tasks``, ``max_minutes`` of each attempt, and ``max_cost_usd`` of all attempts together. Raise
+        ``NothingEligible`` for an empty list. With ``workers``, agents run concurrently, each in its own workspace, and
+        the answer has another format. Their work is merged into ``branch``, by default the checked-out branch.
+        ``engine_factory`` makes the engine of the workers."""
         import os
         from contextlib import suppress
         from pathlib import Path
@@ -283,7 +283,7 @@ class TaskList:
 
     @property
     def workers(self) -> int | None:
-        """Configured number of concurrent agents; ``None`` for a single agent."""
+        """Configured number of concurrent agents, or ``None`` if the agents do not run concurrently."""
         import os
 
         try:
@@ -323,7 +323,7 @@ class TaskList:
         return left_run(self.caller)
 
     def now(self) -> list[str]:
-        """Return one line about the current activity of each running attempt. This method is thread-safe."""
+        """Return one line for each running attempt, about its current activity. This method is thread-safe."""
         import os
 
         from agent_harness.protocols.tasklist import proven
@@ -349,7 +349,8 @@ class TaskList:
             now.keep_said(self.layout.run_log, text)
 
     def _left_by_run(self) -> tuple[int, str | None] | None:
-        """Return the worker count and the branch of a dead run that still has tasks claimed; otherwise None."""
+        """Return the worker count and the branch of a dead run that still has claims on tasks. Otherwise, return
+        None."""
         from agent_harness.protocols.tasklist.claims import leases
 
         try:
@@ -359,7 +360,8 @@ class TaskList:
         return leases.terms_of_run(left) if left else None
 
     def _unpushed(self) -> tuple[int, None] | None:
-        """Return the worker count of a finished run whose merged commits were not pushed; otherwise None."""
+        """Return the worker count of a finished run whose merged commits were not pushed. Without such a run, return
+        None. The second value of the tuple is always None."""
         import os
 
         if self.layout.linked() or not os.path.lexists(self.layout.parallel):
@@ -376,7 +378,7 @@ class TaskList:
             raise NothingEligible("there are no tasks yet", hint=ADD)
 
     def _refuse_resting(self) -> None:
-        """Raise an error if no task can be claimed: after a pause, halt or limit, or without an open task."""
+        """Raise an error if no task can be claimed, for example because of a pause, or because no task is open."""
         from agent_harness.protocols.tasklist.claims import claim
 
         claim.preview(self.caller, self.store.read(), self.store.now())
@@ -384,7 +386,7 @@ class TaskList:
     def drive(
         self, command: Sequence[str], *, times: int, say: Callable[[str], None], countdown: Callable[[str], None]
     ) -> JsonObject:
-        """Start an interactive client repeatedly until no work is left. The answer contains ``exit_code``."""
+        """Start an interactive client repeatedly, until no work is left. Return a JSON answer with ``exit_code``."""
         from agent_harness.protocols.tasklist import run
 
         return run.drive(self.caller, command, times=times, say=say, countdown=countdown)
@@ -398,10 +400,10 @@ class TaskList:
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
 
     def preview(self, *, workers: int | None = None, **limits: Any) -> JsonObject:
-        """Return the next task of `harness run` and the estimated cost of the open tasks. Nothing changes.
+        """Return the next task of `harness run` and the estimated cost of the open tasks, without any change.
 
-        ``lines`` is the preview as text. With ``workers``, ``parallel`` has each worker's first task and the reason.
-        ``engine_factory`` is not called."""
+        ``lines`` in the answer is the preview as text. With ``workers``, ``parallel`` contains each worker's first task
+        and the reason for its choice. ``engine_factory`` may be one of the ``limits``, but it is not called."""
         from agent_harness.agents import usage
         from agent_harness.protocols.tasklist import costs
 
@@ -449,7 +451,7 @@ class TaskList:
         return _with_next(answer, f"harness task complete {task_id}")
 
     def run_step(self, task_id: str, command: Sequence[str], *, timeout_seconds: float = 3600.0) -> JsonObject:
-        """Run a long command for a task, and return its result. The claim is renewed while the command runs."""
+        """Run a long command for a task, and return its result. The claim on the task is renewed meanwhile."""
         from agent_harness.protocols.tasklist.claims.caller import run_step
 
         answer = run_step(self.caller, task_id, command, timeout_seconds=timeout_seconds)
@@ -469,7 +471,8 @@ class TaskList:
         return _with_next(answer, "harness status" if answer.get("requested") else self._go_on())
 
     def accept(self, task_id: str, patterns: Sequence[str] = ()) -> JsonObject:
-        """Complete a task with its last attempt's work, for the user. ``patterns`` names files that may differ."""
+        """Verify the work of a task's last attempt for the user, and complete the task. Return the JSON answer. Changes
+        to files that match one of the ``patterns`` are allowed."""
         owner.refuse_agents(self.layout.root, "harness task accept")
         from agent_harness.protocols.tasklist.attempts import accept_change
 
@@ -507,9 +510,8 @@ class TaskList:
         return _with_next({"restored": restored, "tasks": found}, self._after_recovery(found))
 
     def rollback(self, task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-        """Roll the work tree back to the state of the claim. With ``dry_run``, only return the changes.
-
-        With ``allow_pushed``, also roll back commits that a remote already has."""
+        """Restore the work tree to its state when the task was claimed. With ``dry_run``, only return the necessary
+        changes. With ``allow_pushed``, also roll back commits that are already on a remote."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.roll_back(self.caller, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
@@ -519,13 +521,13 @@ class TaskList:
         return _with_next(answer, further)
 
     def accepted(self, what: str) -> str:
-        """Return the id of the completed task that ``what`` names, such as ``task-001`` or ``S8``, for an undo."""
+        """Return the id of the completed task to undo. ``what`` is a task id or a session such as ``S8``."""
         from agent_harness.protocols.tasklist.attempts import undo
 
         return undo.asked(self.caller, what)
 
     def undo(self, what: str, *, dry_run: bool = False, say: Callable[[str], None]) -> JsonObject:
-        """Undo a completed task with one new commit; see ``attempts/undo.py``."""
+        """Undo the work of a completed task with one new commit. Return the JSON answer. See ``attempts/undo.py``."""
         owner.refuse_agents(self.layout.root, "harness undo")
         from agent_harness.protocols.tasklist.attempts import undo
 
@@ -543,13 +545,14 @@ class TaskList:
         return _with_next(rescue.show(self.caller, ref), f"harness rescue restore {ref} --to DIR")
 
     def rescue_restore(self, ref: str, *, to: str | None = None) -> JsonObject:
-        """Restore a rescue: all its files into the folder ``to``, or by default only its changes into the work tree."""
+        """Restore work that a rollback removed and kept under ``ref``, and return the JSON answer. With ``to``, write
+        all files into this new folder. Without ``to``, apply only the changes to the work tree."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.restore(self.caller, ref, to=to), "harness status")
 
     def rescue_prune(self, *, older_than_days: float) -> JsonObject:
-        """Delete rescues older than this number of days. Agents may not call this method."""
+        """Delete refs of rolled-back work that are older than this number of days. Agents may not call this method."""
         owner.refuse_agents(self.layout.root, "harness rescue prune")
         from agent_harness.protocols.tasklist.attempts import rescue
 
@@ -560,14 +563,16 @@ class TaskList:
 
 
 def status(folder: str, *, tail: int = 5) -> JsonObject:
-    """Return the progress of a task list, with the last ``tail`` lines of its log. Raise ``StateDamaged``."""
+    """Return the progress of the task list in ``folder``, with the last ``tail`` lines of its log. Raise
+    ``StateDamaged`` if the list cannot be parsed."""
     from agent_harness.protocols.tasklist import status
 
     return status.read(TaskListLayout(folder), tail=tail)
 
 
 def reader(folder: str) -> ProjectReader:
-    """Return a reader with which views can read the list repeatedly, in the value types of all protocols."""
+    """Return an object that reads the task list repeatedly for a view. All protocols return values of the same
+    types."""
     from agent_harness.protocols.tasklist.reader import TaskListSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -581,7 +586,7 @@ def log_rows(folder: str) -> Iterator[JsonObject]:
 
 
 def followed(folder: str) -> list[FollowedLog]:
-    """Return the logs that ``harness log --follow`` shows: the messages of runs, and the list's progress log."""
+    """Return the logs that ``harness log --follow`` shows: the log with the messages of runs, and the progress log."""
     from agent_harness.protocols.tasklist import progress
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.now import said_at
@@ -607,7 +612,7 @@ def parallel_file(folder: str) -> str:
 def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
-    """Return the answer of ``status`` as lines for a terminal with this number of columns. See ``status.lines``."""
+    """Format the answer of ``status`` as lines for a terminal with ``columns`` columns. See ``status.lines``."""
     from agent_harness.protocols.tasklist import status
 
     return status.lines(found, everything=everything, columns=columns, hooks=hooks)
@@ -620,7 +625,7 @@ def glance(found: JsonObject) -> str:
 
 
 def check(folder: str) -> JsonObject:
-    """Return the facts that ``harness doctor`` reports. Raise ``StateDamaged`` if the list cannot be parsed."""
+    """Return the facts that ``harness doctor`` reports about a list. Raise ``StateDamaged`` if it cannot be parsed."""
     from agent_harness.protocols.tasklist import proven, selection, store
     from agent_harness.session import ledger
 
@@ -645,7 +650,7 @@ def check(folder: str) -> JsonObject:
 
 
 def restore(folder: str) -> JsonObject | None:
-    """Replace a damaged state by its backup, and return a report. Return ``None`` if the state is undamaged."""
+    """Replace a damaged state file by its backup, and return a report. Return ``None`` if the file is not damaged."""
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.claims.caller import Caller
 
@@ -653,17 +658,17 @@ def restore(folder: str) -> JsonObject | None:
 
 
 def traces(folder: str) -> JsonObject:
-    """Return what the harness added to a folder, so that an uninstall can remove everything. Nothing changes.
+    """Return everything that the harness added to a folder, so that an uninstall can remove it. Change nothing.
 
-    The answer has ``files`` (files that people wrote come last), the lines of the two git ignore files, and the
-    ``lock``. ``place`` is the user's state of the list. Raise ``Busy`` or ``Refused`` during a session."""
+    In ``files``, files that people wrote come last. The answer also has the lines in two git ignore files, and the
+    ``lock``. ``place`` is the path of the list file. Raise ``Busy`` or ``Refused`` during a session."""
     from agent_harness.protocols.tasklist import planning
 
     return planning.traces(TaskListLayout(folder))
 
 
 def read_lines(text: str) -> list[JsonObject]:
-    """Return the tasks in a text with one JSON object per line. Raise ``UsageError`` for an invalid line."""
+    """Parse a text with one JSON object per line, and return these tasks. Raise ``UsageError`` if a line is invalid."""
     from agent_harness.protocols.tasklist import planning
 
     return planning.read_lines(text)

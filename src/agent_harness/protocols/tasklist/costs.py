@@ -1,7 +1,5 @@
-"""Cost of the agents that ``harness run`` started: one row for each attempt.
-
-If an agent does not report a cost and no price list covers its model, the cost stays unknown.
-"""
+"""Costs of the agents that ``harness run`` started, with one row for each attempt. If an agent does not report a cost
+and no price list covers its model, the cost stays unknown."""
 
 from __future__ import annotations
 
@@ -26,9 +24,8 @@ def note_cost(
     agent: str | None = None,
     attempt: JsonObject | None = None,
 ) -> None:
-    """Append a cost row for one attempt. Its ``cost_usd`` is ``None`` if the cost is unknown.
-
-    ``attempt`` contains further members, such as the start and duration of the attempt."""
+    """Append a row with the cost of one attempt. ``cost_usd`` in this row is ``None`` if the cost is unknown.
+    ``attempt`` contains further members of the row, such as the start and duration of the attempt."""
     known = used.reported and used.cost_usd is not None
     files.own_place(layout.costs, layout.root)
     journal.append(
@@ -51,15 +48,14 @@ def note_cost(
 
 
 def paid(rows: Sequence[JsonObject]) -> float:
-    """Return the total cost of these rows in US dollars. An unknown cost is replaced by the row's assumed cost."""
+    """Return the total cost of these rows in US dollars. For a row with an unknown cost, use the row's assumed cost."""
     return sum(dollars(row.get("cost_usd")) or dollars(row.get("assumed_usd")) or 0.0 for row in rows)
 
 
 def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str, spent_usd: float) -> None:
-    """Append a cost row for a killed attempt of a parallel run. ``spent_usd`` is its cost by the budget, in US dollars.
-
-    Tokens and agent come from the attempt's last ``now.json``, if that file exists. If nothing was spent and no
-    agent is known, no agent was started, and no row is written."""
+    """Append a cost row for a killed attempt of a parallel run. ``spent_usd`` is its cost in US dollars, from the run's
+    budget. The number of tokens and the agent come from the attempt's last ``now.json``. If nothing was spent and no
+    agent is known, write no row, because no agent was started."""
     counted = {row.get("run") for row in journal.tail(layout.costs, 1000)}
     heard = [each for each in status.now_records(layout) if not each["alive"] and each.get("item") == task_id]
     nothing: JsonObject = {}
@@ -76,9 +72,8 @@ def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str,
 
 
 def note_killed(layout: TaskListLayout) -> list[str]:
-    """Append a cost row for each attempt whose harness process was killed. Return the ids of these tasks.
-
-    The data comes from the last ``now.json``. Repeated calls do not add a second row for an attempt."""
+    """Append a cost row for each attempt whose harness process was killed. Return the ids of the tasks. The data comes
+    from the last ``now.json``. A repeated call does not add a second row for an attempt."""
     dead = [each for each in status.now_records(layout) if not each["alive"] and each.get("run")]
     if not dead:
         return []
@@ -114,7 +109,7 @@ def note_killed(layout: TaskListLayout) -> list[str]:
 
 
 def estimate(layout: TaskListLayout, state: State) -> JsonObject:
-    """Return the expected cost of the open tasks, based on the cost of completed tasks. See ``usage.estimate``."""
+    """Estimate the cost of the open tasks from the cost of the completed tasks. See ``usage.estimate``."""
     paid = status.costs(layout, state)
     by_task: dict[str, float | None] = paid["by_task"] if paid else {}
     done = [task.id for task in state.tasks if task.status == "completed"]

@@ -48,9 +48,8 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def safe_name(task_id: str) -> str:
-    """Return a task id as a file or ref name. Characters except letters, digits, ``-`` and ``_`` become ``%XX``.
-
-    If the encoded name would be too long, its end is replaced by a digest."""
+    """Return the task id in a form that can be a file name or a git ref. Special characters become ``%XX``. Letters,
+    digits, ``-`` and ``_`` stay unchanged. If the result would be too long, a digest replaces its end."""
     raw = task_id.encode("utf-8", "surrogateescape")
     name = "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in raw)
     if 0 < len(name) <= 120:
@@ -61,7 +60,7 @@ def safe_name(task_id: str) -> str:
 
 
 def written(path: str) -> str:
-    """Return a path in a form that a state file can contain: unchanged, or as a ``file:`` URL if not valid UTF-8."""
+    """Return a path in a form that a state file can contain. A path that is not UTF-8 becomes a ``file:`` URL."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -72,7 +71,7 @@ def written(path: str) -> str:
 
 
 def path_of(text: str) -> str:
-    """Return the path that ``written`` has encoded."""
+    """Return the path for a text that ``written`` has returned."""
     if not text.startswith(_URL):
         return text
     from urllib.parse import unquote_to_bytes
@@ -81,7 +80,7 @@ def path_of(text: str) -> str:
 
 
 class TaskListLayout:
-    """Paths of one task list. The paths are plain strings, so that hooks start within milliseconds."""
+    """Paths of one task list's files. The paths are plain strings, so that hooks start within milliseconds."""
 
     __slots__ = ("root",)
 
@@ -108,7 +107,7 @@ class TaskListLayout:
         return self._at("harness-init.sh")
 
     def init_script_of(self, task_id: str) -> str:
-        """Return the path where an attempt's own version of ``harness-init.sh`` is saved."""
+        """Return the path of the file that keeps an attempt's own version of ``harness-init.sh``."""
         return self._at(".harness", f"harness-init-{safe_name(task_id)}.sh")
 
     @property
@@ -161,11 +160,11 @@ class TaskListLayout:
 
     @property
     def verdicts(self) -> str:
-        """Folder for the output of validations that failed or that proved their tasks, in files ``N-STEP.txt``."""
+        """Folder with the output of validations that failed or that proved a task, in files ``N-STEP.txt``."""
         return self._at(".harness", "logs", "verdicts")
 
     def linked(self) -> str | None:
-        """Return the path of the first own folder that is a symbolic link, or None if there is no such link."""
+        """Return the path of the first folder of the harness that is a symbolic link, or None if there is no link."""
         own = ("", "claims", "logs", "logs/verdicts", "validate", "rescue-files", "sessions")
         return next((path for name in own if os.path.islink(path := self._at(".harness", name).rstrip("/"))), None)
 
@@ -173,9 +172,9 @@ class TaskListLayout:
         return os.path.join(self.claims, f"{safe_name(task_id)}.json")
 
     def validation_log(self, task_id: str, attempt: int) -> str:
-        """Return the path of the file with the output of an attempt's last validation."""
+        """Return the path of the file with the output of the last validation in an attempt."""
         return self._at(".harness", "validate", f"{safe_name(task_id)}.{attempt}.log")
 
     def rescue_files(self, task_id: str, number: int) -> str:
-        """Return the folder for files that a rollback moves away because no commit can contain them."""
+        """Return the path of the folder for files that a rollback moves away because no commit can contain them."""
         return self._at(".harness", "rescue-files", safe_name(task_id), str(number))

@@ -4,8 +4,8 @@
     failed  ──start──>             ──fail─────> failed
                                    ──release──> pending
 
-``attempts`` counts the finished attempts: ``complete`` and ``fail`` increase the number, ``release`` does not. Source:
-``tasklist.md`` 1.1, 7.2, 7.4, 10, 11.
+``attempts`` is the number of finished attempts. ``complete`` and ``fail`` increase the number, but ``release`` does
+not. Source: ``tasklist.md`` 1.1, 7.2, 7.4, 10, 11.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def start(
 
 
 def renew(task: Task, at: datetime, seconds: float) -> None:
-    """Extend the task's lease, but never shorten it. Raise ``LeaseLost`` if the lease has expired."""
+    """Extend the lease on the task by ``seconds``, but never shorten it. Raise ``LeaseLost`` if it has expired."""
     held = task.lease
     if held is None:
         held = lease.Lease(task.claimed_by or "", task.claim_token or "", at, at, seconds)
@@ -92,7 +92,7 @@ def renew(task: Task, at: datetime, seconds: float) -> None:
 
 
 def checkpoint(task: Task, step: int, total: int, description: str, at: datetime) -> None:
-    """Record a finished step of the present attempt. Recording a step again replaces the earlier record."""
+    """Record a finished step of the present attempt. A second record of this step replaces the first record."""
     found = task.raw.get("checkpoints")
     kept = found if isinstance(found, list) else []
     attempt = task.attempts + 1
@@ -117,7 +117,7 @@ def complete(task: Task, at: datetime) -> None:
 
 
 def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool = False) -> None:
-    """Mark the task as failed and count the attempt. With ``give_up``, all remaining attempts are used up."""
+    """Mark the task as failed and count the attempt. With ``give_up``, do not allow any further attempt."""
     _move(task, "fail")
     attempts = task.attempts + 1
     task.raw["attempts"] = max(attempts, task.max_attempts) if give_up else attempts
@@ -127,7 +127,7 @@ def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool
 
 
 def keep_rescues(task: Task, refs: Iterable[str]) -> None:
-    """Add the refs of rolled-back work to the task. A ref that the task already has is not added again."""
+    """Add git refs that keep rolled-back work to the task. Do not add a ref that the task already has."""
     task.raw["rescues"] = [*task.rescues, *(ref for ref in refs if ref not in task.rescues)]
 
 
@@ -142,26 +142,26 @@ def release(task: Task) -> None:
 
 
 def reopen(task: Task) -> None:
-    """Make a completed task pending because there is no proof for it."""
+    """Make a completed task pending, because there is no proof for the task."""
     task.raw.update(status="pending", completed_at=None)
 
 
 def unprove(task: Task, message: str, at: datetime) -> None:
-    """Mark a completed task as failed because its proof now fails. The task is not retried before the user decides."""
+    """Mark a completed task as failed because its check now fails. It is not retried until the user decides."""
     task.raw.update(status="failed", attempts=max(task.attempts, task.max_attempts), completed_at=None)
     task.raw["failed_at"] = clock.timestamp(at, fraction=True)
     _note(task, "TEST_FAIL", message)
 
 
 def take_back(task: Task) -> None:
-    """Make a task pending because the user has undone its accepted work. Its number of attempts is unchanged."""
+    """Make a task pending because the user has undone its accepted work. The number of attempts stays unchanged."""
     reopen(task)
     for name in ("completed_commit", "proof"):
         task.raw.pop(name, None)
 
 
 def mark(task: Task, message: str, at: datetime) -> None:
-    """Mark a task as failed because its dependencies kept it from starting. Its number of attempts is unchanged."""
+    """Mark a task as failed because its dependencies prevent its start. The number of attempts stays unchanged."""
     task.raw["status"] = "failed"
     task.raw["failed_at"] = clock.timestamp(at, fraction=True)
     _note(task, "DEPENDENCY", message)
@@ -173,7 +173,7 @@ def _note(task: Task, category: str, message: str) -> None:
 
 
 def _let_go(task: Task) -> None:
-    """Delete the task's claim, except its token. With this token, the owner may ask for the result again."""
+    """Delete the task's claim, but keep its token. With this token, the owner can ask for the result again."""
     task.raw["last_claim_token"] = task.claim_token
     task.raw["last_owner"] = task.claimed_by
     for name in CLAIM_FIELDS:

@@ -87,9 +87,9 @@ def create(
     init_script: bool = False,
     gitignore: str = "exclude",
 ) -> JsonObject:
-    """Create the files of a task list that do not exist yet, and return ``created`` and ``kept`` files.
-
-    ``gitignore`` is ``exclude`` (rules go to ``.git/info/exclude``), ``gitignore`` (to ``.gitignore``) or ``none``."""
+    """Create the missing files of a task list. Return the ``created`` files and the existing files (``kept``).
+    ``gitignore`` selects the file for git's ignore rules: ``exclude`` (``.git/info/exclude``), ``gitignore``
+    (``.gitignore``) or ``none``."""
     layout = TaskListLayout(folder)
     if not os.path.isdir(layout.root):
         raise Refused(f"{layout.root} is not a folder", hint=f"mkdir -p {layout.root}")
@@ -122,7 +122,7 @@ def create(
 
 
 def _refuse_lost(layout: TaskListLayout) -> None:
-    """Raise ``StateDamaged`` if the list is missing but its backup or copy exists. A new list would replace both."""
+    """Raise ``StateDamaged`` if the list file is missing but has a backup or copy. A new list would replace both."""
     if os.path.lexists(layout.tasks):
         return
     if not os.path.lexists(layout.backup):
@@ -158,9 +158,8 @@ def _ignored_lines(prefix: str) -> list[str]:
 
 
 def traces(layout: TaskListLayout) -> JsonObject:
-    """Return what the harness has added to the folder. See ``api.traces``.
-
-    Raise ``Busy`` while a task is in progress, and ``Refused`` if an interrupted task has not been recovered."""
+    """Return everything that the harness has added to the folder. See ``api.traces``. Raise ``Busy`` while a task is in
+    progress, and ``Refused`` if an interrupted task has not been recovered."""
     from glob import escape, glob
 
     from agent_harness.kernel.git import Git
@@ -250,10 +249,9 @@ def new_task(
 
 
 def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Add tasks to the list, and return their ids. If a task is invalid, add none.
-
-    A task whose ``source`` is already in the list is not added again. A dependency may be given by source. Raise
-    ``ConfigurationError`` for unknown dependencies, cycles and duplicate ids, ``UsageError`` for an invalid task."""
+    """Add tasks to the task list, and return their ids. If one of the tasks is invalid, add none of them. Skip a task
+    whose ``source`` is already in the list. A dependency may be a task id or a source. Raise ``ConfigurationError`` for
+    unknown dependencies, cycles and duplicate ids, and ``UsageError`` for an invalid task."""
 
     def act(change: TaskListChange) -> list[str]:
         new = _taken_in(change.state, tasks)
@@ -269,12 +267,12 @@ def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def check_first(tasks: Sequence[Mapping[str, Any]]) -> None:
-    """Check the first tasks of a list that does not exist yet. Raise the exceptions that ``add`` would raise."""
+    """Validate the first tasks of a list that does not exist yet. Raise the exceptions that ``add`` would raise."""
     _taken_in(records.State(new_state(clock.now())), tasks)
 
 
 def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Add tasks to a state, and return the new ids. If a task is invalid, raise the errors of ``add`` and add none."""
+    """Add tasks to a state in memory, and return their ids. If a task is invalid, add none and raise an error."""
     taken = {task.id for task in state.tasks}
     came = by_source(state)
     last = _last_number(taken)
@@ -306,7 +304,7 @@ def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[
 
 
 def by_source(state: records.State) -> dict[str, str]:
-    """Return a mapping from source to task id, for the tasks that have a source."""
+    """Return the task id for each source from which a task was imported."""
     return {task.raw["source"]: task.id for task in state.tasks if isinstance(task.raw.get("source"), str)}
 
 
@@ -316,7 +314,7 @@ def _last_number(ids: Iterable[str]) -> int:
 
 
 def _new_task(given: Mapping[str, Any], task_id: str) -> JsonObject:
-    """Return a complete task made from the given members. Unknown members are kept."""
+    """Return a complete task made from the given members. Keep unknown members."""
     title = given.get("title") or given.get("description")
     if not isinstance(title, str) or not title.strip():
         raise UsageError("a task needs a title", hint='harness add "what is to be done" --validate "pytest -q"')
@@ -330,7 +328,7 @@ def _new_task(given: Mapping[str, Any], task_id: str) -> JsonObject:
 
 
 def _refuse_malformed(given: Mapping[str, Any]) -> None:
-    """Raise ``UsageError`` for task members that cannot be stored or have the wrong type."""
+    """Raise ``UsageError`` if a member of a task has the wrong type or cannot be stored."""
     _refuse_unwritable(given)
     for name, kinds, what in _KINDS:
         outer, _, inner = name.partition(".")
@@ -377,7 +375,7 @@ def _refuse_impossible(state: records.State, new: set[str]) -> None:
 
 
 def read_lines(text: str) -> list[JsonObject]:
-    """Return the tasks in a text with one JSON object per line. Raise ``UsageError`` for an invalid line."""
+    """Parse a text with one JSON object per line, and return these tasks. Raise ``UsageError`` if a line is invalid."""
     from agent_harness.kernel.json import jsontext
 
     found = []
@@ -400,7 +398,8 @@ def read_lines(text: str) -> list[JsonObject]:
 
 
 def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> JsonObject:
-    """Set members of a task, and return its changed record. Only a proof can set the status ``completed``."""
+    """Change members of a task, and return the changed task. The status ``completed`` is not allowed, because only a
+    proof can set this status."""
     said_by = _speaker()
 
     def act(change: TaskListChange) -> JsonObject:
@@ -439,9 +438,9 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
 
 
 def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) -> list[str]:
-    """Make failed tasks pending with all attempts, and return their ids. ``failed`` selects all given-up tasks.
-
-    If a named task is unknown or has not failed, raise ``UsageError`` or ``Refused`` and reset none."""
+    """Make failed tasks pending with all their attempts, and return their ids. ``failed`` selects all tasks that have
+    no attempts left. If a named task is unknown or has not failed, raise ``UsageError`` or ``Refused`` and reset
+    none."""
 
     def act(change: TaskListChange) -> list[str]:
         by_id = change.state.by_id
@@ -477,7 +476,7 @@ _CLIENTS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "GE
 
 
 def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -> None:
-    """Record in the ledger that the user withdrew a task's proof. A repeated call writes no second line."""
+    """Record in the ledger that the user withdrew a task's proof. A repeated call does not write a second line."""
     from agent_harness.session import ledger
 
     path = proven.ledger(store.layout)
@@ -494,7 +493,8 @@ def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -
 
 
 def _speaker() -> str:
-    """Return a text that says who calls, for the log. ``command`` is the user, or an agent of an unknown client."""
+    """Return a text for the log that names the caller: a known client, or ``command``. ``command`` stands for the user
+    or for an agent of an unknown client."""
     return "an agent's command" if any(os.environ.get(name) for name in _CLIENTS) else "command"
 
 
@@ -507,7 +507,7 @@ def _open(task: records.Task) -> None:
 
 
 def _unblock(task: records.Task) -> None:
-    """Remove dependency errors and the open question from a task."""
+    """Remove errors about dependencies and the open question from a task."""
     log = task.raw.get("error_log")
     kept = [each for each in log if not str(each).startswith("[DEPENDENCY]")] if isinstance(log, list) else []
     task.raw.update(completed_at=None, error_log=kept)

@@ -1,4 +1,4 @@
-"""Log of a task list, ``harness-progress.txt``: one line per event, append-only.
+"""Log of a task list in ``harness-progress.txt``, with one line for each event. New lines are only appended.
 
     [2025-07-01T10:20:00Z] [SESSION-1] ERROR [task-002] [TASK_EXEC] Redis connection refused
 
@@ -55,9 +55,8 @@ def entry(
     text: str = "",
     note: str = "",
 ) -> str:
-    """Return a log line without newline. Line ends are escaped, secrets masked, and the text cut to 500 characters.
-
-    ``note`` is a short harness text at the end. The note is neither masked nor cut."""
+    """Return a log line without a newline. Escape line ends in ``text``, mask secrets and cut the text to 500
+    characters. ``note`` is a short text of the harness at the end of the line. It is neither masked nor cut."""
     parts = [f"[{clock.timestamp(at)}]", f"[SESSION-{session}]", kind]
     if task is not None:  # an id that cannot be mistaken for the end of its brackets, or for two lines
         parts.append(f"[{_one_line(task).replace(']', ')')[:200]}]")
@@ -83,13 +82,13 @@ def _one_line(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return text in quotation marks, shortened if necessary, with inner quotation marks escaped."""
+    """Return the text in quotation marks. Escape quotation marks in the text, and shorten a long text."""
     short = text if len(text) <= MAX_TEXT - 50 else f"{text[: MAX_TEXT - 51]}…"
     return '"' + short.replace('"', '\\"') + '"'
 
 
 def parse(line: str) -> LogLine | None:
-    """Return the parts of a log line, or ``None`` if the text is not a log line."""
+    """Return the parts of a log line. Return ``None`` if the text is not a log line."""
     at, found, rest = _bracketed(line)
     if not found:
         return None
@@ -128,9 +127,8 @@ def tail(layout: TaskListLayout, count: int) -> list[str]:
 
 
 def outcomes(layout: TaskListLayout, session: int) -> int:
-    """Return the number of a session's attempts that have an outcome. Each attempt counts once.
-
-    The log is read backwards to the end of an earlier session, so the cost does not grow with the log."""
+    """Return the number of attempts in a session that have an outcome. Each attempt counts once. The function reads the
+    log backwards to the end of an earlier session, so its cost does not grow with the log."""
     count = 0
     seen: set[str] = set()
     for found in _backwards(layout):
@@ -147,7 +145,7 @@ def outcomes(layout: TaskListLayout, session: int) -> int:
 
 
 def is_outcome(found: LogLine) -> bool:
-    """Return True if a line reports an attempt's end. Lines about tasks that never started do not count."""
+    """Return True if the log line reports the end of an attempt. Lines about tasks that never started do not count."""
     if found.kind != "ERROR":
         return found.kind == "Completed"
     return found.category not in (None, *UNCOUNTED) and not (
@@ -156,7 +154,7 @@ def is_outcome(found: LogLine) -> bool:
 
 
 def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
-    """Return the time of a task's most recent failure in the log, or None if there is no failure."""
+    """Return the time of a task's most recent failure in the log. Return None if the log has no failure of the task."""
     for found in _backwards(layout):
         if found.kind == "ERROR" and found.task == task_id:
             return found.time
@@ -164,7 +162,7 @@ def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
 
 
 def sent_back(layout: TaskListLayout) -> dict[str, int]:
-    """Return, for each task, how many times its proven work was not merged since the task was last completed."""
+    """Return for each task how many times its proven work was not merged since the task was last completed."""
     done: set[str | None] = set()
     counts: dict[str, int] = {}
     for line in _backwards(layout):
@@ -187,7 +185,7 @@ _ROUTINE = ("STATS", "LOCK", "CHECKPOINT")
 
 
 def rows(layout: TaskListLayout) -> Iterator[JsonObject]:
-    """Yield the log's lines, newest first, as rows for a view of the log."""
+    """Yield the lines of the log, newest first, as rows for a view."""
     for found in _backwards(layout):
         level = "CRITICAL" if found.kind in _CRITICAL else "ROUTINE" if found.kind in _ROUTINE else "IMPORTANT"
         named = [f"[{each}]" for each in (found.task, found.category) if each]
@@ -204,20 +202,22 @@ def rows(layout: TaskListLayout) -> Iterator[JsonObject]:
 
 
 def told(line: str) -> tuple[str, str] | None:
-    """Return the time and the text of a log line, or None if the line is not a log line."""
+    """Return the time and the text of a log line. Return None if ``line`` is not a log line."""
     found = parse(line)
     return (found.at, line.partition("] ")[2]) if found else None
 
 
 def last_stats(layout: TaskListLayout) -> str | None:
-    """Return the last STATS line in the last 200 lines. Without STATS, return the last line; for an empty log, None."""
+    """Return the last STATS line within the last 200 lines of the log. Without such a line, return the last line. If
+    the log is empty, return None."""
     found = tail(layout, 200)
     chosen = next((line for line in reversed(found) if " STATS " in line), found[-1] if found else None)
     return chosen[:220] if chosen else None
 
 
 def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 6000) -> list[str]:
-    """Return the recent task events for an agent, without time and session. If too long, the oldest are left out."""
+    """Return the log's recent lines about tasks for an agent, without time and session. If the result would exceed the
+    limits, leave out the oldest lines."""
     kept: list[str] = []
     room = characters
     for line in reversed(tail(layout, lines)):
@@ -233,5 +233,5 @@ def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 600
 
 
 def stats_text(stats: Mapping[str, int]) -> str:
-    """Format task counts as ``tasks_total=10 completed=7 …``, in the order in which they are given."""
+    """Format task counts as ``tasks_total=10 completed=7 …``. Keep the order of ``stats``."""
     return " ".join(f"{name}={value}" for name, value in stats.items())

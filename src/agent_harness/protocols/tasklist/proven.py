@@ -1,7 +1,7 @@
-"""Proof records of a task list. The harness stores them outside the project; agents are not told about the folder.
+"""Proof records of a task list. The harness stores them outside the project, and agents do not learn the folder's path.
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/
-      proven.json              the tasks that the harness completed, and those of them that are only checked;
+      proven.json              the tasks that the harness completed, and which of them are only checked;
                                other completed tasks are proven again
       harness-tasks.json       a copy of the list as the harness last wrote it
       proofs.jsonl             the check of each task that a command added or changed; the last line counts
@@ -13,8 +13,8 @@
       said.json                messages that are printed once per list
       undo.json                an undo in progress
 
-A list without such a folder was created by another program or moved from elsewhere. It is trusted as it is. Source:
-``tasklist.md`` 8, 11.4, 11.5.
+If a list has no such folder, another program created the list, or the user moved the list. The harness then trusts the
+list as it is. Source: ``tasklist.md`` 8, 11.4, 11.5.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ProofChanged(ConfigurationError):
 
 
 class ClaimTerms:
-    """Settings under which the work of a claim is verified."""
+    """Settings with which the harness verifies the work of a claim."""
 
     __slots__ = ("files", "isolation", "requires", "requires_red", "sandbox", "trust")
 
@@ -76,7 +76,7 @@ class ClaimTerms:
 
 
 class PassOnRecord:
-    """Recorded pass of a validation for the present claim."""
+    """Stored record of a validation that passed during the present claim."""
 
     __slots__ = ("basis", "command", "grade", "red_before", "seconds", "trees", "where")
 
@@ -92,9 +92,8 @@ class PassOnRecord:
 
 
 def ledger(layout: TaskListLayout, *, make: bool = True) -> str:
-    """Return the path of the verdict ledger, in the state folder outside the project or else in the list's logs.
-
-    With ``make=False``, which is for readers, no folder is created."""
+    """Return the path of the verdict ledger: in the state folder outside the project, or else in the task list's log
+    folder. With ``make=False``, create no folder. Readers use this option."""
     return os.path.join(_home(layout, make=make) or layout.logs, LEDGER)
 
 
@@ -105,19 +104,20 @@ def _home(layout: TaskListLayout, *, make: bool) -> str | None:
 
 
 def now_path(layout: TaskListLayout, caller: str | None = None, *, make: bool = False) -> str | None:
-    """Return the path of the file in which a worker records its present step; ``None`` without a state folder."""
+    """Return the path of the file with a worker's present step. Return ``None`` if there is no state folder."""
     home = _home(layout, make=make)
     return os.path.join(home, f"now-{safe_name(caller)}.json" if caller else "now.json") if home else None
 
 
 def reversal_path(layout: TaskListLayout) -> str | None:
-    """Return the path of the file about an undo in progress; ``None`` without a writable state folder."""
+    """Return the path of the file about an undo in progress. Return ``None`` if no state folder is writable."""
     home = _home(layout, make=True)
     return os.path.join(home, REVERSAL) if home else None
 
 
 def installed_path(layout: TaskListLayout, caller: str | None = None, *, make: bool = False) -> str | None:
-    """Return the path of the record of installed packages; ``None`` without a state folder. ``make`` creates it."""
+    """Return the path of the record of installed packages. Return ``None`` if there is no state folder. ``make``
+    creates the state folder if it does not exist."""
     home = _home(layout, make=True) if make else trusted_state.existing(layout.tasks, layout.root, writable=False)
     return os.path.join(home, f"installed-{safe_name(caller)}.json" if caller else "installed.json") if home else None
 
@@ -126,7 +126,7 @@ def installed_path(layout: TaskListLayout, caller: str | None = None, *, make: b
 
 
 def adopt(layout: TaskListLayout, state: State) -> None:
-    """Trust the completed tasks of a list that the harness has never seen before. Call this under the lock."""
+    """Trust the completed tasks of a list that the harness has never seen before. Call this function under the lock."""
     home = _home(layout, make=True)
     if home and not os.path.isfile(os.path.join(home, PROVEN)):
         done = [task.id for task in state.tasks if task.status == "completed"]
@@ -134,28 +134,27 @@ def adopt(layout: TaskListLayout, state: State) -> None:
 
 
 def prove(layout: TaskListLayout, state: State, task_id: str, *, only: str | None = None) -> None:
-    """Record that a task is completed. Call this under the lock, before the state is changed.
-
-    If the task is only checked and not proven, ``only`` is the reason. See ``verification/grade.py``."""
+    """Record that a task is completed. Call this function under the lock, before the state is changed. If the task is
+    only checked and not proven, ``only`` is the reason. See ``verification/grade.py``."""
     adopt(layout, state)
     if home := _home(layout, make=False):
         _write_proven(layout, home, {*_proven(home), task_id}, {task_id: only})
 
 
 def checked(layout: TaskListLayout) -> dict[str, str]:
-    """Return the ids of completed tasks that are only checked and not proven, each with the reason."""
+    """Return the ids of the completed tasks that are only checked and not proven, each with the reason."""
     home = _home(layout, make=False)
     return _checked(home) if home else {}
 
 
 def elsewhere(layout: TaskListLayout) -> str | None:
-    """Return a warning if the proof records cannot be stored in their usual folder; otherwise None."""
+    """Return a warning if the proof records cannot be stored in their usual folder. Otherwise, return None."""
     line = trusted_state.make(layout.tasks, layout.root)[1]
     return f"{line} A session that can use that folder proves the task again." if line else None
 
 
 def forget(layout: TaskListLayout, task_id: str) -> None:
-    """Delete the record that a task was proven, so that the task must be proven again. Call this under the lock."""
+    """Delete the record that a task was proven, so that it must be proven again. Call this function under the lock."""
     home = _home(layout, make=False)
     if home and os.path.isfile(os.path.join(home, PROVEN)):
         _write_proven(layout, home, {*_proven(home)} - {task_id}, {task_id: None})
@@ -169,7 +168,7 @@ def _write_proven(layout: TaskListLayout, home: str, done: set[str], news: dict[
 
 
 def unproven(layout: TaskListLayout, state: State) -> list[Task]:
-    """Return the completed tasks without a proof record. If the list has no proof records at all, return none."""
+    """Return the completed tasks without a proof record. If the task list has no proof records at all, return none."""
     done = [task for task in state.tasks if task.status == "completed"]
     home = _home(layout, make=False) if done else None
     if not home or not os.path.isfile(os.path.join(home, PROVEN)):
@@ -195,7 +194,7 @@ def _proven_record(home: str) -> JsonObject:
 
 
 def keep_list(layout: TaskListLayout, read: Callable[[], bytes]) -> None:
-    """Save a copy of the list, as ``read`` returns it, outside the project. Call this under the lock."""
+    """Save a copy of the task list outside the project. ``read`` returns its content. Call this under the lock."""
     home = _home(layout, make=False)
     if not home:
         return
@@ -209,7 +208,7 @@ def keep_list(layout: TaskListLayout, read: Callable[[], bytes]) -> None:
 
 
 def kept_list(layout: TaskListLayout) -> State | None:
-    """Return the state in the saved copy of the list, or ``None`` if there is no valid copy."""
+    """Return the state in the saved copy of the task list. Return ``None`` if there is no valid copy."""
     from agent_harness.kernel import root
     from agent_harness.protocols.tasklist.records import State
 
@@ -223,17 +222,17 @@ def kept_list(layout: TaskListLayout) -> State | None:
 
 
 def keep_proof(layout: TaskListLayout, *tasks: Task) -> None:
-    """Record the checks of tasks that a command has added or changed. Call this under the lock."""
+    """Record the checks of tasks that a command has added or changed. Call this function under the lock."""
     if home := _home(layout, make=True):
         for task in tasks:
             journal.append(os.path.join(home, PROOFS), {"task": task.id, **_proof_of(task)})
 
 
 def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonObject | None = None) -> str | None:
-    """Restore a task's check as it was when claimed (``claimed``) or created. Return a log message, or None.
+    """Restore a task's check to the recorded one: from the present claim (``claimed``), or from the last command.
 
-    Call this under the lock. If no command added the task, its check is recorded and trusted, as ``found`` or
-    present."""
+    Return a message for the log, or None if nothing changed. If no command added the task, record and trust its check,
+    as in ``found`` or as it is now. Call this function under the lock."""
     kept = _claim_record(layout, task) if claimed else _kept_proof(layout, task.id)
     changed = _restore(task, kept or found or {})
     if not kept:
@@ -250,9 +249,8 @@ def proofs_of(tasks: Iterable[Task]) -> dict[str, JsonObject]:
 
 
 def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, JsonObject]) -> list[Task]:
-    """Return copies of the tasks with their recorded checks in place of those in the list file.
-
-    A task without a record gets its check from ``found``."""
+    """Return copies of the tasks with their recorded checks instead of the checks in the list file. A task without a
+    record gets its check from ``found``."""
     home, copies = _home(layout, make=False), [Task(each.copy()) for each in tasks]
     kept = {row.get("task"): row for row in journal.read(os.path.join(home, PROOFS))} if home else {}
     for each in copies:
@@ -261,7 +259,7 @@ def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, J
 
 
 def _restore(task: Task, kept: JsonObject) -> list[str]:
-    """Restore the recorded check of a task, and return the names of the changed members."""
+    """Restore the recorded check of a task, and return the names of the members that changed."""
     changed = [name for name, now in _proof_of(task).items() if name in kept and kept[name] != now]
     if not changed:
         return []
@@ -291,7 +289,7 @@ def _proof_of(task: Task) -> JsonObject:
 
 
 def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
-    """Return the last recorded check of a task, or an empty object."""
+    """Return the last recorded check of a task. Return an empty object if there is no record."""
     home = _home(layout, make=False)
     try:
         text = files.read_bytes(os.path.join(home, PROOFS)) if home else b""
@@ -313,9 +311,9 @@ def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
 def begin(
     layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject | None = None, base: object = None
 ) -> None:
-    """Record the check of a new claim, and delete the records of earlier claims. Call this under the lock.
-
-    In a folder outside git, ``kept`` has the files that affect the verdict. In git, ``base`` is the baseline commit."""
+    """Record the check of a new claim, and delete the records of the task's earlier claims. Call this under the lock.
+    ``base`` is the baseline commit in a git repository. In a folder outside git, ``kept`` has the files that affect the
+    verdict instead."""
     home = _home(layout, make=True)
     if not home:
         return
@@ -332,7 +330,7 @@ def begin(
 
 
 def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
-    """Copy a claim's record to the token that replaces the claim's old token. Call this under the lock."""
+    """Copy the record of a claim from the claim's old token to its new ``token``. Call this function under the lock."""
     home, found = _home(layout, make=False), _claim_record(layout, task)
     if home and found:
         found.pop("passed", None)
@@ -366,9 +364,9 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
 
 
 def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | None:
-    """Restore the list's verification settings to those of the claim. Return a log message, or None if nothing changed.
-
-    Call this under the lock. Only the user may change these settings, while no task is in progress."""
+    """Restore the task list's verification settings to those of the claim. Return a log message, or None if nothing
+    changed. Call this function under the lock. Only the user may change these settings, and only while no task is in
+    progress."""
     found, now = _claim_record(layout, task), state.config
     kept = {name: found[name] for name in ("isolation", "requires_red", "sandbox") if name in found}
     kept |= {"requires": found[_LIST_REQUIRES]} if _LIST_REQUIRES in found else {}
@@ -382,21 +380,20 @@ def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | No
 
 
 def base_of(layout: TaskListLayout, task: Task) -> tuple[str, str] | None:
-    """Return the recorded ref and commit of the baseline, or None if they are not recorded."""
+    """Return the recorded ref and commit of the claim's baseline. Return None if they are not recorded."""
     found = _claim_record(layout, task)
     ref, base = found.get("base_ref"), found.get("base")
     return (ref, base) if isinstance(ref, str) and isinstance(base, str) else None
 
 
 def red_before_file(layout: TaskListLayout) -> str | None:
-    """Return the path of the file with results on earlier code; ``None`` without a writable state folder."""
+    """Return the path of the file with check results on earlier code, or ``None`` if no state folder is writable."""
     home = _home(layout, make=True)
     return os.path.join(home, RED_BEFORE) if home else None
 
 
 def first_time(layout: TaskListLayout, name: str) -> bool:
-    """Return True for the first call with this name in a list. A message can thus be printed only once.
-
+    """Return True for the first call with this name for a list. With this result, a message is printed only once.
     Return False if no folder outside the project is writable."""
     home = _home(layout, make=True)
     if not home:
@@ -409,7 +406,7 @@ def first_time(layout: TaskListLayout, name: str) -> bool:
 
 
 def note_pass(layout: TaskListLayout, task: Task, record: JsonObject) -> None:
-    """Record the pass of a validation, with the files that passed, for the present claim."""
+    """Record that a validation passed during the task's present claim, with the files that passed."""
     note_claim(layout, task, passed=record)
 
 
@@ -423,18 +420,18 @@ def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
 
 
 def noted(layout: TaskListLayout, task: Task, name: str) -> JsonObject:
-    """Return a member that ``note_claim`` added to this claim's record, or an empty object."""
+    """Return the member that ``note_claim`` added to the present claim's record. Without it, return an empty object."""
     return json_object(_claim_record(layout, task).get(name)) or {}
 
 
 def passed(layout: TaskListLayout, task: Task) -> PassOnRecord | None:
-    """Return the pass that ``note_pass`` recorded for this claim, or None if there is no pass."""
+    """Return the pass that ``note_pass`` recorded for the present claim. Return None if there is no such pass."""
     found = json_object(_claim_record(layout, task).get("passed"))
     return PassOnRecord(found) if found else None
 
 
 def _claim_record(layout: TaskListLayout, task: Task) -> JsonObject:
-    """Return the record of the present claim, or an empty object. Links are not followed."""
+    """Return the record of the present claim, or an empty object if there is no record. Do not follow links."""
     home = trusted_state.existing(layout.tasks, layout.root, writable=False)
     if not home or not task.claim_token or os.path.islink(os.path.join(home, CLAIMS)):
         return {}

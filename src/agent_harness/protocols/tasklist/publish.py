@@ -1,10 +1,10 @@
-"""Push target for merged work of a task list. The user sets the target; an agent's edits of the list do not affect it.
+"""Push target for the merged work of a task list. Only the user can set the target. An agent's edits have no effect.
 
     session_config.parallel.push   REMOTE or REMOTE/BRANCH; the default branch name is that of the local branch
     parallel/push.json             a copy of the setting outside the project, during a run
 
 REMOTE must be the name of an existing remote of the repository, not an address. The setting at the start of the run
-counts. A run that continues a killed run keeps that run's setting, regardless of the list. SC-39.
+counts. If a run continues a killed run, the killed run's setting counts. (SC-39)
 """
 
 import os
@@ -22,7 +22,7 @@ FILE = "push.json"
 
 
 def setting_of_run(folder: str, change: TaskListChange) -> None:
-    """Restore the push setting of a killed run. Without a killed run, record the present setting."""
+    """Restore the push setting of a killed run. If no run was killed, record the present setting."""
     path = os.path.join(folder, FILE)
     if not os.path.lexists(path):
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -39,7 +39,7 @@ def setting_of_run(folder: str, change: TaskListChange) -> None:
 
 
 def config_of_run(folder: str, state: State) -> JsonObject:
-    """Return the list's ``session_config``. The push target of a killed run replaces the target in the list."""
+    """Return the task list's ``session_config``. If a run was killed, its push target replaces the list's target."""
     config = json_object(state.raw.get("session_config")) or {}
     kept = files.read_json_if_any(os.path.join(folder, FILE))
     if "push" not in kept or kept["push"] == _given(state):
@@ -48,12 +48,12 @@ def config_of_run(folder: str, state: State) -> JsonObject:
 
 
 def forget(folder: str) -> None:
-    """Delete the recorded push setting at the end of the run, so that the next run uses the list's setting."""
+    """Delete the recorded push setting at the end of a run. The next run then uses the task list's setting."""
     files.unlink(os.path.join(folder, FILE))
 
 
 def keep_config(change: TaskListChange, before: JsonObject) -> None:
-    """Restore ``session_config`` to ``before``. These settings may be changed only between runs."""
+    """Restore the task list's ``session_config`` to ``before``. The user may change this only between runs."""
     if change.state.raw.get("session_config") != before:
         change.state.raw["session_config"] = before
         change.note("WARN", "session_config was changed while agents were working; restored")
@@ -61,10 +61,9 @@ def keep_config(change: TaskListChange, before: JsonObject) -> None:
 
 
 def target_of(git: Git, push: str | None, branch: str, folder: str | None = None) -> PushTarget | None:
-    """Return where to push ``branch``. Return None if no target is set or another branch is checked out.
-
-    Raise ``ConfigurationError`` if the setting does not name an existing remote or a valid branch. The record in the
-    run's ``folder`` is then deleted."""
+    """Return the target to which ``branch`` is pushed. Return None if there is no target, or if another branch is
+    checked out. Raise ``ConfigurationError`` if the setting does not name an existing remote or a valid branch. In this
+    case, also delete the record in the run's ``folder``."""
     if push is None or branch != git.branch():
         return None
     recorded = git.record_config()

@@ -34,15 +34,15 @@ class TaskListSource:
         self._layout = layout
 
     def home(self) -> str | None:
-        """Return the path of the list's state folder outside the project, or None if there is none."""
+        """Return the path of the task list's state folder outside the project, or None if there is none."""
         return trusted_state.existing(self._layout.tasks, self._layout.root)
 
     def now(self) -> Sequence[Now]:
-        """Return the present step of each session of the list."""
+        """Return the present step of each session of the task list."""
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return a few words about the progress of a live run with several agents, or None without such a run."""
+        """Return a few words about the progress of a live parallel run. Return None if there is no such run."""
         return run_snapshot.at_work(status.parallel_of(self._layout))
 
     def state_files(self) -> Sequence[str]:
@@ -53,7 +53,8 @@ class TaskListSource:
         return [self._layout.tasks, self._layout.pause, *held, *kept]
 
     def state(self, read: Read) -> StatePart:
-        """Return the tasks and questions of the list. A task counts as completed only if the harness has proven it."""
+        """Return the tasks of the task list and the questions to the user. A task counts as completed only if the
+        harness has proven the task."""
         layout = self._layout
         state = read(os.path.basename(layout.tasks), lambda: store.read(layout), State({"tasks": []}))
         facts = status.ListFacts(layout, state)
@@ -68,15 +69,15 @@ class TaskListSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """Return the paths of the files that contain the history of attempts. A task list has only one such file."""
+        """Return the paths of the files with the history of attempts. A task list has only one such file."""
         return [self._layout.costs]
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return the attempts in ``before``, and one attempt for each row. Each row describes an ended attempt."""
+        """Return the attempts in ``before`` and one more attempt for each row. Each row describes an ended attempt."""
         return (*before, *map(_attempt, rows))
 
     def recordings(self) -> Sequence[str]:
-        """Return a glob pattern for the recordings of attempts. `harness run` makes one recording for each attempt."""
+        """Return a glob pattern for the transcripts that `harness run` makes, one for each attempt."""
         import glob
 
         return [os.path.join(glob.escape(self._layout.sessions), "*.cassette.jsonl")]
@@ -127,7 +128,7 @@ def _next(task_id: str, word: str, waits: Sequence[str], proof: str | None) -> s
 
 
 def asked_questions(state: State) -> tuple[AskedQuestion, ...]:
-    """Return the questions to the user, for a view: the halt, and the questions about single tasks."""
+    """Return the open questions to the user: the question about a halt, and the questions about single tasks."""
     own = tuple(
         AskedQuestion(
             kind=str(task.question.get("kind")),
@@ -170,9 +171,8 @@ def _attempt(row: JsonObject) -> PastSession:
 
 
 def transcript(layout: TaskListLayout, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the transcript of a task's last attempt, or None. Symbolic links are not followed.
-
-    In a run with several agents, ``workspace`` is the folder of a running attempt."""
+    """Return the path of the transcript of a task's last attempt, or None. Do not follow symbolic links. In a parallel
+    run, ``workspace`` is the folder of a running attempt."""
     import re
 
     top, folder = layout.root, layout.sessions

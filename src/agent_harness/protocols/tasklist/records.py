@@ -1,7 +1,7 @@
-"""Records for the content of ``harness-tasks.json``. They can be read without errors, whatever the file contains.
+"""Typed records for the content of ``harness-tasks.json``. Reading them raises no error, whatever the file contains.
 
-The records are views of the underlying dictionaries. The same dictionaries are written back, so unknown members and
-entries that are not objects stay unchanged. Source: ``tasklist.md`` 1.1.
+The records are views of dictionaries. The same dictionaries are written to the file again. Therefore, unknown members
+stay unchanged, and so do entries that are not objects. Source: ``tasklist.md`` 1.1.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ class FinishedStep:
         self.attempt = record.get("attempt")
 
     def is_of(self, attempt: int) -> bool:
-        """Return True if the step belongs to this attempt, or if the step's attempt is not recorded."""
+        """Return True if the step was recorded in this attempt, or if the step has no recorded attempt."""
         return self.attempt in (None, attempt)
 
 
 class Task:
-    """Task of the list. A malformed member counts as absent, and ``State.findings`` reports the mistake."""
+    """Task of the task list. A malformed member counts as missing, and ``State.findings`` reports this mistake."""
 
     __slots__ = ("raw",)
 
@@ -123,7 +123,7 @@ class Task:
 
     @property
     def title(self) -> str:
-        """Task title on one line. If there is no title, the task's description is used."""
+        """Title of the task on one line. Without a title, the description of the task."""
         return " ".join((self._text("title") or self._text("description") or "").split())
 
     @property
@@ -132,7 +132,7 @@ class Task:
 
     @property
     def status(self) -> str:
-        """Task status as written in the file. If the status is missing, it is ``pending``."""
+        """Status of the task as written in the file, or ``pending`` if the file contains no status."""
         found = self.raw.get("status") or "pending"
         return found if isinstance(found, str) else repr(found)
 
@@ -142,14 +142,13 @@ class Task:
 
     @property
     def rank(self) -> int:
-        """Priority as a number: 0 for P0, 1 for P1, 2 for P2, and 3 for any other value."""
+        """Priority of the task as a number: 0 for P0, 1 for P1, 2 for P2, and 3 for any other value."""
         return _RANKS.get(self.priority or "", _LAST_RANK)
 
     @property
     def depends_on(self) -> list[str] | None:
-        """Ids of the tasks on which this task depends, or ``None`` if the member is not a list.
-
-        An entry that is not a string is treated as an unknown id."""
+        """Ids of the tasks on which this task depends, or ``None`` if the member ``depends_on`` is not a list. An entry
+        that is not a string counts as an unknown id."""
         found = self.raw.get("depends_on")
         if found is None:
             return []
@@ -162,7 +161,7 @@ class Task:
 
     @property
     def attempts_made(self) -> int:
-        """Number of attempts that were really made. ``attempts`` is higher while a task waits for the user."""
+        """Number of attempts that agents have really made. While a task waits for the user, ``attempts`` is higher."""
         return whole((self.question or {}).get("attempts"), self.attempts)
 
     @property
@@ -187,43 +186,43 @@ class Task:
 
     @property
     def requires(self) -> str | None:
-        """Grade that the task requires: ``proven`` or ``checked``. None if the list's setting decides."""
+        """Grade that this task requires: ``proven`` or ``checked``. None if the setting of the whole list applies."""
         found = self._object("validation").get("requires")
         return found if found in (PROVEN, CHECKED) else None
 
     @property
     def accepts_unchanged(self) -> bool:
-        """True if the user allows a completion without any change."""
+        """True if the user allows the harness to complete this task without any change."""
         return self._object("validation").get("unchanged") == ACCEPT
 
     @property
     def question(self) -> JsonObject | None:
-        """Question to the user, with ``kind``, ``message`` and ``attempts``; None without a question."""
+        """Open question to the user, with ``kind``, ``message`` and ``attempts``. None if there is no question."""
         return json_object(self.raw.get("question")) if self.status == "failed" else None
 
     @property
     def proof(self) -> JsonObject:
-        """Facts about the proof of a completed task: ``where`` and ``red_before``."""
+        """Facts about the proof of a completed task, with the members ``where`` and ``red_before``."""
         return self._object("proof")
 
     @property
     def worktree(self) -> str | None:
-        """Work tree in which the task was claimed, in the form written by ``layout.written``."""
+        """Path of the work tree in which the task was claimed, as encoded by ``layout.written``, or None."""
         return self._text("worktree")
 
     @property
     def claimed_process(self) -> object:
-        """Process in which the session of the claim runs, in the form written by ``Owner``."""
+        """Record of the process in which the claim's session runs, in the format of ``Owner``."""
         return self.raw.get("claimed_process")
 
     @property
     def claimed_run(self) -> JsonObject | None:
-        """The parallel run that claimed the task, with its ``workers``; ``None`` for any other claim."""
+        """Record of the parallel run that claimed the task, with its ``workers``. ``None`` for any other claim."""
         return json_object(self.raw.get("claimed_run"))
 
     @property
     def last_owner(self) -> str | None:
-        """Owner of the most recent claim whose outcome was recorded."""
+        """Owner of the most recent claim whose outcome is recorded, or None."""
         return self._text("last_owner")
 
     @property
@@ -232,7 +231,7 @@ class Task:
 
     @property
     def rest(self) -> JsonObject:
-        """Members that are not part of the task format. They are notes for anyone who works on the task."""
+        """Members that are not part of the task format. They contain notes for anyone who works on the task."""
         return {name: value for name, value in self.raw.items() if name not in KNOWN_MEMBERS}
 
     @property
@@ -251,7 +250,7 @@ class Task:
 
     @property
     def checkpoints_of_attempt(self) -> list[FinishedStep]:
-        """Checkpoints that were recorded during the present attempt."""
+        """Checkpoints (finished steps) that the agent recorded during the present attempt."""
         return [each for each in self.checkpoints if each.is_of(self.attempts + 1)]
 
     @property
@@ -264,7 +263,7 @@ class Task:
 
     @property
     def last_claim_token(self) -> str | None:
-        """Token of the most recent claim whose outcome was recorded."""
+        """Token of the most recent claim whose outcome is recorded, or None."""
         return self._text("last_claim_token")
 
     @property
@@ -277,7 +276,7 @@ class Task:
 
     @property
     def lease(self) -> Lease | None:
-        """Lease of the claim, or ``None`` if its expiry time is missing or unreadable."""
+        """Lease of the task's claim, or ``None`` if its expiry time is missing or unreadable."""
         ends = self.lease_expires_at
         if ends is None:
             return None
@@ -309,20 +308,20 @@ class Task:
 
     @property
     def blocked_only(self) -> bool:
-        """True if the task failed only because of its dependencies. It can be claimed when they are completed."""
+        """True if the task failed only because of its dependencies. It can be claimed after they are completed."""
         reasons = [each for each in self.error_log if each.startswith("[DEPENDENCY]")]
         return bool(reasons) and all(each.startswith("[DEPENDENCY] Blocked by failed") for each in reasons)
 
     @property
     def given_up(self) -> bool:
-        """True if the task has failed and is not retried, because no attempts are left or because of a dependency."""
+        """True if the failed task is not retried, because of a dependency or because no attempts are left."""
         if self.status != "failed":
             return False
         return self.attempts >= self.max_attempts or any(each.startswith("[DEPENDENCY]") for each in self.error_log)
 
 
 class ListMistake:
-    """Mistake in the task list file that the user must correct (category CONFIG)."""
+    """Mistake in the task list file (category CONFIG). The user must correct this mistake."""
 
     __slots__ = ("field", "message", "task_id")
 
@@ -336,7 +335,7 @@ class ListMistake:
 
 
 class SessionLease:
-    """Session lease of exclusive mode. A lease without a readable expiry time counts as expired."""
+    """Session lease in exclusive mode. A lease without a readable expiry time counts as expired."""
 
     __slots__ = ("ends", "owner", "process", "record", "renewed")
 
@@ -349,7 +348,7 @@ class SessionLease:
 
 
 class SessionConfig:
-    """The member ``session_config`` of the state. A malformed member is read as its default."""
+    """Member ``session_config`` of the task list's state. For a malformed setting, the default applies."""
 
     __slots__ = (
         "concurrent",
@@ -398,7 +397,7 @@ class SessionConfig:
 
 
 class State:
-    """Content of the whole task list file. ``StateDamaged`` is raised if ``tasks`` is not a list."""
+    """Content of a whole task list file. The constructor raises ``StateDamaged`` if ``tasks`` is not a list."""
 
     __slots__ = ("_by_id", "_findings", "config", "raw", "tasks")
 
@@ -413,13 +412,14 @@ class State:
         self._findings: list[ListMistake] | None = None
 
     def copy(self) -> State:
-        """Return a copy. New values for members of tasks do not change the original, but nested values are shared."""
+        """Return a copy of the state. In the copy, members of tasks can be replaced without a change to the original.
+        Nested values are shared with the original, so callers must not change these values."""
         tasks = [{**each} if isinstance(each, dict) else each for each in self.raw["tasks"]]
         return State({**self.raw, "tasks": tasks})
 
     @property
     def by_id(self) -> dict[str, Task]:
-        """Mapping from id to task. If several tasks have the same id, only the first of them is included."""
+        """Mapping from id to task. If several tasks have the same id, it contains only the first of these tasks."""
         if self._by_id is None:
             self._by_id = {}
             for task in self.tasks:
@@ -444,7 +444,7 @@ class State:
 
     @property
     def halt(self) -> JsonObject | None:
-        """Reason why all work is halted until the user acts, or ``None`` if the list is not halted."""
+        """Reason why the task list is halted until the user acts, or ``None`` if the list is not halted."""
         return json_object(self.raw.get("halt"))
 
     @property
@@ -454,11 +454,11 @@ class State:
 
     @property
     def worker_sessions(self) -> JsonObject:
-        """Running sessions by worker. They are used in concurrent mode."""
+        """Record of the running session of each worker. Only concurrent mode uses these records."""
         return json_object(self.raw.get("worker_sessions")) or {}
 
     def findings(self) -> list[ListMistake]:
-        """Return the mistakes in the list: missing or duplicate ids, invalid dependencies and unknown statuses."""
+        """Return the mistakes in the task list, such as duplicate ids, invalid dependencies and unknown statuses."""
         if self._findings is None:
             self._findings = [*self._id_findings(), *self._other_findings()]
         return self._findings

@@ -1,8 +1,8 @@
 """Recovery after an interruption: a decision table for tasks in progress, and the backup for a damaged state file.
 
 The backup contains the state before the last write. A task that was just claimed or finished therefore has an older
-status in the backup, and the log supplies the missing facts. The log is not trusted blindly: a completed task is proven
-again, and a claim gets its original lease. Source: ``tasklist.md`` 8, 12.
+status in the backup. The log supplies the missing facts. The harness does not trust the log blindly. It proves a
+completed task again, and gives a claim its original lease. Source: ``tasklist.md`` 8, 12.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RecoveryRow:
-    """Row of the recovery table. A required finding ``None`` means that the row applies to either value."""
+    """Row of the recovery table. A row with ``None`` for a finding applies whether or not this finding is present."""
 
     __slots__ = ("checkpoints", "commits", "reason", "step", "uncommitted")
 
@@ -60,7 +60,7 @@ that only the agent can judge: it decides ``resume`` or ``fail``.
 
 
 def row_for(*, uncommitted: bool, commits: bool, checkpoints: bool) -> RecoveryRow:
-    """Return the row of the recovery table that matches these findings."""
+    """Return the row of the recovery table that matches these findings about an interrupted task."""
     return next(
         row
         for row in ROWS
@@ -74,9 +74,9 @@ _TELLING = ("Starting", "Completed", "ERROR", "RECOVERY")
 
 
 def restore_if_needed(caller: Caller) -> JsonObject | None:
-    """Replace a damaged state by its backup, and return a report. Return ``None`` if the state is undamaged.
-
-    The damaged file is renamed. If there is no valid backup, log this once and raise ``StateDamaged``."""
+    """Replace a damaged state file by its backup, and return a report. Return ``None`` if the state file is not
+    damaged. Keep the damaged file under a new name. If there is no valid backup, log this fact once and raise
+    ``StateDamaged``."""
     if _damage(caller) is None:
         return None
     with caller.store.lock() as lock:
@@ -97,7 +97,7 @@ def _damage(caller: Caller) -> str | None:
 
 
 def _put_back(caller: Caller) -> tuple[str | None, str]:
-    """Restore the list. Return the new name of the damaged file, and the name of the source."""
+    """Restore the list file from its backup or copy. Return the damaged file's new path, and the name of the source."""
     lost = "harness-tasks.json corrupted and unrecoverable"
     if store.backup_is_whole(caller.layout):
         return files.restore(caller.layout.tasks), ".bak"
@@ -111,7 +111,7 @@ def _put_back(caller: Caller) -> tuple[str | None, str]:
 
 
 def put_in_place(path: str, state: State) -> str | None:
-    """Write a state as the list. Return the new path of the file that was there, or ``None`` if there was none."""
+    """Write ``state`` to the list file. Return the new path of the previous file, or ``None`` if there was no file."""
     kept = None
     if os.path.lexists(path):
         kept = files.free_name(f"{path}.corrupt")
@@ -133,7 +133,7 @@ def _replay(caller: Caller, reason: str, source: str) -> Callable[[TaskListChang
 
 
 def _last_words(caller: Caller) -> dict[str, LogLine]:
-    """Return, for each task, the last log line that shows the task's status."""
+    """Return for each task id the last log line that shows the status of the task."""
     found: dict[str, LogLine] = {}
     for line in journal.backwards(caller.layout.progress):
         entry = progress.parse(line)
@@ -159,13 +159,13 @@ def _catch_up(task: Task, said: LogLine, change: TaskListChange) -> bool:
 
 
 def _is_later(task: Task, said: LogLine) -> bool:
-    """Return True if the log line is not older than the failure recorded in the backup."""
+    """Return True if the log line is not older than the task's failure in the backup."""
     known, at = task.failed_at, said.time
     return known is None or at is None or clock.timestamp(at) >= clock.timestamp(known)
 
 
 def _find_base(task: Task, said: LogLine) -> None:
-    """Copy the base commit from a "Starting" log line to the task. The recovery needs this commit."""
+    """Copy the base commit from a "Starting" log line to the task, because the recovery needs this commit."""
     _, found, base = said.text.rpartition("(base=")
     if found and base.rstrip(")").isalnum() and base.rstrip(")") != "none":
         task.raw["started_at_commit"] = base.rstrip(")")

@@ -1,8 +1,5 @@
-"""Run of a task list with ``harness run``, and ``harness drive``.
-
-In a run, an agent works on one task after another in one session, until a stop condition is met. Source:
-``tasklist.md`` 12.2 (the stop conditions), 13.3.
-"""
+"""Run of a task list with ``harness run``, and ``harness drive``. In a run, an agent works on one task after another in
+one session, until a stop condition is met. Source: ``tasklist.md`` 12.2 (the stop conditions), 13.3."""
 
 import os
 import re
@@ -63,7 +60,7 @@ If the agent had begun to work, the errors must concern more than one task, sinc
 
 @dataclass(frozen=True, kw_only=True)
 class _Ending:
-    """Reason for the end of the run, with its exit code and message."""
+    """Reason why a run ended, with its exit code and a message."""
 
     reason: str
     exit_code: int
@@ -72,7 +69,7 @@ class _Ending:
 
 
 def own_caller(caller: Caller) -> Caller:
-    """Return a copy of the worker with a separate session, which ends with this process."""
+    """Return a copy of the caller with a separate session. This session ends with the present process."""
     me = owner.current()
     return Caller.open(
         caller.layout,
@@ -87,7 +84,7 @@ def own_caller(caller: Caller) -> Caller:
 
 @dataclass(frozen=True, kw_only=True)
 class PartOfRun:
-    """Parallel run for which this process makes a single attempt in a slot."""
+    """Facts about a parallel run in which this process makes one attempt in a worker slot."""
 
     name: str  # of the slot's process, unique to this run; empty if no run continues
     is_closed_later: bool  # the end of the whole run closes the records: ``environment_inventory.close``
@@ -107,12 +104,11 @@ def run(
     elsewhere: Callable[[float], float] | None = None,
     part: PartOfRun | None = None,
 ) -> JsonObject:
-    """Run agents on the list's tasks. Return the attempts, the reason for the end and the ``exit_code``.
-
-    ``counts``, ``begin`` and ``elsewhere`` are as in ``AttemptTerms``. ``part`` is the parallel run around this run.
-    A provider's refusal is not an attempt. As the policy says, another agent takes over, or the run waits or ends.
-    Ctrl-C releases the task, keeps its work in a rescue, and ends the session. The errors are those of a session
-    start."""
+    """Run agents on the task list's tasks. Return the attempts, the reason for the end and the ``exit_code``.
+    ``counts``, ``begin`` and ``elsewhere`` have the meaning that they have in ``AttemptTerms``. ``part`` describes the
+    parallel run that contains this run. A provider's refusal does not count as an attempt. Depending on the policy,
+    another agent continues, or the run waits or ends. Ctrl-C releases the task, keeps its work on a rescue ref, and
+    ends the session. The errors are those of a session start."""
     dispatcher = agents if isinstance(agents, Dispatcher) else Dispatcher([agents], RefusalPolicy(), say)
     caller = own_caller(caller)
     if caller.git:
@@ -163,7 +159,7 @@ def run(
 
 
 def _tell_begin(caller: Caller, begun: JsonObject, say: Callable[[str], None]) -> None:
-    """Tell the user about the new session, and about work left by an earlier session."""
+    """Tell the user about the new session, and about work that an earlier session left."""
     say(f"Session {begun['session']} starting...")
     if caller.git and caller.git.head() is None:
         say(
@@ -178,9 +174,8 @@ def _tell_begin(caller: Caller, begun: JsonObject, say: Callable[[str], None]) -
 
 
 def _looked_over(caller: Caller, terms: AttemptTerms, made: list[Attempted], ending: _Ending) -> _Ending:
-    """Check the completed tasks again, and return the run's result. The result changes if a task is broken.
-
-    The last task's own proof is not repeated, because it has already run with all the work."""
+    """Check the tasks that the run completed again, and return the run's ending. A broken task changes this ending. The
+    check of the last task does not run again, because it has already run with all the work."""
     done = [each for each in made if each.result == "completed"]
     if len(done) < 2 or terms.stop.requested():
         return ending
@@ -198,9 +193,8 @@ def _looked_over(caller: Caller, terms: AttemptTerms, made: list[Attempted], end
 
 
 def _chosen(dispatcher: Dispatcher, caller: Caller, terms: AttemptTerms) -> tuple[Agent, _Ending | None]:
-    """Return the agent for the next task, after a wait if necessary. Without an agent, also return the run's result.
-
-    If there is no task, do not wait. The next claim then raises the reason."""
+    """Return the agent for the next task, after a wait if necessary. If no agent is available, also return the run's
+    ending. If there is no task, do not wait. The next claim then raises an error with the reason."""
     while _has_task(caller):
         try:
             return dispatcher.choose(), None
@@ -226,7 +220,7 @@ def _has_task(caller: Caller) -> bool:
 
 
 class _Present:
-    """Callback during a wait that renews the session lease and returns True if a stop was requested."""
+    """Callback during a wait. It renews the session lease, and returns True if someone has requested a stop."""
 
     def __init__(self, caller: Caller, terms: AttemptTerms) -> None:
         self._caller = caller
@@ -273,14 +267,14 @@ def _before_next(
 
 
 def _goes_back(made: list[Attempted], policy: RefusalPolicy) -> _Ending | None:
-    """Return the run's result if the provider refused an agent that the caller selected; otherwise None."""
+    """Return the run's ending if the provider refused an agent that the user had selected. Otherwise, return None."""
     if not (policy.account and made and made[-1].refused):
         return None
     return _Ending(reason=LimitInForce.code, exit_code=LimitInForce.exit_code, message=made[-1].message)
 
 
 def _repeated(made: list[Attempted]) -> _Ending | None:
-    """Return the run's result if the last attempts all failed in the same way; otherwise None."""
+    """Return the run's ending if the last attempts all failed in the same way. Otherwise, return None."""
     lost = [each.task_id for each in made if each.result == "lost"]
     if lost and lost.count(lost[-1]) >= LOST_TIMES:
         message = (
@@ -300,7 +294,7 @@ def _repeated(made: list[Attempted]) -> _Ending | None:
 
 
 def _are_alike(said: list[str | None]) -> bool:
-    """Return True if all texts are equal. Words with digits, such as ids and times, are ignored."""
+    """Return True if all texts are equal, apart from words with digits such as ids and times."""
 
     def bare(text: str) -> str:
         return _WORD.sub(lambda found: "0" if any(map(str.isdigit, found[0])) else found[0], text)
@@ -312,7 +306,7 @@ _WORD = re.compile(r"[\w-]++")
 
 
 def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
-    """Return the result after the last allowed attempt. The exit code is 1 if a task was not completed."""
+    """Return the run's ending after the last allowed attempt. The exit code is 1 if a task was not completed."""
     done = {each.task_id for each in made if each.result == "completed"}
     undone = list(dict.fromkeys(each.task_id for each in made if each.task_id not in done))
     attempts = f"{len(made)} attempt{'s' if len(made) > 1 else ''} of at most {max_tasks}"
@@ -322,7 +316,7 @@ def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
 
 
 def _one(terms: AttemptTerms, caller: Caller, session: int, used: Totals) -> tuple[Attempted | None, _Ending | None]:
-    """Claim one task and attempt it. Return the attempt, or the run's result if no task can be claimed."""
+    """Claim one task and attempt it. Return the attempt, or the run's ending if an error prevents the attempt."""
     try:
         with terms.stop.held():
             claimed = claim.claim(caller)
@@ -353,7 +347,7 @@ def _ending_by(error: HarnessError) -> _Ending:
 
 
 def _nothing_left(caller: Caller, error: NothingEligible) -> _Ending | None:
-    """Return the run's result if no task can be claimed. Return ``None`` if a task without a proof was reopened."""
+    """Return the run's ending if no task can be claimed. Return ``None`` if a task without a proof was reopened."""
     reopened = [each["task_id"] for each in recover.confirm(caller) if each["action"] == "reopened"]
     if reopened:
         return None
@@ -408,8 +402,8 @@ def drive(
 ) -> JsonObject:
     """Run a client repeatedly in this terminal. Return the number of starts, a message and the ``exit_code``.
 
-    The client gets this environment plus ``HARNESS_STATE_ROOT``, for its hooks. The client is not started while the
-    provider is known to refuse its account, or while no slot is free."""
+    The client gets this environment plus ``HARNESS_STATE_ROOT``, for its hooks. Do not start the client while its
+    provider refuses the account, or while no slot is free on the machine."""
     caller.store.activate()
     dispatcher = _dispatcher_of(caller, command, say, countdown)
     idle = starts = 0
@@ -458,7 +452,7 @@ def _why_not_again(caller: Caller, starts: int, times: int, idle: int) -> tuple[
 def _dispatcher_of(
     caller: Caller, command: Sequence[str], say: Callable[[str], None], countdown: Callable[[str], None]
 ) -> Dispatcher:
-    """Return a dispatcher with the throttle of the client's account. For an unknown client, its name is the account."""
+    """Return a dispatcher for the client's account. An unknown client's name serves as the name of its account."""
     program = os.path.basename(command[0])
     kind = registry.CLIENTS.get(program, f"command:{shlex.quote(program)}")
     policy = RefusalPolicy(wait=True, countdown=countdown, again="harness drive")
@@ -467,7 +461,7 @@ def _dispatcher_of(
 
 
 def _is_let_in(caller: Caller, dispatcher: Dispatcher) -> bool:
-    """Wait until the client may be started, and return True. Return False if a pause ends the wait."""
+    """Wait until the client may be started, and then return True. Return False if the user's pause ends the wait."""
     try:
         dispatcher.chosen(caller.store.paused)
     except Interrupted:

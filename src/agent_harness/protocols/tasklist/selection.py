@@ -1,4 +1,4 @@
-"""Selection of the next tasks and the remaining tasks of a list, and the progress of the list.
+"""Selection of the next tasks and the remaining tasks of a list, and measures of the list's progress.
 
 The functions are pure. Their running time is linear in the number of tasks and dependencies. Source: ``tasklist.md``
 6.3, 6.5, 7.1, 13.1.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def natural_key(task_id: str) -> tuple[tuple[bool, int, str], ...]:
-    """Return a sort key for ids. Digits are compared as numbers, so that ``task-999`` comes before ``task-1000``."""
+    """Return a key for sorting ids. The key compares digits as numbers, so ``task-999`` comes before ``task-1000``."""
     parts: list[tuple[bool, int, str]] = []
     run, digits = "", False
     for letter in task_id:
@@ -40,7 +40,7 @@ def _part(run: str, digits: bool) -> tuple[bool, int, str]:
 
 
 class Marked:
-    """Task marked as failed because of its dependencies, with the message for the task's error log."""
+    """Task that the harness marked as failed because of its dependencies, with the message for the task's error log."""
 
     __slots__ = ("message", "task")
 
@@ -50,7 +50,8 @@ class Marked:
 
 
 def finalize(state: State, at: datetime) -> list[Marked]:
-    """Mark tasks that can never start as failed, and return them. They are in a cycle or depend on a failed task."""
+    """Mark the tasks that can never start as failed, and return these tasks. Such a task is in a dependency cycle or
+    depends on a failed task."""
     return [*_mark_circles(state, at), *_mark_blocked(state, at)]
 
 
@@ -83,7 +84,7 @@ def _mark_blocked(state: State, at: datetime) -> list[Marked]:
 
 
 def _is_in_order(state: State) -> bool:
-    """Return True if unfinished tasks depend only on completed or earlier tasks. There is no cycle then."""
+    """Return True if unfinished tasks depend only on completed or earlier tasks. In this case, there is no cycle."""
     known = _completed(state)
     for task in unfinished(state):
         raw = task.raw
@@ -101,12 +102,12 @@ def _completed(state: State) -> set[str]:
 
 
 def _are_texts(found: list[object]) -> TypeGuard[list[str]]:
-    """Return True if all members are strings."""
+    """Return True if all members of the list are strings."""
     return {*map(type, found)} <= {str}
 
 
 def _lost(state: State) -> set[str]:
-    """Return the ids of tasks that failed and are not retried. If tasks have the same id, the first counts."""
+    """Return the ids of finally failed tasks. If several tasks have the same id, only the first one counts."""
     failed = with_status(state, "failed")
     return {task.id for task in failed if state.by_id[task.id] is task and _over(state, task)}
 
@@ -117,14 +118,14 @@ def _mark(task: Task, message: str, at: datetime) -> Marked:
 
 
 def _needs(state: State) -> dict[str, list[str]]:
-    """Return the dependencies of each unfinished task. If tasks have the same id, the first counts."""
+    """Return the dependencies of each unfinished task. If several tasks have the same id, only the first counts."""
     return {item: task.depends_on or [] for item, task in state.by_id.items() if task.status != "completed"}
 
 
 def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task]:
-    """Return the claimable tasks: pending tasks, then failed tasks with attempts left, oldest failure first.
-
-    ``failure_time`` returns the time of a failure if the task's record does not contain the time."""
+    """Return the tasks that can be claimed: first pending tasks, then failed tasks that have attempts left. The failed
+    task with the oldest failure comes first. ``failure_time`` returns the time of a failure if the record of the task
+    does not contain it."""
     fresh, again = _candidates(state)
     fresh.sort(key=_urgency)
 
@@ -136,7 +137,7 @@ def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task
 
 
 def next_task(state: State, failure_time: FailureTime | None = None) -> Task | None:
-    """Return the first task of ``eligible``, without sorting the other tasks; None if no task is eligible."""
+    """Return the first task that ``eligible`` would return, without sorting. Return None if no task is eligible."""
     fresh, again = _candidates(state)
     if fresh:
         best = min(task.rank for task in fresh)
@@ -150,8 +151,7 @@ def _urgency(task: Task) -> tuple[int, object]:
 
 def _candidates(state: State) -> tuple[list[Task], list[Task]]:
     """Return two lists of tasks whose dependencies are completed: pending tasks, and failed tasks with attempts left.
-
-    Hooks call this on every turn, so the most common types of a JSON value are checked first."""
+    Hooks call this function on every turn, so it checks the most common types of a JSON value first."""
     done = _completed(state)
     wrong = _ambiguous(state)
     fresh: list[Task] = []
@@ -198,14 +198,14 @@ def unfinished(state: State) -> list[Task]:
 
 
 def with_status(state: State, status: str) -> list[Task]:
-    """Return the tasks with a status other than ``pending``, in the order of the file."""
+    """Return the tasks with this ``status`` in the file, in the order of the file. Do not use this function for
+    ``pending``, because a task without a status is also pending."""
     return [task for task in state.tasks if task.raw.get("status") == status]
 
 
 def work_left(state: State) -> bool:
-    """Return True if a task is pending, in progress or retryable, and not blocked for ever. ``tasklist.md`` 6.5.
-
-    A task that waits for the user, for example because of an unknown dependency, counts too."""
+    """Return True if a task is pending, in progress or retryable, and is not blocked forever. A task that waits for the
+    user, for example because of an unknown dependency, also counts. (``tasklist.md`` 6.5)"""
     rest = unfinished(state)
     if not rest:
         return False
@@ -219,13 +219,13 @@ def work_left(state: State) -> bool:
 
 
 def open_count(state: State) -> int:
-    """Return the number of tasks that are neither completed, finally failed nor blocked for ever."""
+    """Return the number of open tasks. A task is not open if it is completed, finally failed or blocked forever."""
     dead = _unreachable(state)
     return sum(1 for task in unfinished(state) if not _over(state, task) and task.id not in dead)
 
 
 def finished(state: State) -> bool:
-    """Return True if the list has tasks and no work is left. An empty list does not count as finished."""
+    """Return True if the task list has tasks and no work is left. Return False for an empty list."""
     return bool(state.tasks) and not work_left(state)
 
 
@@ -235,7 +235,7 @@ def retryable(state: State, task_id: str) -> bool:
 
 
 def _over(state: State, task: Task) -> bool:
-    """Return True if a failed task stays failed. A task that failed only because of its dependencies may be retried."""
+    """Return True if the task has finally failed. A failure only because of dependencies is not final."""
     if task.raw.get("status") != "failed" or not task.given_up:
         return False
     if not task.blocked_only or task.attempts >= task.max_attempts:
@@ -245,7 +245,8 @@ def _over(state: State, task: Task) -> bool:
 
 
 def _unreachable(state: State) -> set[str]:
-    """Return the ids of tasks in a cycle, of finally failed tasks, and of all tasks that depend on these."""
+    """Return the ids of the tasks that can never start or continue. These are tasks in a dependency cycle, finally
+    failed tasks, and all tasks that depend on such tasks."""
     lost = {task.id for task in with_status(state, "failed") if _over(state, task)}
     if _is_in_order(state):
         return lost | graph.blocked(_needs(state), lost).keys() if lost else lost
@@ -255,7 +256,7 @@ def _unreachable(state: State) -> set[str]:
 
 
 def counts(state: State) -> dict[str, int]:
-    """Return the number of tasks by status, and the ``total``. A status without tasks is left out."""
+    """Return the number of tasks for each status, and the ``total``. Leave out a status without tasks."""
     written = [task.raw.get("status") for task in state.tasks]
     found = {status: count for status in STATUSES if (count := written.count(status))}
     if sum(found.values()) < len(written):
@@ -266,7 +267,7 @@ def counts(state: State) -> dict[str, int]:
 
 
 def stats(state: State) -> dict[str, int]:
-    """Return the numbers for a STATS log line. A task in progress counts as pending."""
+    """Return the numbers of tasks for a STATS line in the log. A task in progress counts as pending."""
     found = counts(state)
     done, failed, total = found.get("completed", 0), found.get("failed", 0), found["total"]
     return {
@@ -289,7 +290,7 @@ def blocked_count(state: State) -> int:
 
 
 def signature(state: State) -> str:
-    """Return a digest of the list's progress. It changes with each task's status, attempts and checkpoints."""
+    """Return a digest of the task list's progress. It changes with the status, attempts or checkpoints of a task."""
     from agent_harness.kernel import digest
 
     lines = []

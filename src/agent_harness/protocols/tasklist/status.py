@@ -1,4 +1,4 @@
-"""State of a task list, read only from its files, without a lock. Source: ``tasklist.md`` 13.2."""
+"""Status of a task list, read only from its files and without a lock. Source: ``tasklist.md`` 13.2."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 
 def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonObject:
-    """Return the answer of ``harness status``. Raise ``StateDamaged`` if the state cannot be parsed."""
+    """Return the answer of ``harness status``, with the last ``tail`` lines of the log. Raise ``StateDamaged`` if the
+    state cannot be parsed."""
     state = store.read(layout)
     facts = ListFacts(layout, state)
     holder, following = leases.holder(state, clock.now()), selection.next_task(state)
@@ -77,7 +78,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
 
 
 class ListFacts:
-    """Facts of a task list that ``harness status`` and all other views show, computed once from its files."""
+    """Facts about a task list that ``harness status`` and all other views show, computed once from the list's files."""
 
     def __init__(self, layout: TaskListLayout, state: State) -> None:
         self.unproven = [task.id for task in proven.unproven(layout, state)]
@@ -94,7 +95,8 @@ class ListFacts:
         self._marked = {*self.unproven}
 
     def _last_run(self, layout: TaskListLayout, state: State) -> JsonObject:
-        """Return why the last run ended, or why the next run would end at once. Empty if the user need not act."""
+        """Return the reason why the last run ended, or why the next run would end at once. Return an empty object if
+        the user need not act."""
         home = trusted_state.existing(layout.tasks, layout.root, writable=False)
         if not selection.work_left(state):
             return needs.looks_of(needs.read_end(home))
@@ -138,7 +140,8 @@ def now_records(layout: TaskListLayout) -> list[JsonObject]:
 
 
 def parallel_of(layout: TaskListLayout) -> JsonObject | None:
-    """Return the present or last known state of a parallel run, or None without such a run. Links are not followed."""
+    """Return the present or last known state of a parallel run. Return None if there is no such run. Do not follow
+    links."""
     return None if layout.linked() else run_snapshot.told(layout.parallel)
 
 
@@ -150,10 +153,10 @@ def next_command(
     last_run: JsonObject | None = None,
     is_proven: bool = True,
 ) -> str:
-    """Return the command that the user should type now. ``held`` contains the tasks whose merge the user holds back.
+    """Return the command that the user should type now. ``held`` lists the tasks whose merge the user has postponed.
 
-    ``last_run`` says why the last run ended, if the user has to remove the reason first. ``is_proven`` is false if a
-    completed task is not proven. The next run then proves this task or works on it."""
+    ``last_run`` has the reason why the last run ended, if the user must remove this reason first. ``is_proven`` is
+    False if a completed task is not proven. In this case, the next run verifies this task or works on it."""
     removes = (last_run or {}).get("command")
     if state.halt or paused or removes:
         return answer_of_halt(state) if state.halt or paused else str(removes)
@@ -180,14 +183,14 @@ def _over(state: State) -> str:
 
 
 def answer_of_halt(state: State) -> str:
-    """Return the command that ends a halt. If the halted task has no check, the command sets the check."""
+    """Return the command that ends a halt. If the halted task has no check, return the command that sets the check."""
     task = state.by_id.get(str((state.halt or {}).get("task_id")))
     is_unprovable = task is not None and task.status != "completed" and not task.validation_command
     return _name_proof(task.id) if task and is_unprovable else "harness resume"
 
 
 def answer_of_question(task: Task) -> str:
-    """Return the two commands with which the user answers yes or no to the question about a task."""
+    """Return the two commands with which the user answers the question about a task: one for yes and one for no."""
     named = quoted(task.id)
     if (task.question or {}).get("kind") == BROKEN:
         other = (task.question or {}).get("takes_back")
@@ -200,7 +203,8 @@ def _name_proof(task_id: str) -> str:
 
 
 def _left_by_run(state: State) -> JsonObject | None:
-    """Return the proven tasks that wait for the merge and the unfinished tasks of a dead parallel run, or None."""
+    """Return the tasks that a dead parallel run left: proven tasks that wait for the merge, and unfinished tasks.
+    Return None if there are no such tasks."""
     left = leases.left_by_run(state)
     proven_ids = [task.id for task in left if task.raw.get("landing") is not None]
     return (
@@ -235,7 +239,7 @@ def _row(task: Task, standing: str) -> JsonObject:
 
 
 def head(found: JsonObject) -> list[str]:
-    """Return the first lines of ``harness status``, with a summary of the list."""
+    """Return the first lines of ``harness status``: a summary of the task list."""
     several, rescues = run_snapshot.at_work(found["parallel"]), found["rescues"]
     alive = [each for each in found["now"] if each["alive"]]
     heard = alive or [each for each in found["now"] if found["in_progress"]]
@@ -249,7 +253,7 @@ def head(found: JsonObject) -> list[str]:
 
 
 def glance(found: JsonObject) -> str:
-    """Return a short line that summarizes the answer of ``harness status``."""
+    """Return one short line that summarizes the answer of ``harness status``."""
     costs, counted = found["costs"], _counted(found)
     is_done = bool(counted["total"]) and counted["proven"] + counted["checked"] == counted["total"]
     unknown = costs and costs["attempts_of_unknown_cost"] == costs["attempts"]
@@ -268,7 +272,7 @@ def _counted(found: JsonObject) -> JsonObject:
 
 
 def _cost(costs: JsonObject | None) -> str | None:
-    """Return a text about the cost, or ``None`` if no agent was started."""
+    """Return a text about the cost of the task list. Return ``None`` if no agent was started."""
     if costs is None:
         return None
     count, unknown = costs["attempts"], costs["attempts_of_unknown_cost"]
@@ -292,9 +296,8 @@ COLUMNS = 100
 def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
-    """Return the answer of ``harness status`` as lines of text: the summary, then the details.
-
-    Without ``everything``, long lists are shortened to the important lines."""
+    """Return the answer of ``harness status`` as lines of text: first the summary, then the details. Without
+    ``everything``, shorten long lists to the important lines."""
     parked = len(found["questions"])
     counts = {**found["counts"], "parked": parked}
     counts["failed"] = counts.get("failed", 0) - parked
@@ -322,7 +325,7 @@ def lines(
 
 
 def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[str]:
-    """Return a line for each task, or only for the tasks that matter now."""
+    """Return one line for each task. Without ``everything``, return only the lines of the tasks that matter now."""
     rows = found.get("tasks", [])
     if everything or len(rows) <= MOST_TASKS:
         return [_task_line(row) for row in rows]
@@ -332,7 +335,7 @@ def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[st
 
 
 def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]:
-    """Return the rows to show: a few running tasks, a few failed or unproven tasks, and the next tasks."""
+    """Return the rows of tasks to show: a few running tasks, a few failed or unproven tasks, and the next tasks."""
     unproven, following = {*found["unproven"]}, (found["next_task"] or {}).get("id")
     at_work = [row for row in rows if row["status"] == "in_progress"]
     wrong = [row for row in rows if row["status"] == "failed" or row["id"] in unproven]
@@ -343,9 +346,8 @@ def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]
 
 
 def _task_line(row: JsonObject, columns: int = 0) -> str:
-    """Return the line of a task: status, title, attempts, and the consequence of a failure.
-
-    With ``columns``, the title is cut to fit this width, and the last error is left out."""
+    """Return the line about a task: its status, title and attempts, and the consequence of a failure. With ``columns``,
+    cut the title to fit this width, and leave out the last error."""
     is_parked = row["state"] == status_summary.NEEDS_YOU
     begin = f"[{'parked' if is_parked else row['status']}] {row['id']}: "
     end = f" ({row['attempts']}/{row['max_attempts']})"
@@ -384,10 +386,10 @@ def _warnings(found: JsonObject, *, everything: bool, hooks: Callable[[], bool])
 
 
 def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
-    """Return the cost of all attempts so far, or ``None`` if the harness has started no agent in this list.
+    """Return the cost of all attempts so far. Return ``None`` if the harness has started no agent for this list.
 
-    ``per_completed_usd`` is the total cost, including failed attempts, divided by the number of completed tasks.
-    Only tasks that these attempts completed and that are still completed count."""
+    ``per_completed_usd`` is the total cost, including failed attempts, for each completed task. It counts only tasks
+    that these attempts completed and that are still completed."""
     rows = list(journal.read(layout.costs))
     if not rows:
         return None
@@ -407,7 +409,8 @@ def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
 
 
 def _by_task(rows: list[JsonObject]) -> dict[str, float | None]:
-    """Return the cost of each task. The cost is ``None`` if the cost of one of the task's attempts is unknown."""
+    """Return the cost of each task in US dollars. It is ``None`` if the cost of one of the task's attempts is
+    unknown."""
     found: dict[str, float | None] = {}
     for row in rows:
         task, cost = str(row.get("task_id")), dollars(row.get("cost_usd"))

@@ -1,8 +1,8 @@
-"""State of a task list: read without a lock, and changed under the lock. This lowest layer uses neither git nor agents.
+"""State of a task list: read without a lock, and changed under the lock. This layer uses neither git nor agents.
 
-Readers see each change completely or not at all, and ``.bak`` contains the state before the last change. Concurrent
-changes, even manual edits, are not lost. Log lines are written after the change, before the lock is released. Source:
-``tasklist.md`` 8, 9, 10.2.
+A reader sees each change completely or not at all. The file ``.bak`` contains the state before the last change.
+Concurrent changes are not lost, even if a person edits the file. Log lines are written after the change, before the
+lock is released. Source: ``tasklist.md`` 8, 9, 10.2.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _HINT = "harness status"
 
 
 def read(layout: TaskListLayout) -> records.State:
-    """Return the state. The lock is not taken. Raise ``StateDamaged`` if the state is missing or damaged."""
+    """Return the state of the task list, without taking the lock. Raise ``StateDamaged`` if the state is missing or
+    damaged."""
     return records.State(_load(layout, lambda path: files.read_json(path, exact=False)))
 
 
@@ -51,14 +52,15 @@ def _way_out(layout: TaskListLayout) -> str:
 
 
 def copy_of(layout: TaskListLayout) -> records.State | None:
-    """Return the state in the copy outside the folder. Return ``None`` if a backup exists, even an invalid backup."""
+    """Return the state in the copy outside the project folder. Return ``None`` if a backup exists, even an invalid
+    backup."""
     from agent_harness.protocols.tasklist import proven
 
     return None if os.path.lexists(layout.backup) else proven.kept_list(layout)
 
 
 def backup_is_whole(layout: TaskListLayout) -> bool:
-    """Return True if the backup is valid and could replace the state."""
+    """Return True if the backup of the state file is valid and can replace the state file."""
     try:
         records.State(files.read_json(layout.backup))
     except (OSError, StateDamaged):
@@ -67,7 +69,7 @@ def backup_is_whole(layout: TaskListLayout) -> bool:
 
 
 class TaskListChange:
-    """Change of the state that is in progress, with the log lines about the change."""
+    """Change of the task list's state that is in progress, with the log lines about this change."""
 
     __slots__ = ("_document", "_tasks", "dirty", "lines", "now", "state")
 
@@ -80,9 +82,8 @@ class TaskListChange:
         self._tasks: list[JsonObject] | None = []  # changed in place; ``None`` if any may be
 
     def touch(self, *tasks: records.Task) -> None:
-        """Mark the given tasks as changed. Without arguments, all tasks may have changed.
-
-        Added and removed tasks, and changes outside tasks, are detected without being listed."""
+        """Mark the given tasks as changed. Without arguments, all tasks may have changed. Added and removed tasks, and
+        changes outside tasks, are detected without this call."""
         self.dirty = True
         if self._tasks is not None:
             self._tasks = [*self._tasks, *(task.raw for task in tasks)] if tasks else None
@@ -93,20 +94,21 @@ class TaskListChange:
     def note(
         self, kind: str, text: str, *, task: str | None = None, category: str | None = None, end: str = ""
     ) -> None:
-        """Add a log entry with this change's session and time. For the parameters, see ``progress.entry``."""
+        """Add a log entry with the session and the time of this change. The parameters are those of
+        ``progress.entry``."""
         from agent_harness.protocols.tasklist import progress
 
         number = self.state.session_count
         self.log(progress.entry(kind, number, at=self.now, task=task, category=category, text=text, note=end))
 
     def halt(self, category: str, message: str, task_id: str | None = None) -> None:
-        """Halt the list. No task can be claimed before ``harness resume``, and the hooks are disabled."""
+        """Halt the task list: no task can be claimed before ``harness resume``, and the hooks are disabled."""
         at = clock.timestamp(self.now)
         self.state.raw["halt"] = {"category": category, "task_id": task_id, "message": message, "at": at}
         self.touch()
 
     def write(self, path: str, *, before: Callable[[], None]) -> None:
-        """Write the changed state with an incremented revision. See ``list_file.write``."""
+        """Write the changed state to ``path``, with a revision that is higher by one. See ``list_file.write``."""
         from agent_harness.kernel.json import list_file
 
         self.state.raw["revision"] = self.state.revision + 1
@@ -132,9 +134,9 @@ class TaskStore:
         )
 
     def look(self) -> records.State:
-        """Return the state for a caller that will then call ``change``. The file is read again only if it changes.
-
-        Keep no part of this object, because ``change`` modifies it. The file is parsed strictly, as in ``change``."""
+        """Return the state for a caller that will call ``change`` next. Read the file again only if it has changed. The
+        caller must keep no part of this object, because ``change`` modifies it. The function parses the file as
+        strictly as ``change`` does."""
         self._seen = document = self._document()
         return records.State(document.value)
 
@@ -148,7 +150,8 @@ class TaskStore:
         return self._used
 
     def now(self) -> datetime:
-        """Return the time of the disk's clock, which workers share. If the disk is not writable, return local time."""
+        """Return the time of the disk's clock, which all workers share. If the disk is not writable, return the local
+        time."""
         if self._now:
             return self._now
         path = self.layout.clock_file
@@ -168,7 +171,8 @@ class TaskStore:
         return clock.moment(seconds)
 
     def lock(self) -> Lock:
-        """Return the lock on the state, which ``change`` takes itself. Raise ``Refused`` if an own folder is a link."""
+        """Return the lock on the state. ``change`` takes this lock itself. Raise ``Refused`` if one of the harness's
+        own folders is a symbolic link."""
         from agent_harness.kernel.lock import Lock
 
         if linked := self.layout.linked():
@@ -178,9 +182,8 @@ class TaskStore:
         return Lock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def take_links_away(self) -> list[str]:
-        """Delete links that an agent put in place of the harness's own folders, and return their paths.
-
-        If the user made such links, ``lock`` refuses them before an agent starts."""
+        """Delete symbolic links that an agent put in place of the harness's own folders. Return the paths of these
+        links. If the user made such links, ``lock`` refuses them before an agent starts."""
         taken: list[str] = []
         while linked := self.layout.linked():
             os.unlink(linked)
@@ -190,7 +193,7 @@ class TaskStore:
     def change(self, act: Callable[[TaskListChange], T]) -> T:
         """Run ``act`` on the state under the lock, write the changes, and return the result of ``act``.
 
-        If the file is edited meanwhile, ``act`` runs again, so ``act`` must have no other effects. An exception
+        If someone edits the file meanwhile, ``act`` runs again, so ``act`` must have no other effects. An exception
         discards all changes. Raise ``LockBusy``, ``StateDamaged``, or ``ConfigurationError`` for a file of a later
         version."""
         from agent_harness.kernel.lock import LockLost  # readers need none
@@ -202,7 +205,8 @@ class TaskStore:
         return files.repeated(under_a_lock, self.layout.tasks, after=LockLost, hint=_HINT)
 
     def change_under(self, lock: Lock, act: Callable[[TaskListChange], T]) -> T:
-        """Do the same as ``change`` for a caller that holds ``lock``. Raise ``LockLost`` if the lock has been lost."""
+        """Run ``act`` like ``change``, for a caller that already holds ``lock``. Return the result of ``act``. Raise
+        ``LockLost`` if the lock has been lost."""
 
         def write(change: TaskListChange, unedited: Callable[[], None]) -> None:
             def still_ours() -> None:
@@ -230,14 +234,15 @@ class TaskStore:
         return change
 
     def create(self, raw: JsonObject) -> bool:
-        """Write the first state of a list; return False if the file already exists. Call this under ``lock``."""
+        """Write the first state of a list, and return True. Return False if the file already exists. Call this method
+        under ``lock``."""
         if os.path.lexists(self.layout.tasks):
             return False
         files.write_json(self.layout.tasks, raw)
         return True
 
     def note(self, kind: str, text: str, *, task: str | None = None, category: str | None = None) -> None:
-        """Add an entry to the log for the present session. If the state cannot be read, the entry is for session 0."""
+        """Add an entry about the present session to the log. If the state cannot be read, use session number 0."""
         from agent_harness.protocols.tasklist import progress
 
         try:

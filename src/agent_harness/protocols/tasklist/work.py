@@ -1,7 +1,7 @@
 """Attempt of ``harness run`` at a claimed task, in the form that the session runner expects.
 
-The attempt has the agent's first turn, fix rounds after a failed proof, and one of three results: completed, failed or
-released. Source: ``tasklist.md`` 5, 11 to 13.
+An attempt starts with the agent's first turn. If the proof fails, rounds follow in which the agent can fix the work.
+The result is completed, failed or released. Source: ``tasklist.md`` 5, 11 to 13.
 """
 
 import copy
@@ -98,7 +98,8 @@ class Attempted:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRuling:
-    """Result of the harness's check after a turn: the answer of the completion, or the reason for a rejection."""
+    """Result of the harness's check after an agent's turn: the answer of the completion, or the reason for a
+    rejection."""
 
     completed: JsonObject | None = None
     error: VerificationFailed | TimedOut | None = None
@@ -131,17 +132,18 @@ class TaskJournal:
 
 
 def now_path(caller: Caller, counts: str | None) -> str | None:
-    """Return the path of the file with a worker's present step. With ``counts``, the file is in this folder."""
+    """Return the path of the file in which a worker records its present step. With ``counts``, the file is in that
+    folder. Return None if there is no state folder."""
     if counts:
         return os.path.join(counts, f"now-{safe_name(caller.id or '')}.json")
     return proven.now_path(caller.layout, caller.id, make=True)
 
 
 def attempt(terms: AttemptTerms, caller: Caller, task: Task, *, session: int, spent_usd: float) -> Attempted:
-    """Run the agent on a claimed task, prove the work, close the attempt, and return the result.
+    """Run the agent on a claimed task, prove the work, close the attempt, and return the result of the attempt.
 
-    Afterwards, all processes of the agent have exited, and the task is not in progress unless another owner has it.
-    If the task has no check, halt the list, start no agent and raise ``ConfigurationError``."""
+    Afterwards, all processes of the agent have exited. The task is not in progress, unless another owner has claimed
+    it. If the task has no check, halt the task list, start no agent and raise ``ConfigurationError``."""
     if task.validation_command is None:
         verbs.validate(caller, task.id)  # reports the missing check, before an agent works in vain
     work = TaskWork(terms, caller, task, session=session, spent_usd=spent_usd)
@@ -234,12 +236,13 @@ class TaskWork:
 
     @property
     def policy(self) -> Policy:
-        """Session policy for tasks, with the list's own number of fix rounds if it is set."""
+        """Session policy for tasks. If the task list sets a number of fix rounds, the policy contains this number."""
         rounds = self._caller.store.read().config.fix_rounds
         return POLICIES["task"] if rounds is None else replace(POLICIES["task"], fix_rounds=rounds)
 
     def brief(self, ruling: TaskRuling | None) -> str:
-        """Return the prompt for the next turn: the first prompt, or after a failed check a prompt with its output."""
+        """Return the prompt for the agent's next turn. This is the first prompt or, after a failed check, a prompt with
+        the output of the check."""
         task = self._task
         if ruling is None or ruling.error is None:
             return first_prompt(task, log=progress.condensed(self._caller.layout), rescues=task.rescues)
@@ -253,7 +256,8 @@ class TaskWork:
         return fix_prompt(task, ruling.error.message, shown, was_run=not ruling.error.data.get("not_run"))
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for the agent's next turn. Harness commands in its environment find this claim."""
+        """Return the request for the agent's next turn. Its environment lets harness commands find the claim on this
+        task."""
         caller, task = self._caller, self._task
         self._before = State(copy.deepcopy(caller.store.read().raw))
         self._files = ListFiles(caller, self._before)
@@ -302,7 +306,8 @@ class TaskWork:
         return not found.known or bool(found.uncommitted or found.commits)
 
     def closed(self) -> Attempted | None:
-        """Restore changed files. Return the result if the agent has ended the task by a command; otherwise None."""
+        """Restore the files that the agent changed without permission. Then return the attempt's result if the agent
+        has ended the task by a command. Otherwise, return None."""
         if self._files and (told := self._files.put_back()):
             self._terms.say(f"{self._task.id}: {told}")
         for link in self._caller.store.take_links_away():
@@ -324,9 +329,8 @@ class TaskWork:
         return self._attempted(result, message)
 
     def _put_back(self, change: TaskListChange) -> None:
-        """Undo changes to the list that no command makes: removed tasks, unproven completions, other settings.
-
-        Verification and the next attempt then use the list of people and commands."""
+        """Undo changes to the task list that no command makes: removed tasks, unproven completions and other settings.
+        After that, verification and the next attempt use only the changes by people and by commands."""
         before, now = self._before, change.state
         unproven = {each.id for each in proven.unproven(self._caller.layout, now)}
         for was in before.tasks if before else ():
@@ -356,7 +360,8 @@ class TaskWork:
             self._put_init_script_back(change)
 
     def _put_init_script_back(self, change: TaskListChange) -> None:
-        """Restore the user's ``harness-init.sh``, which has more rights than an agent. Save the agent's version."""
+        """Restore the user's ``harness-init.sh``, because this script has more rights than an agent. Save the agent's
+        version."""
         layout, task, before = self._caller.layout, self._task, self._init_script
         path, found = layout.init_script, _script_at(layout.init_script)
         if before in (found, _NO_FILE) or matcher(tuple(task.may_change))(b"harness-init.sh"):
@@ -374,9 +379,8 @@ class TaskWork:
         change.note("WARN", f"harness-init.sh was changed while an agent was working; restored{where}", task=task.id)
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> TaskRuling | None:
-        """Run the task's check, and complete the task if the check passes. Return the result.
-
-        Return ``None`` if the agent was stopped before it changed anything."""
+        """Run the task's check, and complete the task if the check passes. Return the result. Return ``None`` if the
+        agent was stopped before it changed anything."""
         if ending is not None and not self._has_work():
             return None
         if waiting := left_by_turn.unfinished(self._caller, self._task):
@@ -401,7 +405,7 @@ class TaskWork:
         )
 
     def note_row(self, result: str) -> None:
-        """Add the cost row of this ended attempt."""
+        """Add the cost row of this attempt, which has ended with ``result``."""
         caller, task, so_far = self._caller, self._task, self.turns.so_far
         new: list[str] = []
         with suppress(HarnessError):  # the run reports a damaged state
@@ -429,7 +433,7 @@ class TaskWork:
         )
 
     def accepted(self, ruling: TaskRuling) -> Attempted:
-        """Return the result of the completed attempt, with its commit if there is one."""
+        """Return the result of the completed attempt. Its message names the commit, if there is a commit."""
         done = ruling.completed or {}
         at = f", commit {str(done['commit'])[:7]}" if done.get("commit") else ""
         why = f": {done.get('basis')}" if done.get("grade") == CHECKED else ""
@@ -438,7 +442,8 @@ class TaskWork:
         return replace(self._attempted("completed", f"{done.get('grade') or PROVEN}{at}{why}"), earlier=earlier)
 
     def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
-        """Fail the attempt, and return its result. The work is in a rescue, and the attempt counts toward the limit."""
+        """Return the result of an attempt whose work the harness rejected. Mark the attempt as failed. A rescue ref
+        keeps the work. If the user must decide, the attempt is already closed."""
         error = ruling.error
         if error and error.data.get("grade") == UNCHANGED:
             return self._attempted("parked", error.message)
@@ -454,7 +459,8 @@ class TaskWork:
         return replace(done, message=f"{done.message}; to accept this work as it is: {command}")
 
     def unfinished(self, ending: Ending) -> Attempted:
-        """Release the task uncounted if the task did not cause the attempt's end; otherwise fail the attempt."""
+        """Close an attempt that ended before its check, and return the result. If the task did not cause the end,
+        release the task without counting the attempt. Otherwise, fail the attempt."""
         if ending.reason in UNCOUNTED:
             return self._give_back(ending, UNCOUNTED[ending.reason])
         outcome = ending.outcome
@@ -467,7 +473,7 @@ class TaskWork:
         return self._fail("TASK_EXEC", ending.message or left, ending)
 
     def broken(self, error: GitFailed) -> Attempted:
-        """Fail the attempt, because git cannot read the repository after a turn and the repair failed."""
+        """Fail the attempt because git cannot read the repository after an agent's turn and the repair failed."""
         done = self._fail("TASK_EXEC", error.message, None)
         return replace(done, message=f"{done.message}; to find the missing objects: git fsck")
 
@@ -509,7 +515,7 @@ class TaskWork:
 
 
 def _head_of(caller: Caller) -> str | None:
-    """Return the commit of HEAD, or ``None`` if there is no repository or commit."""
+    """Return the commit to which HEAD points. Return ``None`` if there is no repository or no commit."""
     try:
         return caller.git.head() if caller.git and caller.git.is_repository else None
     except HarnessError:
@@ -517,7 +523,8 @@ def _head_of(caller: Caller) -> str | None:
 
 
 def _script_at(path: str) -> tuple[bytes, int]:
-    """Return a script's content and mode. Return ``_NOTHING`` for a missing file, ``_NO_FILE`` for no regular file."""
+    """Return the content and the mode of a script. Return ``_NOTHING`` if the file is missing. Return ``_NO_FILE`` if
+    the path is not a regular file."""
     try:
         if os.path.islink(path):
             return _NO_FILE
@@ -563,7 +570,8 @@ def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> s
 
 
 def fix_prompt(task: Task, said: str, output: Sequence[Any], *, was_run: bool = True) -> str:
-    """Return the prompt for the next round after the check failed or could not run."""
+    """Return the prompt for the agent's next round, after the check failed. ``said`` is the reason for the failure, and
+    ``output`` is the output. Without ``was_run``, the check could not run."""
     if not was_run:
         first = f"The harness did not run the validation: {said}"
         last = "Your work is as you left it. Mend this, and end your turn."

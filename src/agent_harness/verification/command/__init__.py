@@ -1,4 +1,4 @@
-"""Verification by any shell command: the files that the command uses, their changes in a candidate, and the runs."""
+"""Verification by a shell command: the files that the command uses, their changes in a candidate, and the runs."""
 
 from agent_harness.verification.command.environment_inventory import (
     Differences,

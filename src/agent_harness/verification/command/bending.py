@@ -1,6 +1,6 @@
-"""Textual comparison of two versions of a file that affects the verdict on the work. The file is used by a command
-(script, makefile, ``package.json``), or is a test that was given with an item. The result says in a few words how
-the new version weakens the check; ``None`` if it does not. Comments, layout and line endings are ignored."""
+"""Comparison of two versions of a file that affects the verdict.
+The file is a test given with an item, or a command uses the file, as a script or makefile. The result says in a few
+words how the new version weakens the check, or is ``None``. Comments, layout and line endings are ignored."""
 
 import difflib
 import json
@@ -24,8 +24,8 @@ Line = tuple[int, str]
 
 
 def bent(change: FileChange, named: Named, asked: str = "") -> str | None:
-    """Return why a change to a file that commands load, or would load, is refused; None if it is allowed.
-    ``asked`` is the text of the item: a new file that is mentioned in the text may set values."""
+    """Return why a changed or new file that commands load is refused, or None if it is allowed.
+    ``asked`` is the item's text. A new file that this text mentions may set variables."""
     if change.status == "A":
         found = (each for each in named.absent if each.matches(change.path))
         return next(filter(None, (_comes(change, each, is_named(change.path, asked)) for each in found)), None)
@@ -47,8 +47,8 @@ def _bent(path: str, before: bytes, after: bytes, named: Named) -> str | None:
 
 
 def weaker_test(change: FileChange, *, alone: bool) -> str | None:
-    """Return how a change weakens a test file or its support file, in a few words; None if it does not.
-    ``alone``: only these tests judge the work, so new code must not affect the existing tests either."""
+    """Return in a few words how a change weakens a test or a support file. Return None if it does not. With ``alone``,
+    only these tests judge the work, so new code must not affect the existing tests."""
     if why := _obviously(change):
         return why
     if change.path.endswith(".py"):
@@ -101,7 +101,7 @@ def _obviously(change: FileChange) -> str | None:
 
 
 def _package(before: bytes, after: bytes, names: Collection[str]) -> str | None:
-    """Return how a new ``package.json`` weakens a check, by scripts or test runner settings; None if it does not."""
+    """Return how a changed ``package.json`` weakens a check by scripts or test settings, or None if it does not."""
     old, new = package_scripts(before), package_scripts(after)
     hooks = [f"{side}{name}" for name in sorted(names) for side in ("pre", "post")]
     for_tests = [name for name in old if "test" in name]
@@ -122,12 +122,12 @@ def _member(content: bytes, name: str) -> object:
 
 
 def _text(content: bytes) -> str:
-    """Return the text with newlines as line endings, because git may convert the line endings of a commit."""
+    """Return the content as text with Unix line endings, because git may convert the line endings of a commit."""
     return content.replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
 
 
 def _lines(path: str, content: bytes) -> list[Line]:
-    """Return the lines that are neither empty nor comments, with their numbers. A ``#!`` line is included."""
+    """Return the lines with their numbers, without empty lines and comments. A ``#!`` line is not a comment."""
     sign = "//" if PurePosixPath(path).suffix in _SLASHES else "#"
     numbered = ((number, line.strip()) for number, line in enumerate(_text(content).splitlines(), 1))
     return [each for each in numbered if each[1] and (not each[1].startswith(sign) or each[1].startswith("#!"))]

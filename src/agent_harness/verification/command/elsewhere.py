@@ -1,9 +1,9 @@
-"""Second run of a check under the conditions of a user's terminal. Work that detects a check fails in this run. The
-second run is made for checks whose only known result is the exit status. The checkout is on a branch, at the path of
-the project if namespaces are available, with the user's variables and readable home, and with no connection. Comments
-in the check's files are changed, and the programs that make, npm and Python start cannot detect which program started
-them. If the second run fails, the check is run again under the first conditions, and then with one difference at a
-time. A difference that legitimate work can show too does not reject the work: the work is then graded "checked"."""
+"""Second run of a check under the conditions of a user's terminal, to reveal work that detects a check.
+The second run is for checks whose only known result is the exit status. The checkout is on a branch, at the path of the
+project if namespaces are available. The run has the user's variables, a readable home folder and no network. Comments
+in the check's files are changed. The programs that make, npm and Python start cannot detect which program started them.
+If the second run fails, the check runs again under the first conditions, then with one difference at a time. Legitimate
+work can be sensitive to some of these differences. Such work is graded "checked" and not rejected."""
 
 import os
 import posixpath
@@ -37,8 +37,8 @@ _FORMATTED = re.compile(
 
 
 def elsewhere(case: Case) -> None:
-    """Run the check as from a user's terminal, and reject the work if the check then fails.
-    If the check passes, but no recorded call could be replayed, grade the work "checked", not "proven"."""
+    """Run the check as a user would run it in a terminal, and reject the work if the check fails.
+    Grade the work "checked" instead of "proven" if the check passes but no recorded call could be compared."""
     runner = case.runner
     if not isinstance(runner, CommandRunner) or not case.strictness.replay or case.proof is None:
         return
@@ -55,7 +55,7 @@ def elsewhere(case: Case) -> None:
 
 
 def _differs(case: Case, runner: CommandRunner, command: str) -> str:
-    """Return why the work is rejected; empty if the check passes, or if the work is only graded "checked"."""
+    """Return why the work is rejected, or an empty string. The function may also grade the work "checked"."""
     files, _ = case.guard.check_files(case.changes)
     protection = case.guard.protection
     named = protection.checks.texts if protection.alone else ()
@@ -91,8 +91,8 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
 
 
 def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Sequence[Edits], *, has_mark: bool) -> str:
-    """Run the check with one difference at a time, and return why the work is rejected.
-    Return an empty string, and grade the work "checked", if legitimate work could show the difference too."""
+    """Run the check with one difference from the harness's run at a time. Return why the work is rejected. Return an
+    empty string and grade the work "checked" if legitimate work could fail in the same way."""
     sees_marks = has_mark and not as_a_person(marks=False)
     by_marks = sees_marks and as_a_person(marks=True)
     if by_marks and is_of_work(case):
@@ -109,13 +109,13 @@ def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Seq
 
 
 def _passes(case: Case, run: Run) -> bool:
-    """Return True if the check passed, or if its program could not be started at all."""
+    """Return True if the check passed, or if its program was not found."""
     case.check_stop()
     return run.exit_code == 0 or (run.exit_code == NOT_FOUND and not run.seconds)
 
 
 def _take_along(root: Path, checkout: Checkout) -> None:
-    """Copy the project's ``harness-*`` files into the checkout. Without these files, code could detect the checkout."""
+    """Copy the project's ``harness-*`` files into the checkout, because code could notice their absence."""
     for path in root.glob(_OF_HARNESS):
         place = checkout.cwd / path.name
         if path.is_file() and not path.is_symlink() and not place.exists():
@@ -123,7 +123,7 @@ def _take_along(root: Path, checkout: Checkout) -> None:
 
 
 def _make_older(checkout: Checkout, paths: Sequence[str]) -> None:
-    """Make the changed files some weeks older, as if a user ran the check weeks later."""
+    """Set the modification time of the changed files some weeks back, as if the user ran the check weeks later."""
     then = time.time() - _WEEKS_LATER_SECONDS
     for path in paths:
         with suppress(OSError):  # kept out of the checkout
@@ -131,8 +131,8 @@ def _make_older(checkout: Checkout, paths: Sequence[str]) -> None:
 
 
 def _other_comment(path: str, content: bytes, *, is_formatted: bool) -> bytes:
-    """Return the program with one comment changed. If it has no comment, add an empty line. ``is_formatted``: no empty
-    line is added, because a formatter would reject the line."""
+    """Return the file's content with one comment changed, or with an empty line added if it has no comment.
+    With ``is_formatted``, no line is added, because a formatter would complain about an empty last line."""
     name, suffix = posixpath.basename(path), posixpath.splitext(path)[1].lower()
     slashed = suffix in _SLASHED
     if not (slashed or suffix in _HASHED or name in ("Makefile", "makefile", "GNUmakefile")):

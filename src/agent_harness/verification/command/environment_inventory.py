@@ -37,9 +37,9 @@ def around(
     confined: bool = True,
     linked: Iterable[str] = (),
 ) -> Installed:
-    """Return the programs and Python interpreters that the commands may start, without their contents. ``commands`` are
-    pairs of a command and its folder. If no command starts an interpreter, the result is empty. The result omits what a
-    ``confined`` (sandboxed) agent cannot change, and includes dependencies ``linked`` into checkouts."""
+    """Return the programs and Python interpreters that the commands may start, without file contents. ``commands``
+    contains pairs of a command and its folder. The result is empty if no command starts Python. With ``confined``,
+    files that an agent in the sandbox cannot change are omitted. ``linked`` are the folders that checkouts link to."""
     variables = plain_variables()
     texts = [(text, str(Path(folder).absolute())) for text, folder in commands]
     root = texts[0][1] if texts else ""
@@ -70,7 +70,7 @@ def linked_by(folder: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def starts_python(command: str, folder: str) -> bool:
-    """Return True if a command may start Python, directly or through a script or makefile in this folder."""
+    """Return True if a command may start Python, directly or through a script or makefile in ``folder``."""
     if _SPEAKS.search(command):
         return True
     search = os.environ.get("PATH", os.defpath)
@@ -84,7 +84,7 @@ def starts_python(command: str, folder: str) -> bool:
 
 
 class _Folder(Set[str]):
-    """Set of the paths in a folder, read from disk only when needed."""
+    """Set of the file paths in a folder. The folder is read only when needed."""
 
     def __init__(self, root: str) -> None:
         self._root = root

@@ -1,6 +1,6 @@
-"""Verification of work in a folder that is not in a git repository. The files that affect the verdict are copied
-before the work begins, and compared afterwards. Without git there are no checkouts and no base commit: the command
-runs in the folder itself."""
+"""Verification of work in a folder that is not in a git repository.
+The harness copies the files that affect the verdict before the work begins, and compares them afterwards. Without git
+there are no checkouts and no base commit, so the command runs in the folder itself."""
 
 import base64
 import binascii
@@ -33,7 +33,7 @@ _PASSED_OVER = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptFiles:
-    """List of the paths in a folder, with copies of the files that affect the verdict on the work."""
+    """Paths of all files in a folder, and copies of the files that affect the verdict."""
 
     paths: frozenset[str]
     contents: Mapping[str, bytes]
@@ -48,7 +48,7 @@ class KeptFiles:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self | None:
-        """Return the stored files; None if the record is invalid."""
+        """Return the files stored in a record, or None if the record is invalid."""
         paths, contents = record.get("paths"), record.get("contents")
         if not isinstance(paths, list) or not isinstance(contents, dict):
             return None
@@ -62,7 +62,7 @@ class KeptFiles:
 def judge_folder(
     root: str | os.PathLike[str], check: CommandCheck, *, kept: KeptFiles | None, stop: Stop | None = None
 ) -> Verdict:
-    """Return the verdict on work outside git. ``kept`` are the files at the time of the claim, if known."""
+    """Return the verdict on work outside git. ``kept``: the files at the time of the claim, None if unknown."""
     found = check.on_installed
     if kept is not None:
         now = folder_tree(os.fspath(root)) or kept.tree
@@ -80,7 +80,7 @@ def judge_folder(
 
 
 def run_in_place(root: str | os.PathLike[str], check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Run the command in the folder and return the verdict without other checks, for a task that nobody has claimed."""
+    """Run the command in the folder and return the verdict. Changes of files are not examined."""
     run = _runner(root, check, stop).run_here()
     message = f"The command {run.over_limit}, and was stopped; its result does not count"
     good = run.exit_code == 0
@@ -98,7 +98,7 @@ def _runner(root: str | os.PathLike[str], check: CommandCheck, stop: Stop | None
 
 
 def keep(root: str, command: str) -> KeptFiles:
-    """Return copies of the files that affect the verdict. Must be called before the work begins."""
+    """Return copies of the files that affect the verdict. Call this function before the work begins."""
     return kept_of(folder_tree(root) or Tree((), lambda _: None), command)
 
 
@@ -115,7 +115,7 @@ def kept_of(tree: Tree, command: str) -> KeptFiles:
 
 
 def findings_since(kept: KeptFiles, command: str, now: Tree, *, may_change: Collection[str]) -> list[Finding]:
-    """Return a finding for each file that affects the verdict and differs from its copy in ``kept``."""
+    """Return findings for the files that affect the verdict and differ from their copies in ``kept``."""
     protection = _protection(command, kept.tree, may_change)
     changed = (_change(path, kept, protection, now) for path in sorted({*kept.paths, *now.paths}))
     files = tuple(each for each in changed if each)
@@ -138,8 +138,8 @@ def _change(path: str, kept: KeptFiles, protection: ProtectedFiles, now: Tree) -
 
 
 def folder_tree(root: str, *, besides: Collection[str] = ()) -> Tree | None:
-    """Return the files of a folder without following symbolic links; None if there are too many.
-    Installed dependencies and the folders in ``besides`` are omitted."""
+    """Return the files of a folder, or None if there are too many.
+    Symbolic links are not followed. Installed dependencies and the folders in ``besides`` are omitted."""
     paths: set[str] = set()
     links: dict[str, str] = {}
     out = {os.path.realpath(each) for each in besides}

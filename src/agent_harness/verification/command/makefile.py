@@ -1,5 +1,5 @@
-"""Parser for makefiles that runs nothing, and a comparison of two versions of a makefile. The parser understands
-rules with recipes, and variables. Any other line of a makefile must not change."""
+"""Parser for makefiles that runs nothing, and a comparison of two versions of a makefile.
+The parser understands rules with recipes, and variables. All other lines must stay unchanged."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Makefile:
-    """Rules and variables of a makefile, and all lines that are neither."""
+    """Rules and variables of a makefile, and all its other lines."""
 
     rules: tuple[Rule, ...]
     variables: Mapping[str, str]  # the last assignment of each, as written
@@ -35,7 +35,7 @@ class Makefile:
 
     @classmethod
     def parse(cls, text: str) -> "Makefile":
-        """Parse a makefile. Invalid syntax raises no error."""
+        """Parse a makefile. Lines with invalid syntax raise no error."""
         rules: list[tuple[str, str, list[str]]] = []
         variables: dict[str, str] = {}
         others: list[str] = []
@@ -60,7 +60,7 @@ class Makefile:
         return cls(tuple(read), variables, tuple(others))
 
     def includes(self) -> list[tuple[str, bool]]:
-        """Return the included files, each with True if make continues when the file is missing."""
+        """Return each included file, with True if make continues without it."""
         lines = (line.split() for line in map(self._expanded, self.others))
         found = (words for words in lines if words and words[0] in _INCLUDES)
         asks = any("$(wildcard" in line for line in self.others)
@@ -72,7 +72,7 @@ class Makefile:
         return default or list(named)[:1]
 
     def reached(self, goals: Collection[str]) -> list[Rule]:
-        """Return the rules that may run for these goals, including the rules of all prerequisites."""
+        """Return the rules that may run for these goals, including the rules for prerequisites."""
         wanted, queue = set(goals), list(goals)
         while queue and len(wanted) < _MOST_TARGETS:
             target = queue.pop()
@@ -85,7 +85,7 @@ class Makefile:
         return [rule for rule in self.rules if any(_makes(rule, target) for target in wanted)]
 
     def recipes(self, goals: Collection[str]) -> list[str]:
-        """Return the recipes that may run for these goals as shell code with variables expanded."""
+        """Return the recipes that may run for these goals, as shell code with expanded variables."""
         return ["\n".join(self._expanded(line).lstrip("@-+ ") for line in rule.recipe) for rule in self.reached(goals)]
 
     def _expanded(self, text: str) -> str:
@@ -104,9 +104,9 @@ class Makefile:
 
 
 def weakened(before: str, after: str, goals: Collection[str], *, sets_values: bool = False) -> str | None:
-    """Return in a few words how a changed makefile weakens the rules for these goals; None if it does not.
-    Other rules may change, lists may grow, and new rules and variables may be added. ``sets_values``: new variables
-    that recipes use are allowed too, if their values are plain words."""
+    """Return in a few words how a changed makefile weakens the rules for these goals.
+    Return None if it does not. Other rules may change, lists may grow, and new rules and variables are allowed. With
+    ``sets_values``, recipes may use new variables whose values are plain words."""
     old, new = Makefile.parse(before), Makefile.parse(after)
     wanted = goals or {DEFAULT_GOAL, *old.first_goal()}
     return next(chain(_rules(old, new, wanted), _variables(old, new, sets_values), _lines(old, new)), None)
@@ -160,13 +160,13 @@ def _lines(old: Makefile, new: Makefile) -> Iterator[str]:
 
 
 def _lengthened(before: str, after: str) -> bool:
-    """Return True if only plain names were appended to a list: no options and no shell characters."""
+    """Return True if the list only gained words at its end, and these are plain names."""
     more = after.removeprefix(before).split()
     return after.startswith(f"{before} ") and all(_NAME.match(word) for word in more)
 
 
 def _grown(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Return True if all words of the old list are still present, in the same order."""
+    """Return True if the new list contains all words of the old list in the same order."""
     rest = iter(after)
     return all(any(word == other for other in rest) for word in before)
 

@@ -1,8 +1,8 @@
-"""Search for the files that a check command mentions or loads, which the agent's work must not weaken. The search reads
-the tree as of the claim of the task, so that an agent cannot choose which files are protected. A script or test runner
-whose exit status is the result is protected. Programs whose output the command compares (``python calc.py | grep 3``),
-and those left running (``node server.js &``), are part of the work, as are files that ``grep`` and ``test`` read.
-Scripts that set up an environment are protected, but not the programs that they start."""
+"""Search for the files that a check command mentions or loads. The agent's work must not weaken these files. The search
+reads the file tree as of the claim, so that an agent cannot choose which files are protected. A script or test runner
+whose exit status is the result is protected. A program is part of the work if the command compares its output (``python
+calc.py | grep 3``) or leaves it running (``node server.js &``). So are files that ``grep`` and ``test`` read. Scripts
+that set up an environment are protected, but not the programs that they start."""
 
 import ast
 import glob
@@ -105,7 +105,7 @@ _IS_THERE = frozenset({"-e", "-f", "-r", "-s", "-x"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsentFile:
-    """File that does not exist, and that a command would read or run if the file were created."""
+    """File that does not exist, but that a command would read or run if somebody created it."""
 
     pattern: str
     instead_of: str = ""  # the file whose place it takes
@@ -135,7 +135,7 @@ class Named:
         return self.scripts | self.makefiles.keys() | self.packages.keys()
 
     def loads(self, path: str) -> bool:
-        """Return True if the commands load this file, or would do so if it were created."""
+        """Return True if the commands load this file, or would load it if somebody created it."""
         return path in self.files or any(each.matches(path) for each in self.absent)
 
 
@@ -162,8 +162,8 @@ class _Names:
 
 
 def named_by(command: str, tree: Tree, *, sets_up: bool = False) -> Named:
-    """Return the files that ``command`` mentions or loads, directly or through scripts, makefiles and ``package.json``.
-    ``sets_up``: the command only sets up the environment and proves nothing."""
+    """Return the files that ``command`` mentions or loads, also through scripts, makefiles and ``package.json``.
+    With ``sets_up``, the command only sets up the environment and proves nothing."""
     found = _Names(tree, sets_up)
     _read(found, command, "")
     return joined([found])
@@ -197,7 +197,7 @@ def _read(found: _Names, text: str, folder: str) -> None:
 
 
 def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filtered: bool) -> None:
-    """Add the files that a list of shell commands uses. ``filtered``: another program evaluates their output."""
+    """Add the files that shell commands use. With ``filtered``, another program evaluates the commands' output."""
     waits = any(each.name == "wait" for each in commands)
     folders = [folder]  # one for each open subshell
     free, piped = 0, False
@@ -217,7 +217,7 @@ def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filte
 
 
 def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool) -> str:
-    """Add the files that one shell command uses. Return the folder in which the next command runs."""
+    """Add the files that one shell command uses. Return the working folder of the next command."""
     given = command.plain
     for word in given:
         if assigned := _ASSIGNED.fullmatch(word):
@@ -240,7 +240,7 @@ def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool
 
 
 def _ways(found: _Names, words: Sequence[str], folder: str) -> Iterator[list[str]]:
-    """Yield the words of a command, with variables and patterns expanded, once for each value of a loop variable."""
+    """Yield the words of a command with variables and patterns expanded, once for each value of a loop variable."""
     used = dict.fromkeys(a or b for word in words for a, b in _USED.findall(word))
     names = [name for name in used if found.values.get(name)]
     for values in islice(product(*(found.values[name] for name in names)), _MOST_WAYS):
@@ -250,7 +250,7 @@ def _ways(found: _Names, words: Sequence[str], folder: str) -> Iterator[list[str
 
 
 def _files(found: _Names, word: str, folder: str) -> list[str]:
-    """Return the files that match a shell pattern. If no file matches, return the word itself."""
+    """Return the files that match a shell pattern. Return the word itself if it is not a pattern or matches nothing."""
     if not _PATTERN.search(word) or "/" not in word + folder:
         return [word]
     wanted = _joined(folder, word)
@@ -260,7 +260,7 @@ def _files(found: _Names, word: str, folder: str) -> list[str]:
 
 
 def _without_wrappers(words: Sequence[str]) -> list[str]:
-    """Return the words of a command without leading variables and wrappers such as ``timeout 60``."""
+    """Return the words of a command without wrappers such as ``timeout 60`` in front."""
     rest = list(words)
     while name_of(rest) != "xargs" and (count := unwrapped(rest)):
         rest = rest[count:]
@@ -292,7 +292,7 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
 
 
 def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the files with expected output that a comparing program reads. Also note files whose existence is tested."""
+    """Add the expected output files that a comparing program reads. Record the files whose existence is tested."""
     if program == "cat":
         _read_in(found, rest, folder)
     if program in _COMPARING:
@@ -303,12 +303,12 @@ def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) ->
 
 
 def _read_in(found: _Names, words: Sequence[str], folder: str) -> None:
-    """Add the checking programs that a command reads as input, such as SQL files with assertions."""
+    """Add the programs that a command reads as input and that check the work, such as SQL files with assertions."""
     found.scripts.update(p for p in _paths(found, words, folder) if JUDGE_NAME.search(p) and _IS_PROGRAM.search(p))
 
 
 def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]]:
-    """Return the commands that ``find`` or ``xargs`` starts, one for each file found. Other words are one command."""
+    """Return the commands that ``find`` or ``xargs`` starts, one for each file. Return any other command unchanged."""
     program, *rest = words
     if program not in ("find", "xargs"):
         return [list(words)]
@@ -330,7 +330,7 @@ def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]
 
 
 def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Add the files that ``sh X``, ``. X``, ``sh -c TEXT`` or ``eval TEXT`` uses."""
+    """Add the files that a shell call uses, such as ``sh X``, ``. X``, ``sh -c TEXT`` or ``eval TEXT``."""
     script, at = script_of(words), script_file_at(words)
     if script is not None:
         _read(found, script, folder)
@@ -340,7 +340,7 @@ def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) 
 
 
 def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Add the tests among the arguments of a script. The script most likely runs these tests."""
+    """Add the tests that a script gets as arguments, because the script probably runs them."""
     given = {path for word in words if not word.startswith("-") for path in _test_paths(found, word, folder)}
     if not filtered:
         found.tests.update(each for each in given if is_test_file(each) or TEST_FOLDERS & {*each.split("/")})
@@ -349,7 +349,7 @@ def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bo
 def _script(
     found: _Names, word: str, folder: str, *, filtered: bool, shell: bool | None = None, handed: Sequence[str] = ()
 ) -> None:
-    """Add a script that a command runs. For a shell script, also search its text, with the arguments inserted."""
+    """Add a script that a command runs. Search a shell script for more files, with ``handed`` as its arguments."""
     if word.startswith("/"):
         found.outside.add(word)
         return
@@ -391,7 +391,7 @@ def _runs_tests(found: _Names, path: str, content: bytes, folder: str) -> bool:
 
 
 def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
-    """Add modules in a checking program's folder, and scripts and expected output that the program mentions."""
+    """Add the modules that a checking program imports from its folder, and the scripts and data that it mentions."""
     here, _, name = path.rpartition("/")
     if not _TOOL_FOLDERS & {*here.split("/")}:
         return
@@ -415,7 +415,7 @@ def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
 
 
 def _beside(found: _Names, stem: str, ends: Sequence[str], *, within: str = "") -> None:
-    """Add the module with the path ``stem`` and one of ``ends``, if it exists, and the modules that it loads."""
+    """Add the module whose path is ``stem`` plus one of ``ends``, if it exists, and the modules that it loads."""
     for path in (f"{stem}{end}" for end in ends):
         if path in found.tree.paths and path not in found.scripts and path.startswith(f"{within}/" if within else ""):
             found.scripts.add(path)
@@ -460,7 +460,7 @@ def _module(found: _Names, module: str, rest: Sequence[str], folder: str, *, fil
 
 
 def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the tests given to a test runner. Without given tests, add all tests that the runner may find."""
+    """Add the tests that a test runner gets as arguments. Without test arguments, add the whole folder."""
     found.python = found.python or program in ("pytest", "py.test", "unittest", "nose2", "nosetests", "tox", "nox")
     given: set[str] = set()
     patterns: list[str] = []
@@ -483,8 +483,8 @@ def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> No
 
 
 def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False) -> Iterator[str]:
-    """Yield the test file or folder to which a word refers.
-    The word is a path, a node id or a dotted name. ``modules``: a name without a dot may also be a module."""
+    """Yield the test file or folder that a word means.
+    The word is a path, a node id or a dotted name. With ``modules``, a name without a dot may also be a module."""
     file = word.partition("::")[0].rstrip("/")
     path = _resolved(found, file, folder)
     if path:
@@ -502,7 +502,7 @@ def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False)
 
 
 def _matching(found: _Names, program: str, before: str, word: str) -> set[str]:
-    """Return the test files whose paths contain the word, if the runner selects by substring, as jest does."""
+    """Return the test files whose paths contain the word, if the test runner selects by substring, as jest does."""
     chooses = program in ("jest", "vitest") and before not in ("-t", "--testNamePattern") and word not in _VERBS
     return {path for path in found.tree.paths if word in path and is_test_file(path)} if chooses else set()
 
@@ -549,7 +549,7 @@ def _made_by(found: _Names, path: str, goals: Sequence[str], folder: str) -> Non
 
 
 def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
-    """Return the texts of a makefile and of all makefiles that it includes, by path."""
+    """Return the texts of a makefile and of the makefiles that it includes, by path."""
     texts: dict[str, str] = {}
     queue = [path]
     while queue and len(texts) < _MOST_FILES:
@@ -590,7 +590,7 @@ def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> N
 
 
 def _behind(program: str, name: str, rest: Sequence[str]) -> list[str]:
-    """Return the arguments that a package manager passes to a script. npm passes no options before ``--``."""
+    """Return the arguments that a package manager passes to a script. npm passes no options that precede ``--``."""
     begin = next((at + 1 for at, word in enumerate(rest) if word in (name, *_SHORT_NAMES.get(name, ()))), len(rest))
     end = rest.index("--") if "--" in rest else len(rest)
     own = [
@@ -602,7 +602,7 @@ def _behind(program: str, name: str, rest: Sequence[str]) -> list[str]:
 
 
 def package_scripts(content: bytes | None) -> dict[str, str]:
-    """Return the scripts of a ``package.json`` by name; empty if the content cannot be parsed."""
+    """Return the scripts of a ``package.json`` by name. The result is empty if the content cannot be parsed."""
     try:
         document = json.loads(content or b"{}")
     except (ValueError, RecursionError):
@@ -612,7 +612,7 @@ def package_scripts(content: bytes | None) -> dict[str, str]:
 
 
 def _by_name(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the files that a program reads by default, without settings files that several programs share."""
+    """Add the files that a program reads by default. Omit settings files that several programs share."""
     given = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in _SETTINGS_FROM]
     names = [*_RUN_BY_NAME.get(program, ()), *(given if program in _RUN_BY_NAME else ())]
     shared = {"setup.cfg", "pyproject.toml"}
@@ -628,7 +628,7 @@ def _paths(found: _Names, words: Sequence[str], folder: str) -> list[str]:
 
 
 def _resolved(found: _Names, word: str, folder: str) -> str | None:
-    """Return the file to which a word in a folder refers, with symbolic links followed; None if there is none."""
+    """Return the file that a word means in a folder, with symbolic links followed, or None if no file exists."""
     path = _joined(folder, word)
     seen: set[str] = set()
     while path in found.tree.links and path not in seen:

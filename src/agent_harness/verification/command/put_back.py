@@ -1,7 +1,7 @@
-"""Further tests of a check whose only known result is the exit status, made after the check has noticed changed
-values. First, existing data that the work changed is restored, while the code of the work stays. If the check then
-fails, the check passes only because the work changed the data. Then the tests are run so that code cannot detect the
-test runner."""
+"""Further tests of a check whose only known result is the exit status.
+They run after the check has noticed changed values. First, existing data that the work changed is restored, while the
+code of the work stays. If the check then fails, the check passes only because the work changed the data. Then the tests
+run in a way that hides the test runner from the code."""
 
 import ast
 import posixpath
@@ -51,7 +51,8 @@ _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 
 
 def changed_values(case: Case) -> dict[str, bytes]:
-    """Return the base version, by path, of each data file that the work changed together with code."""
+    """Return the base version of each changed data file, by path. Return an empty dictionary if the work changed no
+    code and the check does not compare the data with another changed file."""
     work = [change for change in case.work if not change.link and not case.guard.has_rule(change.path)]
     data = [change.path for change in work if change.status == "M" and holds_values(change.path)]
     if not data or not (any(is_code(change.path) for change in work) or _is_compared(case, data)):
@@ -61,8 +62,8 @@ def changed_values(case: Case) -> dict[str, bytes]:
 
 
 def _is_compared(case: Case, data: Collection[str]) -> bool:
-    """Return True if a program in the check gets changed data and another changed file as arguments.
-    A search program such as grep does not count, because it does not compare its input files with each other."""
+    """Return True if a program in the check gets two changed files as arguments, one of them in ``data``.
+    Search programs such as grep do not count, because they do not compare files with each other."""
     changed = {change.path for change in case.changes.files if change.status != "D"}
     return any(
         len(named & changed) > 1 and named & {*data} and program not in _SEARCHES for program, named in _commands(case)
@@ -70,14 +71,14 @@ def _is_compared(case: Case, data: Collection[str]) -> bool:
 
 
 def _commands(case: Case) -> Iterator[tuple[str, set[str]]]:
-    """Yield the programs that the check and its scripts run, each with the paths among its arguments."""
+    """Yield each program that the check and its scripts run, with the paths among the program's arguments."""
     for words in (each.plain for text in _texts(case) for each, _ in read(text).every()):
         at = program_at(words)
         yield name_of(words[at:]), {posixpath.normpath(word) for word in words[at + 1 :]}
 
 
 def _texts(case: Case) -> list[str]:
-    """Return the text of the check and of its scripts in the base commit; empty if other checks judge the work too."""
+    """Return the texts of the check and of its scripts in the base commit, or [] if other checks judge the work too."""
     if not case.guard.protection.alone:
         return []
     scripts = (case.tree.read(path) or b"" for path in sorted(case.guard.protection.checks.scripts))
@@ -85,8 +86,8 @@ def _texts(case: Case) -> list[str]:
 
 
 def gone_values(case: Case) -> dict[str, bytes]:
-    """Return the base version of each file that the work deleted and the check reads through a pattern or a folder.
-    A deleted file that the check or the item mentions was deleted on purpose and is omitted."""
+    """Return the base version, by path, of deleted files that the check reads through a pattern or a folder.
+    A file that the check or the item mentions is omitted, because it was deleted on purpose."""
     texts = "\n".join(_texts(case))
     patterns = _PATTERN.findall(texts)
     gone = [change.path for change in case.work if change.status == "D" and not case.guard.has_rule(change.path)]
@@ -110,7 +111,7 @@ def compared_result(case: Case, command: str) -> None:
 
 
 def rewritten_values(case: Case) -> None:
-    """Grade the work "checked" if the run of the check rewrites the expected values of the check."""
+    """Grade the work "checked" if running the check rewrites the check's own expected values."""
     for path in case.runs["proof"].rewritten:
         is_expected = in_test_folder(path) or bool(EXPECTED.search(path)) or path in case.guard.protection.checks.files
         if is_expected and holds_values(path):
@@ -119,7 +120,7 @@ def rewritten_values(case: Case) -> None:
 
 
 def replaced_parts(case: Case) -> None:
-    """Grade the work "checked", not "proven", if the work replaces a function of a Python standard module."""
+    """Grade the work "checked" instead of "proven" if it replaces a function of Python's standard library."""
     for change in case.work:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
         for name in _replaced(tree) if tree else ():
@@ -156,7 +157,7 @@ def is_code(path: str) -> bool:
 
 def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gone: Collection[str] = ()) -> None:
     """Reject the work if the check fails with the base version of the ``returned`` files.
-    The check then passes only because the work changed or deleted the data. ``gone``: the work deleted these files."""
+    Such a check passes only because the work changed the files, or deleted them if ``gone`` is not empty."""
     singles = [{path: content} for path, content in sorted(returned.items())]
     for files in singles if len(singles) <= _MOST_SINGLE else [returned]:
         if not _fails_with(case, command, files):
@@ -183,12 +184,12 @@ def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
 
 
 def has_mark(case: Case, command: str) -> bool:
-    """Return True if code could detect the check's test runner, and the tests can run without this runner."""
+    """Return True if code could detect the check's test runner, and the tests can also run without this runner."""
     return bool(_NODE.fullmatch(command.strip())) or _runs_go(case, command)
 
 
 def without_mark(case: Case, command: str) -> None:
-    """Run the tests so that code cannot detect the test runner, and reject the work if the tests then fail."""
+    """Run the tests so that code cannot detect the test runner. Reject the work if the tests fail."""
     if found := _NODE.fullmatch(command.strip()):
         plain = " && ".join(f"node {shlex.quote(file)}" for file in found["files"].split())
         run = _run(case, plain, {})
@@ -209,8 +210,8 @@ def _runs_go(case: Case, command: str) -> bool:
 
 
 def _without_mark_of_go(case: Case, command: str) -> None:
-    """Run Go tests under an ordinary program's name. Require a passed test for each package reported as ``ok``.
-    ``go test`` prints ``ok`` even if the program exits with 0 before its first test."""
+    """Run Go tests in a program with an ordinary name. Reject the work if a package reported as ``ok`` has no passed
+    test. ``go test`` prints ``ok`` even if the program exits with 0 before its first test."""
     run = _run(case, f"{_GO_ALONE}{command}", {})
     if run.exit_code is None or not run.ended or "flag provided but not defined" in run.output:
         return
@@ -230,7 +231,7 @@ def _is_of_work(package: str, case: Case) -> bool:
 
 
 def packages_without_tests(output: str) -> list[str]:
-    """Return the packages that ``go test -v`` reports as ok although no test of the package passed or was skipped."""
+    """Return the packages that ``go test -v`` reports as ok, but in which no test passed or was skipped."""
     found: list[str] = []
     begin = 0
     for line in _GO_OK.finditer(output):
@@ -242,7 +243,7 @@ def packages_without_tests(output: str) -> list[str]:
 
 
 def _run(case: Case, command: str, files: Mapping[str, bytes]) -> Run:
-    """Run the command with these file contents, which may include files that the candidate deleted."""
+    """Run the command with these file contents. Files that the candidate deleted are restored."""
     there = {path: content for path, content in files.items() if path in case.changes.after}
     gone = [path for path in files if path not in there]
     overlays = (*([Edits(there)] if there else []), *([Overlay(case.base, gone)] if gone else []))

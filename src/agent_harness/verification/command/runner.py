@@ -1,7 +1,6 @@
-"""Runner for any validation command, in a separate checkout. If the command may start pytest, a recorder records the
-tests. Each pytest process that the command starts loads the run recorder of ``runner``, if possible. Exit status 0
-is accepted only if the recorded runs are complete. A test that is skipped while it runs proves nothing, unless the
-user's own tests mention skipping."""
+"""Runner for any validation command, in a separate checkout. If the command may start pytest, each pytest process loads
+the run recorder of ``runner``, if possible. Exit status 0 is accepted only if the recorded runs are complete. A test
+that is skipped while it runs proves nothing, unless the user's own tests mention skipping."""
 
 import os
 import posixpath
@@ -67,7 +66,7 @@ _SHOWN = 3  # names written out in a message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandCheck:
-    """Settings of a check: the command that proves the work, and how strictly its result is judged."""
+    """Settings of a check: the command that proves the work, and the strictness of the verdict on its result."""
 
     command: str  # for ``sh -c``
     timeout_seconds: float = 300.0
@@ -95,12 +94,12 @@ class CommandCheck:
 
     @property
     def alone(self) -> "CommandCheck":
-        """The check without further requirements: only its exit status counts."""
+        """The same check without further requirements, so that only the exit status counts."""
         return replace(self, requires_red=OFF, trust=FAST)
 
     @property
     def variables(self) -> dict[str, str]:
-        """Variables that stop pytest from loading plugins that were installed during the work."""
+        """Environment variables that keep pytest from loading plugins that were installed during the work."""
         return {"PYTEST_ADDOPTS": self.installed.blocking} if self.installed.plugins else {}
 
     @property
@@ -112,7 +111,7 @@ class CommandCheck:
 
 
 class CommandRunner(Runner):
-    """Runner for any check command. The project folder is ``git.root``, with or without a repository."""
+    """Runner for any check command. ``git.root`` is the project folder, even without a repository."""
 
     subject, passes_only, allowed_by = "The command", "The command passes only", ALLOWED_BY
     tests, item, ends_with = "The tests", "task", ""
@@ -173,10 +172,10 @@ class CommandRunner(Runner):
             return self._unwatched(place, self.check.command, terms, variables, access)
 
     def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
-        """Run a command in the checkout, with the run recorder if the command may run pytest.
-        The command may ignore failing tests if it did so on the base commit. If it fails before pytest has read the
-        recorder's options, it is run again without them. If it passes without a recorded pytest, the exit status
-        decides, unless pytest is recorded on the base commit."""
+        """Run a command in the checkout, with the run recorder if the command may start pytest.
+        A command may ignore failing tests if it did so on the base commit. If pytest fails to start with the recorder,
+        run the command again without the recorder. If the command passes without a recorded pytest, the exit status
+        counts, unless pytest was recorded on the base commit."""
         parsed = parse(command)
         if terms.plain or not self._may_run_pytest(parsed):
             return self._unwatched(checkout, command, terms)
@@ -222,9 +221,10 @@ class CommandRunner(Runner):
         marks: bool | None = None,
         checks: Mapping[str, bytes] | None = None,
     ) -> Run:
-        """Run the command as a user would, if possible at the path of the project, on a network without connection.
-        ``at_home``: the user's home folder is readable. With ``marks`` False, code cannot detect the program that
-        started it. With True, the helper programs run, but hide nothing. With None, no helper programs are used."""
+        """Run the command as a user would, if possible at the path of the project, and without a network.
+        ``at_home``: the command can read the user's home folder.
+        ``marks``: False loads helper programs that hide which program started the code. True loads helper programs that
+        hide nothing. None loads no helper programs."""
         texts = [command.encode(), *(checks or {}).values()]
         names_project = any(os.fsencode(self.git.root) in text for text in texts)  # and what is in no commit there
         laid: dict[str, tuple[str, str]] = {} if names_project else self._laid_over_project(checkout)
@@ -251,8 +251,8 @@ class CommandRunner(Runner):
         return run_of(command, checkout, done, (None, None), checkout.cwd)
 
     def _laid_over_project(self, checkout: Checkout) -> dict[str, tuple[str, str]]:
-        """Return the mounts that put the checkout at the project's paths; empty if that is not possible.
-        The mounted checkout hides the project, so each link to a dependency is replaced by a mount point."""
+        """Return the mounts that show the checkout at the project's path, or an empty dictionary if this is impossible.
+        The mounted checkout hides the project, so mount points replace the links to the project's dependencies."""
         top, root = os.path.realpath(self.git.top()), Path(self.git.root)
         used = [checkout.private, Path.home(), Path(tempfile.gettempdir())]
         if (
@@ -296,14 +296,14 @@ class CommandRunner(Runner):
 
     @property
     def _has_to_start(self) -> bool:
-        """True if pytest starts on the base commit, and the user has not allowed changes to the files that start it."""
+        """True if pytest starts on the base commit, and the user has not allowed changes to files that start pytest."""
         is_free = matcher(self.check.may_change)
         leading = [path.encode("utf-8", "surrogateescape") for path in self.changed if self._named.loads(path)]
         return not any(map(is_free, leading)) and self._known_before.started
 
     @property
     def _known_before(self) -> Run:
-        """The run of the command on the base commit, made when this property is first used."""
+        """The run of the command on the base commit. The command runs when the property is first read."""
         if self._before is None:
             terms = RunAsked(seconds=self.check.timeout_seconds, keep_going=True)
             with self.place(self._base) as checkout:
@@ -325,7 +325,7 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None and (run.report is None or bool(run.report.passing))
 
     def on_failure(self, run: Run) -> Told | None:
-        """Return the finding if a failed run exited with 0, or passes in the project folder; otherwise None."""
+        """Return a finding if the check failed although its command exited with 0 or passes in the project folder."""
         if run.exit_code == 0:
             problem = run.problem or "no test passed"
             message = f"The command exited with 0, but its run is not trusted: {problem}"
@@ -348,7 +348,7 @@ class CommandRunner(Runner):
         return Told("passes_only_in_place", message, {"missing": missing[:50]})
 
     def on_pass(self, run: Run) -> Told | None:
-        """Return a finding if tests were skipped while they ran; None if the base commit's tests mention skipping."""
+        """Return a finding if tests were skipped while they ran, unless the base commit's tests mention skipping."""
         report = run.report
         silent = {
             node
@@ -369,7 +369,7 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None  # without a test it says nothing
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
-        """Return the project's test files to which these node ids refer. The ids may be relative to another folder."""
+        """Return the project's test files that these node ids mean. The ids may be relative to another folder."""
         files = {file_of(node) for node in nodes}
         return {path for path in self._tree.paths for file in files if is_test_file(path) and is_one(path, file)}
 
@@ -381,7 +381,7 @@ class CommandRunner(Runner):
 
     @property
     def _folder_differs(self) -> bool:
-        """True if the project folder may hold something that the command can find and a checkout lacks."""
+        """True if the project folder may contain something that the command uses and a checkout lacks."""
         texts = " ".join(self._named.texts)
         speaks_of_it = str(self.git.root) in texts or "git" in texts or bool(self._named.outside)
         more = bool(self._linked() or left_behind(self._ignored or (), ()))
@@ -407,7 +407,7 @@ class CommandRunner(Runner):
     # ---- places --------------------------------------------------------------------------------------------------
 
     def _linked(self) -> tuple[str, ...]:
-        """Return the project's installed dependencies that are linked into checkouts."""
+        """Return the installed dependencies of the project to which checkouts link."""
         if self._ignored is None:
             self._ignored = ignored_paths(self.git)
         return linkable(Path(self.git.root), self._ignored)
@@ -419,7 +419,7 @@ class CommandRunner(Runner):
         return variables
 
     def plain_variables(self, checkout: Checkout) -> dict[str, str]:
-        """Return the user's variables, with paths in the project replaced by paths in the checkout."""
+        """Return the user's environment variables, with project paths replaced by checkout paths."""
         root, variables = Path(self.git.root), process.scrubbed_environment()
         search = variables.get("PATH", os.defpath)
         if imports := search_path(import_folders(self._mapped, checkout), Command(text=""), variables, root, checkout):
@@ -433,7 +433,7 @@ class CommandRunner(Runner):
 
     @property
     def _mapped(self) -> Mapped:
-        """The folders of the project that are import folders in the environments that a command may use."""
+        """Project folders from which the Python environments of the command may import modules."""
         search = process.scrubbed_environment().get("PATH", os.defpath)
         return mapped_in(Path(self.git.root), self._linked(), search)
 
@@ -449,7 +449,7 @@ class CommandRunner(Runner):
 
 
 def _ran_nothing(command: str, output: str) -> str | None:
-    """Return why no test ran; None if a test ran, or if the command is more than a call of one test runner."""
+    """Return why no test ran. Return None if a test ran, or if the command does more than call one test runner."""
     started = (each.plain for each, _ in read(command).every())
     heads = [head for words in started for head in words[program_at(words) :][:1]]
     alone = [head for head in heads if head not in ("cd", "export", "set", "true", ":")]

@@ -1,4 +1,4 @@
-"""Replacement of the usual shell expressions for a script's own folder by the folder's path."""
+"""Replacement of shell expressions for a script's own folder by the folder's path."""
 
 import posixpath
 import re
@@ -16,8 +16,9 @@ _ENTERED = re.compile(
 
 
 def placed(text: str, *, folder: str, script: str) -> str:
-    """Return the text of a script, with the usual expressions for its own folder replaced by the folder's path.
-    The paths ``script`` and ``folder``, in which the script is started, are relative to the project."""
+    """Return a script's text with expressions such as ``${0%/*}`` replaced by the path of the script's own folder.
+    ``script`` is the script's path. ``folder`` is the folder in which the script is started. Both are relative to the
+    project."""
     here = posixpath.relpath(posixpath.dirname(script) or ".", folder or ".")
     text = _OWN_FOLDER.sub(here, text)
     text = _TOP_FOLDER.sub(posixpath.relpath(".", folder or "."), text)

@@ -1,5 +1,5 @@
-"""Evaluation of a run whose command may have started pytest. A command may treat pytest results as it likes. If no
-pytest process loaded the recorder, only the exit status counts."""
+"""Evaluation of a run whose command may have started pytest.
+A command may ignore pytest's results. If no pytest process loaded the recorder, only the exit status counts."""
 
 from dataclasses import replace
 
@@ -10,8 +10,8 @@ from agent_harness.verification.verdict import Run
 
 
 def judged(command: Command, watched: Watched, plain: Run) -> Run:
-    """Return the ``plain`` run, extended by the trusted parts of its test report.
-    A command that does more than run pytest may ignore failing tests and incomplete reports."""
+    """Return the ``plain`` run with the trusted parts of its test report added.
+    The reports may be incomplete and may contain failures if the command does more than run pytest."""
     done, sessions, path = watched
     last = None if done.exit_code == 0 else -1
     run = replace(watched.seen(plain), goes_on=any(each.finished != 0 for each in list(sessions.values())[:last]))

@@ -1,2 +1,1 @@
-"""Search for the literals that a check expects, in several programming languages, and edits that change these
-literals."""
+"""Search for the literals that a check expects, in several programming languages, and edits that change them."""

@@ -1,7 +1,7 @@
-"""Edits that give a literal another value without changing the text around the literal. An edit changes letters and
-digits inside the literal, so the program still parses and compiles. The edit does not change the end of the literal:
-a pattern that matches only the beginning of a text then notices the change too. A short value becomes longer,
-because most outputs contain any single letter or digit by chance."""
+"""Edits that give a literal another value and leave the text around it unchanged.
+An edit changes letters and digits inside the literal, so the program still parses and compiles. The end of the literal
+stays unchanged. A pattern that matches only the beginning of a text then detects the change too. A short value becomes
+longer, because most outputs contain any given letter or digit by chance."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -35,7 +35,7 @@ Edited = tuple[str, Collection[Edit]]  # a text, and what is changed in it
 
 
 def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
-    """Return the edit that changes the content of a string; empty for an expansion. ``grows``: the string may grow."""
+    """Return the edit that changes a string's content, or none for an expansion. ``grows``: it may become longer."""
     places = _of_values(inside, [found.start() for found in _PLAIN.finditer(inside) if found["plain"]])
     if places:
         place = places[len(places) // 2 if len(places) > 2 else 0]
@@ -45,7 +45,7 @@ def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
 
 
 def other_pattern(inside: str, at: int) -> list[Edit]:
-    """Return the edits after which each branch of a regular expression matches something else."""
+    """Return the edits that make each branch of a regular expression match another text."""
     places = _of_values(inside, [found.start() for found in _IN_PATTERN.finditer(inside) if found["plain"]])
     known, behind_keys = {*places}, {key.end() for key in _KEY.finditer(inside)}
     found: list[Edit] = []
@@ -57,18 +57,18 @@ def other_pattern(inside: str, at: int) -> list[Edit]:
 
 
 def _of_values(inside: str, places: Sequence[int]) -> list[int]:
-    """Return the positions that are not part of a key. Keys stay unchanged, because no check finds a changed key."""
+    """Return the ``places`` that are not part of a key. A check would not find a changed key."""
     of_keys = {at for key in _KEY.finditer(inside) for at in range(*key.span())}
     return [place for place in places if place not in of_keys]
 
 
 def searched_number(written: str, at: int) -> list[Edit]:
-    """Return the edit that makes an integer so long that it hardly occurs among other numbers by chance."""
+    """Return the edit that lengthens an integer so much that it hardly occurs among other numbers by chance."""
     return [Edit(at, at + len(written), written + _UNLIKELY[True])] if written.isdigit() else other_number(written, at)
 
 
 def other_number(written: str, at: int) -> list[Edit]:
-    """Return the edit that gives a number a clearly different value of the same length; empty for other text."""
+    """Return the edit that makes a number clearly different but not longer. Return no edit for other text."""
     found = _LEADING.match(written)
     if not found:
         return []
@@ -84,7 +84,7 @@ def other_number(written: str, at: int) -> list[Edit]:
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return the text with the edits applied. An edit that overlaps an earlier edit is omitted."""
+    """Return the text with the edits applied. An edit is skipped if it overlaps an earlier edit."""
     parts, at = list[str](), 0
     for start, end, instead in sorted(set(edits)):
         if start >= at:
@@ -94,7 +94,7 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
-    """Return edits of a value as edits of the text around it. ``offsets`` are the positions of the value's letters."""
+    """Convert edits of a value to edits of the surrounding text. ``offsets``: positions of the value's letters."""
     return [
         Edit(offsets[e.start], offsets[e.end - 1] + 1 if e.end > e.start else offsets[e.start], e.text)
         for e in edits
@@ -103,7 +103,7 @@ def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
 
 
 def _growth(plain: str) -> str:
-    """Return characters that make a short value unlikely to occur by chance; empty if it is long enough."""
+    """Return characters to add to a short value, so that it does not occur by chance. Return "" for a long value."""
     is_number = plain.isdigit()
     return _UNLIKELY[is_number] if len(plain) < (_SHORT_DIGITS if is_number else _SHORT) else ""
 

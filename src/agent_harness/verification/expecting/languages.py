@@ -1,4 +1,4 @@
-"""Syntax of string literals, numbers and comments in several programming languages, and a tokenizer."""
+"""Tokenizer, and the syntax of string literals, numbers and comments in several programming languages."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ TEXT, NUMBER, NAME, SIGN, END = "text", "number", "name", "sign", "end"
 
 
 class Token(NamedTuple):
-    """Token of a program. Comments and regular expressions are not treated as tokens."""
+    """Token of program text. Comments and regular expressions are not tokens."""
 
     kind: str
     text: str  # of a text literal, its inside

@@ -1,5 +1,5 @@
-"""Search for expected values in program text: literals with which a check compares results, in any supported
-language. Code that the rules do not recognize is left unchanged."""
+"""Search for expected values in program text, in any supported language. Expected values are the literals with which a
+check compares results. Code that the rules do not recognize stays unchanged."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ def expected(text: str, language: str) -> list[Edit]:
 
 
 def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add the literals on either side of a comparison to ``places``; without literals, add names to ``names``."""
+    """Add the literals on either side of a comparison to ``places``. If there are none, add the names to ``names``."""
     word = program.tokens[at].text
     equal = word in program.language.equal
     if (not equal and word not in program.language.unequal) or _chooses_rows(program, at):
@@ -84,14 +84,14 @@ def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]
 
 
 def _chooses_rows(program: ParsedProgram, at: int) -> bool:
-    """Return True if a comparison in SQL only selects rows."""
+    """Return True if the comparison is a condition in SQL that only selects rows."""
     begin = max(program.begin[at], at - _LONGEST_ROW)
     before = (program.word(i).upper() for i in range(begin, at) if program.parent[i] == program.parent[at])
     return program.language is LANGUAGES["sql"] and not _CHOOSING.isdisjoint(before)
 
 
 def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
-    """Return the literals on one side of a comparison; empty if the side contains anything else."""
+    """Return the positions of the literals that form one side of a comparison, or [] if it has anything else."""
     here = at + step
     if step > 0 and program.word(here) in ("-", "+", "&"):
         here += 1
@@ -111,7 +111,7 @@ def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
 
 
 def _alone(program: ParsedProgram, at: int, step: int) -> str:
-    """Return the name that forms one whole side of a comparison, for ``row.want`` the last part; otherwise empty."""
+    """Return the name that forms one side of a comparison, or an empty string. For ``row.want``, return ``want``."""
     here = at + step
     if step > 0:
         while program.word(here + 1) in (".", "->", "::") and program.word(here):
@@ -129,13 +129,13 @@ def _is_name(program: ParsedProgram, at: int) -> bool:
 
 
 def _text_call(program: ParsedProgram, at: int) -> int:
-    """Return the position of the function name if a call such as ``strcmp(a, b)`` ends here, else -1."""
+    """Return the position of the function name if a call such as ``strcmp(a, b)`` ends at ``at``, otherwise -1."""
     opened = program.pair.get(at, -1) if program.word(at) == ")" else -1
     return opened - 1 if opened > 0 and program.word(opened - 1) in _TEXT_COMPARING else -1
 
 
 def _called(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add to ``places`` the literal arguments of a comparing assertion, or of a function that tests for equality."""
+    """Add to ``places`` the literal arguments of an assertion or of a function that tests for equality."""
     name, bracket = program.tokens[at].text, program.word(at + 1) == "("
     if name in _TEXT_COMPARING and bracket:
         end = program.pair.get(at + 1, at)
@@ -160,7 +160,7 @@ def _called(program: ParsedProgram, at: int, places: set[int], names: set[str]) 
 
 
 def _head(program: ParsedProgram, at: int) -> int:
-    """Return the start position of the expression whose last method call is at ``at``."""
+    """Return the start position of the expression that ends with the method name at ``at``."""
     for _ in range(_LONGEST_HEAD):
         if program.word(at - 1) not in (".", "->", "::"):
             break
@@ -174,13 +174,13 @@ def _head(program: ParsedProgram, at: int) -> int:
 
 
 def _is_assertion(program: ParsedProgram, at: int) -> bool:
-    """Return True if a method belongs to an assertion, as in ``assert.includes`` or ``expect(x).to.include``."""
+    """Return True if the method at ``at`` belongs to an assertion, as in ``expect(x).to.include``."""
     words = [program.word(i) for i in range(max(program.begin[at], at - 12), at)]
     return any(re.match(r"(?i)assert|expect|require|should|to$|is$|t$", word) for word in words)
 
 
 def _refused(program: ParsedProgram, at: int) -> bool:
-    """Return True for a negated assertion, as in ``.not.toBe(3)``, and where the name is being defined."""
+    """Return True if the assertion is negated, as in ``.not.toBe(3)``, or if its function is being defined here."""
     here = at
     while here > at - 8 and program.word(here - 1) in (".", "->", "::") and program.tokens[here - 2].kind == NAME:
         here -= 2
@@ -191,7 +191,7 @@ def _refused(program: ParsedProgram, at: int) -> bool:
 
 def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
     """Return the indexes of the arguments that an assertion compares: the first two, not counting a leading ``t``.
-    For a method of the answer, as in ``expect(x).toBe(3)``, return only the first index."""
+    For a method of the result, as in ``expect(x).toBe(3)``, return only the first index."""
     first = program.word(at + 2 if bracket else at + 1)
     name = program.tokens[at].text
     if re.fullmatch(r"(?i)to_?\w+|must_\w+|is_?equal_?to|equal_?to", name) or (
@@ -206,7 +206,7 @@ def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
 
 
 def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]) -> list[int]:
-    """Return the literals among the arguments ``which``, without nested calls. Add plain names to ``names``."""
+    """Return the positions of the literals in the arguments ``which``, without nested calls. Add names to ``names``."""
     groups = _split(program, at)
     if which == range(2) and len(groups) == 3 and program.language is LANGUAGES["java"]:
         is_text = len(groups[0]) == 1 and program.tokens[groups[0][0]].kind == TEXT
@@ -225,13 +225,13 @@ def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]
 
 
 def _table(program: ParsedProgram, group: Sequence[int]) -> str:
-    """Return the name ``cases`` if the whole argument is a subscript such as ``cases[n]``, else an empty string."""
+    """Return the name ``cases`` for an argument such as ``cases[n]``, or an empty string for any other argument."""
     whole = len(group) > 2 and program.word(group[1]) == "[" and program.pair.get(group[1]) == group[-1]
     return program.word(group[0]) if whole and _is_name(program, group[0]) else ""
 
 
 def _split(program: ParsedProgram, at: int) -> list[list[int]]:
-    """Return the tokens of each argument after an opening bracket, or after a name up to the statement's end."""
+    """Return the token positions of each argument after a bracket, or after a name until the statement ends."""
     bracket = program.word(at) in OPEN
     end = min(program.pair.get(at, at) if bracket else len(program.tokens), at + _LONGEST_ROW)
     groups: list[list[int]] = [[]]
@@ -253,7 +253,7 @@ def _split(program: ParsedProgram, at: int) -> list[list[int]]:
 
 
 def _plain(program: ParsedProgram, group: Sequence[int]) -> list[int]:
-    """Return the literals of an argument that is a (signed) literal or a collection of literals; else empty."""
+    """Return the positions of the literals in an argument, or [] if it is not a literal or a collection."""
     rest = [at for at in group if program.word(at) not in ("-", "&", "*", "ref", "\\")]
     if len(rest) == 1 and program.literal(rest[0]):
         return rest
@@ -269,7 +269,7 @@ def _plain(program: ParsedProgram, group: Sequence[int]) -> list[int]:
 
 
 def _made(program: ParsedProgram, rest: Sequence[int], opened: int) -> list[int]:
-    """Return the literal of ``"text".to_string()`` or ``String::from("text")``; empty for other code."""
+    """Return the literal's position in ``"text".to_string()`` or ``String::from("text")``, or an empty list."""
     if len(rest) == 5 and program.literal(rest[0]) and program.word(rest[1]) == ".":
         return [rest[0]]
     if len(rest) > 3 and program.word(rest[1]) == "::" and opened == rest[-3] and program.literal(rest[-2]):
@@ -278,7 +278,7 @@ def _made(program: ParsedProgram, rest: Sequence[int], opened: int) -> list[int]
 
 
 def _inside(program: ParsedProgram, opened: int) -> list[int]:
-    """Return the literals between brackets, without dictionary keys and call arguments."""
+    """Return the positions of the literals between two brackets. Omit dictionary keys and arguments of calls."""
     found: list[int] = []
     at, end = opened + 1, program.pair.get(opened, opened)
     while at < end:
@@ -292,7 +292,7 @@ def _inside(program: ParsedProgram, opened: int) -> list[int]:
 
 
 def _given(program: ParsedProgram, at: int) -> list[int]:
-    """Return the literals assigned to the name at this position; empty if the value contains anything else."""
+    """Return the positions of the literals that are assigned to a name, or [] if the value has anything else."""
     bound = at + 1
     while program.word(bound) in ("[", "]") and bound < at + 4:
         bound += 1  # char want[] = "..."
@@ -324,7 +324,7 @@ def _given(program: ParsedProgram, at: int) -> list[int]:
 
 
 def _of_collection(program: ParsedProgram, at: int) -> list[int]:
-    """Return the values of a literal collection that a loop iterates over. For a map, the keys are omitted."""
+    """Return the positions of the literals in a collection that a loop iterates over. Omit the keys of a map."""
     for here in range(at, min(at + _LONGEST_HEAD, len(program.tokens))):
         if program.word(here) == "{" and program.word(here - 1) not in ("struct", "interface"):
             return _inside(program, here)
@@ -334,8 +334,8 @@ def _of_collection(program: ParsedProgram, at: int) -> list[int]:
 
 
 def _in_rows(program: ParsedProgram, names: set[str]) -> Iterator[int]:
-    """Yield the expected literals in table rows below a list of column names, and in calls.
-    In calls, the names of the function's parameters serve as the column names."""
+    """Yield the positions of expected literals in table rows below column names, and in calls.
+    In calls, the names of the function's parameters are the column names."""
     heads: dict[int, set[int]] = {}
     functions: dict[str, set[int]] = {}
     for at, end in program.pair.items():
@@ -354,7 +354,7 @@ def _in_rows(program: ParsedProgram, names: set[str]) -> Iterator[int]:
 
 
 def _selected(program: ParsedProgram, at: int, wanted: Collection[int]) -> Iterator[int]:
-    """Yield the literals that SQL code inserts into the compared columns of a table."""
+    """Yield the positions of the literals that SQL code inserts into the columns ``wanted``."""
     for i, group in enumerate(_split(program, at)):
         end = next((place for place, each in enumerate(group) if program.word(each).upper() == "FROM"), len(group))
         if i in wanted:
@@ -364,7 +364,7 @@ def _selected(program: ParsedProgram, at: int, wanted: Collection[int]) -> Itera
 def _cells(
     program: ParsedProgram, at: int, heads: Mapping[int, set[int]], functions: Mapping[str, set[int]]
 ) -> list[int]:
-    """Return the expected literals in a row of a table, or in a call of a comparing function."""
+    """Return the positions of the expected literals in a table row or in a call of a comparing function."""
     before = program.tokens[at - 1] if at else None
     groups = _split(program, at)
     if program.word(at) == "(" and _is_name(program, at - 1):
@@ -377,7 +377,7 @@ def _cells(
 
 
 def _defined(program: ParsedProgram, at: int) -> str:
-    """Return the name of the function (in Perl, the subroutine) that has these parameters; empty for other brackets."""
+    """Return the name of the function whose parameters are in these brackets, or "" for other brackets."""
     if program.word(at - 1) == "my":
         opened = program.parent[at]
         return program.word(opened - 1) if opened > 1 and program.word(opened - 2) == "sub" else ""
@@ -386,7 +386,7 @@ def _defined(program: ParsedProgram, at: int) -> str:
 
 
 def _names_of(program: ParsedProgram, at: int) -> list[str]:
-    """Return the names between brackets in order, such as parameters and struct fields, without types."""
+    """Return the names between two brackets in order, such as parameters or struct fields, without types."""
     end = program.pair[at]
     columns: list[str] = []
     fresh = True

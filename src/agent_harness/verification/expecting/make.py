@@ -1,4 +1,4 @@
-"""Search for expected values in a makefile: in its recipes, and in variables whose names mark expected values."""
+"""Search for expected values in a makefile: in recipes, and in variables with names such as ``EXPECTED``."""
 
 import re
 from collections.abc import Iterator

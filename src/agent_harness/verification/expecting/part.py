@@ -1,4 +1,4 @@
-"""Recognition of commands that run only some tests, such as ``cargo test NAME`` and ``go test -run NAME``."""
+"""Recognition of commands that run only some tests, such as ``cargo test NAME`` or ``go test -run NAME``."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _DEFINED = r"\b(?:def|class|fn|mod|func|function)\s+(?:\([^)\n]*\)\s*)?{name}\b|
 
 
 def in_part(command: str, code: Mapping[str, Edited]) -> dict[str, Edited]:
-    """Return the edits in the tests that the command selects; all edits if no selected test is found."""
+    """Return the edits inside the tests that the command selects. Return all edits if no selected test is found."""
     names = list(_names(command))
     if not names:
         return dict(code)
@@ -35,7 +35,7 @@ def in_part(command: str, code: Mapping[str, Edited]) -> dict[str, Edited]:
 
 
 def _names(command: str) -> Iterator[str]:
-    """Yield the test names that a command selects, as regular expressions."""
+    """Yield the names of the tests that a command selects, as regular expressions."""
     for words in (each.plain for each, _ in read(command).every()):
         rest = words[program_at(words) :]
         program = next((word for word in rest if word in _BY_OPTION or word == "cargo"), "")
@@ -59,7 +59,7 @@ def _of_cargo(words: Sequence[str]) -> list[str]:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """Return a regular expression for each test name in a pattern such as ``^TestA$|TestB/part``."""
+    """Return a regular expression for each test name in a selection such as ``^TestA$|TestB/part``."""
     parts = (each.partition("/")[0].strip("^$*()") for each in pattern.split("|"))
     return [_holding(part) for part in parts if part]
 
@@ -69,7 +69,7 @@ def _holding(part: str) -> str:
 
 
 def _blocks(text: str, name: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each test with this name; the indentation of lines tells its end."""
+    """Yield the start and end of each test with this name. The end is found by indentation."""
     for found in re.finditer(rf"(?m)^([ \t]*)[^\n]*?(?:{_DEFINED.format(name=name)})[^\n]*", text):
         close = re.compile(rf"(?m)^[ \t]{{0,{len(found[1])}}}\S").search(text, found.end())
         yield found.start(), close.start() if close else len(text)

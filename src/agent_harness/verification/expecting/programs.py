@@ -1,6 +1,6 @@
-"""Token form of a program, and rules that tell which comparisons must be true for a check to pass. A positive
-comparison must be true, unless it leads to a failure. A comparison for inequality must be false if it leads to a
-failure, as in ``if got != 5 { t.Fatal() }``."""
+"""Tokens of a program, and rules that tell which comparisons must be true for a check to pass.
+A comparison for equality must be true, unless it leads to a failure. A comparison for inequality must be false if it
+leads to a failure, as in ``if got != 5 { t.Fatal() }``."""
 
 import re
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ _NEAR = 40  # tokens after a condition in which a failure is looked for
 
 @dataclass(slots=True)
 class ParsedProgram:
-    """Tokens of a program, each with the bracket and the statement that contain the token."""
+    """Tokens of a program. For each token, the bracket and the statement around it are known."""
 
     language: Language
     tokens: Sequence[Token]
@@ -50,7 +50,7 @@ class ParsedProgram:
 
     @classmethod
     def read(cls, text: str, language: str) -> "ParsedProgram":
-        """Parse a program. Invalid syntax raises no error."""
+        """Parse the text of a program. Invalid syntax raises no error."""
         program = cls(LANGUAGES[language], list(tokens(text, language)))
         program._enclose()
         return program
@@ -76,11 +76,11 @@ class ParsedProgram:
                 begin = at + 1
 
     def _goes_on(self, begin: int) -> bool:
-        """Return True if an ``if`` without parentheses, as in Go, begins here. No semicolon ends its condition."""
+        """Return True if an ``if`` without parentheses begins here, as in Go. Its condition may contain a semicolon."""
         return self.word(begin) == "if" and self.word(begin + 1) != "("
 
     def word(self, at: int) -> str:
-        """Return the name or operator at a position; empty for a literal and beyond the end of the program."""
+        """Return the name or operator at a position. Return "" for a literal, and beyond the program's end."""
         if 0 <= at < len(self.tokens) and self.tokens[at].kind in (NAME, SIGN):
             return self.tokens[at].text
         return ""
@@ -103,7 +103,7 @@ class ParsedProgram:
     # ---- whether a comparison has to hold ------------------------------------------------------------------------
 
     def holds(self, at: int, *, equal: bool) -> bool:
-        """Return True if the check passes only while the comparison keeps its result. ``equal``: it tests equality."""
+        """Return True if the check requires that the compared values are equal. ``equal``: the operator is ``==``."""
         here, outer = at, self.parent[at]
         for _ in range(_DEEPEST):
             chained = self._chained(self._after(here))
@@ -122,7 +122,7 @@ class ParsedProgram:
         return self._in_statement(here, equal)
 
     def _in_call(self, here: int, outer: int, before: str, equal: bool) -> bool | None:
-        """Return True if a comparison in these brackets must keep its result; None if they only group it."""
+        """Return True if a comparison in these brackets requires equal values, None if the brackets only group."""
         if before in _CONDITIONS:
             return self._decided(equal, before, *self._bodies(self.pair.get(outer, len(self.tokens)) + 1))
         if before == "!" or not self._is_call(outer):
@@ -136,7 +136,7 @@ class ParsedProgram:
         return before is not None and before.kind == NAME and before.text not in ("return", "and", "or", "not", "in")
 
     def _negated(self, here: int, outer: int) -> bool:
-        """Return True if the word ``not`` precedes a comparison that has no brackets of its own."""
+        """Return True if ``not`` precedes the comparison and no brackets separate them."""
         first = max(outer + 1, self.begin[here])
         return here > first and self.word(first) == "not"
 
@@ -153,7 +153,7 @@ class ParsedProgram:
         return end
 
     def _chained(self, after: int) -> bool | None:
-        """Return True for ``x and die``, where a true comparison fails the check; False for ``x or die``; else None."""
+        """Return True for ``x and die`` (a true ``x`` fails the check), False for ``x or die``, otherwise None."""
         at = after
         while at < len(self.tokens) and at - after < _NEAR:
             word = self.word(at)
@@ -167,7 +167,7 @@ class ParsedProgram:
         return None
 
     def _in_statement(self, at: int, equal: bool) -> bool:
-        """Return True if a comparison outside brackets must keep its result, as in ``if x`` and in ``die if x``."""
+        """Return True if the check requires equal values in a comparison outside brackets."""
         begin = max(self.begin[at], at - 4 * _NEAR)
         near = (i for i in range(begin, at) if self.word(i) in _CONDITIONS and self.parent[i] == self.parent[at])
         first, opening = next(near, -1), self._after_condition(at)
@@ -187,11 +187,11 @@ class ParsedProgram:
         return self._decided(equal, self.word(first), *bodies)
 
     def _next(self, at: int, *words: str) -> int:
-        """Return the next position of one of these words, or the start position if none is near."""
+        """Return the position of the next of these words, or ``at`` if none is near."""
         return next((i for i in range(at, min(at + _NEAR, len(self.tokens))) if self.word(i) in words), at)
 
     def _after_condition(self, at: int) -> int:
-        """Return the position of the opening brace after a condition on the same line; -1 without one."""
+        """Return the position of the brace that opens the block after a condition, or -1 if there is no brace."""
         for here in range(at, min(at + _NEAR, len(self.tokens))):
             if self.parent[here] == self.parent[at]:
                 if self.word(here) == "{":
@@ -201,7 +201,7 @@ class ParsedProgram:
         return -1
 
     def _bodies(self, at: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return the token ranges of the code that runs if a condition is true, and if it is false."""
+        """Return two token ranges: the code for a true condition, and the code for a false condition."""
         first = self._body(at)
         then = first[1] + (self.word(first[1]) in ("}", ";"))
         while then < len(self.tokens) and self.tokens[then].kind == END:
@@ -228,7 +228,7 @@ class ParsedProgram:
         return not equal if failing else equal
 
     def _leaving(self, after: int, equal: bool) -> bool:
-        """Return True if the comparison must keep its result for exit status 0, as in ``exit(x == 3 ? 0 : 1)``."""
+        """Return True if exit status 0 requires equal values, as in ``exit(x == 3 ? 0 : 1)``."""
         if self.word(after) == "?":
             first = self.tokens[after + 1].text if after + 1 < len(self.tokens) else ""
             return equal if first in ("0", "EXIT_SUCCESS") else not equal

@@ -1,4 +1,4 @@
-"""Search for expected values in the syntax tree of Python code: test files, checking scripts and one-line programs."""
+"""Search for expected values in the syntax tree of Python test files, checking scripts and one-line programs."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ _STATUS = re.compile(r"(?i)\w*(?:fail|err|bad|wrong|status|code|exit|rc)\w*")
 
 
 def expected_in_python(text: str) -> list[Edit]:
-    """Return the edits that change the expected values of Python code; empty if the text is not valid Python."""
+    """Return the edits that change the expected values in Python code. The list is empty for invalid Python."""
     source = text.encode("utf-8", "surrogateescape")
     tree = sources.parse(source)
     if tree is None:
@@ -34,7 +34,7 @@ def expected_in_python(text: str) -> list[Edit]:
 
 
 def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
-    """Yield the literals that a module expects, each with True if it is a regular expression."""
+    """Yield each literal that a module expects, with True if the literal is a regular expression."""
     module = mutants.assigned(tree.body)
     functions = list(_functions(tree))
     compared: dict[str, tuple[list[str], set[str]]] = {}
@@ -63,7 +63,7 @@ def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
 
 
 def _gathered(node: ast.expr, module: Mapping[str, ast.expr]) -> Iterator[_Value]:
-    """Yield the expected values of a comprehension of differences: ``[n for n in T if f(n) != T[n]]``."""
+    """Yield the expected values of a comprehension that collects differences: ``[n for n in T if f(n) != T[n]]``."""
     assert isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp)
     tests = [test for each in node.generators for test in each.ifs]
     tests += [node.elt] if isinstance(node, ast.GeneratorExp) else []
@@ -88,7 +88,7 @@ def _as_function(body: list[ast.stmt]) -> ast.FunctionDef:
 
 
 def _denied(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes in conditions, negations and failing exits, whose comparisons need not be true."""
+    """Yield the nodes in conditions, negations and failing exits. Comparisons in these nodes need not be true."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.While | ast.comprehension):
             tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
@@ -103,7 +103,7 @@ def _denied(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
-    """Yield the literal side of a comparison with this operator; nothing for other expressions."""
+    """Yield the literal that ``node`` compares with this operator. Yield nothing for other expressions."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], operator):
         return
     left, right = node.left, node.comparators[0]
@@ -116,7 +116,7 @@ def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
 
 
 def _statuses(tree: ast.Module) -> Iterator[int]:
-    """Yield the object ids of zeros compared with an exit status or a failure count, not with a result of the work."""
+    """Yield the object ids of zeros that are compared with an exit status or a failure count."""
     for node in ast.walk(tree):
         sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
         sides = node.args[:2] if isinstance(node, ast.Call) else sides
@@ -133,7 +133,7 @@ def _searched(tree: ast.Module) -> Iterator[int]:
 
 
 class _Lines:
-    """Source text with the offsets of its lines, because columns of a syntax tree count bytes."""
+    """Source text with the offset of each line. The columns in a syntax tree count bytes instead of characters."""
 
     def __init__(self, text: str) -> None:
         self.lines = text.encode("utf-8", "surrogateescape").splitlines(keepends=True)
@@ -145,7 +145,7 @@ class _Lines:
         ] = {}  # of lines with letters of several bytes: by column, how many are before
 
     def place(self, line: int, column: int) -> int:
-        """Return the character offset for a line and a byte column of the syntax tree."""
+        """Return the character offset of a line and byte column in the syntax tree."""
         content = self.lines[line - 1]
         if len(content) == self.starts[line] - self.starts[line - 1]:
             return self.starts[line - 1] + column

@@ -1,5 +1,5 @@
-"""Edits that change the values in data with which a check compares results: expected output, tables, records. Keys,
-headers and first columns stay unchanged, so that a lookup still succeeds but returns another value."""
+"""Edits of the values in data with which a check compares results, such as expected output, tables and records.
+Keys, headers and first columns stay unchanged, so that a lookup still succeeds but returns another value."""
 
 import posixpath
 import re
@@ -32,7 +32,7 @@ _SETTINGS = re.compile(
 
 
 def is_settings(path: str) -> bool:
-    """Return True if a file contains settings of tools, or is documentation."""
+    """Return True if the file contains settings of tools or is documentation."""
     return bool(_SETTINGS.fullmatch(path))
 
 
@@ -81,7 +81,7 @@ def _of_lines(text: str, *, header: bool, keyed: bool) -> Iterator[Edit]:
 
 
 def _of_line(line: str, at: int) -> Iterator[Edit]:
-    """Yield the edits of the values in one line. The first of several values stays unchanged."""
+    """Yield edits that change the values in a line. If the line has several values, the first stays unchanged."""
     keyed = _KEYED.match(line)
     if keyed and keyed.end() < len(line):
         yield from _value(line[keyed.end() :], at + keyed.end())

@@ -1,5 +1,5 @@
-"""Search for expected values in shell code: operands of tests, grep patterns, input of diff, one-line programs. The
-parser records the position of each letter of a word, so that an edit of a value can be converted to an edit of the
+"""Search for expected values in shell code: operands of tests, grep patterns, input of diff and one-line programs.
+The parser records the position of each letter of a word. An edit of a value can then be converted to an edit of the
 code. Options of commands stay unchanged."""
 
 import re
@@ -56,7 +56,7 @@ def expected_in_shell(text: str, depth: int = 0) -> list[Edit]:
 
 @dataclass(slots=True)
 class _Script:
-    """Commands of a piece of shell code, and the names of the variables that they compare."""
+    """Shell commands, and the names of the variables that these commands compare."""
 
     commands: Sequence[ShellCommand]
     functions: Mapping[str, set[int]]
@@ -64,7 +64,7 @@ class _Script:
     names: set[str] = field(default_factory=set)
 
     def edits(self, commands: Sequence[ShellCommand], *, denied: bool = False) -> list[Edit]:
-        """Return the edits of expected values in commands. ``denied``: the check requires that they print nothing."""
+        """Return edits of the expected values in commands. With ``denied``, the check requires empty output."""
         found: list[Edit] = []
         for at, command in enumerate(commands):
             if command.words:
@@ -138,7 +138,7 @@ class _Script:
         return found
 
     def one_liner(self, name: str, words: Sequence[ShellWord], command: ShellCommand) -> list[Edit]:
-        """Return the edits of expected values in a program that a command gets as text, as in ``python -c TEXT``."""
+        """Return edits of the expected values in a program given as text, as in ``python -c TEXT``."""
         language = _LANGUAGE_OF[name]
         texts = list(_programs(name, language, words))
         plain = any(not word.quoted and not word.text.startswith("-") for word in words[1:])
@@ -147,7 +147,7 @@ class _Script:
         return [edit for word in texts for edit in moved(in_language(word.text, language, self.depth + 1), word.at)]
 
     def columns(self, commands: Sequence[ShellCommand], at: int) -> list[Edit]:
-        """Return the edits of a here-document table that a loop reads, in columns with compared variables."""
+        """Return edits of the here-document that a loop reads, in the columns whose variables are compared."""
         reading = (
             each.words for each in reversed(commands[max(0, at - _NEAR) : at]) if _unwrapped_name(each) == "read"
         )
@@ -164,7 +164,7 @@ class _Script:
         return found
 
     def assigned(self, word: ShellWord) -> list[Edit]:
-        """Return the edits of a variable's value, if the variable is compared or its name marks an expected value."""
+        """Return edits of an assigned value if the variable is compared or has a name such as ``expected``."""
         found = _ASSIGNMENT.match(word.text)
         if not found or word.expands or not (found[1] in self.names or _WANTED.fullmatch(found[1])):
             return []
@@ -194,7 +194,7 @@ def _programs(name: str, language: str, words: Sequence[ShellWord]) -> Iterator[
 
 
 def _patterns(words: Sequence[ShellWord]) -> list[ShellWord]:
-    """Return the patterns that grep searches for; empty if grep searches for lines that do not match."""
+    """Return the patterns that grep searches for. The list is empty if grep selects lines that do not match."""
     found: list[ShellWord] = []
     given, at = False, 1
     while at < len(words):
@@ -223,7 +223,7 @@ def in_language(text: str, language: str, depth: int = 0) -> list[Edit]:
 
 
 def _unwrapped(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
-    """Return the words of a command without leading assignments, declarations and wrapper programs."""
+    """Return the words of a command without assignments, declarations and wrapper programs in front."""
     texts, at = [word.text for word in words], 0
     while at < len(texts) - 1 and (count := unwrapped(texts, at) or int(texts[at] in _DECLARING)):
         at += count
@@ -235,7 +235,7 @@ def _unwrapped_name(command: ShellCommand) -> str:
 
 
 def _holds(commands: Sequence[ShellCommand], at: int, *, equal: bool) -> bool:
-    """Return True if a command must keep its exit status for the check to pass. ``equal``: the exit status is 0."""
+    """Return True if the check requires equal values. ``equal``: the command succeeds if its values are equal."""
     first, last = _pipeline(commands, at)
     equal = equal != ("!" in commands[first].keys)
     if commands[last].after == "||":
@@ -254,7 +254,7 @@ def _holds(commands: Sequence[ShellCommand], at: int, *, equal: bool) -> bool:
 
 
 def _pipeline(commands: Sequence[ShellCommand], at: int) -> tuple[int, int]:
-    """Return the positions of the first and the last command of a pipeline."""
+    """Return the positions of the first and last command in the pipeline of the command at ``at``."""
     first = last = at
     while first > max(0, at - _NEAR) and commands[first - 1].after in ("|", "|&"):
         first -= 1
@@ -264,7 +264,7 @@ def _pipeline(commands: Sequence[ShellCommand], at: int) -> tuple[int, int]:
 
 
 def _condition(commands: Sequence[ShellCommand], first: int) -> str:
-    """Return the keyword, such as ``if``, whose condition contains the command; empty if there is none."""
+    """Return the keyword, such as ``if``, whose condition contains the command. Return "" if it is in no condition."""
     at = first
     while at > max(0, first - _NEAR) and commands[at - 1].after in ("&&", "||", "|") and not _opens(commands[at]):
         at -= 1
@@ -276,7 +276,7 @@ def _opens(command: ShellCommand) -> str:
 
 
 def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the ranges of commands that run if a condition is true, and if it is false."""
+    """Return two ranges of commands: those that run if a condition is true, and those that run if it is false."""
     then = other = end = -1
     level = 0
     for here in range(at, min(len(commands), at + 4 * _NEAR)):
@@ -299,7 +299,7 @@ def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int
 
 
 def _end_of_group(commands: Sequence[ShellCommand], at: int) -> int:
-    """Return the position after the command, or after the group in braces or parentheses that begins here."""
+    """Return the position after the command at ``at``, or after the group (braces or parentheses) that begins there."""
     if "{" not in commands[at].keys and "(" not in commands[at].before:
         return at + 1
     end = at
@@ -345,7 +345,7 @@ def _other(word: ShellWord) -> list[Edit]:
 
 
 def _said(command: ShellCommand) -> list[Edit]:
-    """Return the edits of the text that a command only prints: arguments of echo and printf, or a here-document."""
+    """Return edits of the text that a command only prints: arguments of echo or printf, or a here-document."""
     name = command.name
     if name not in _SAYING:
         return []
@@ -369,7 +369,7 @@ def _lines(document: ShellWord) -> list[Edit]:
 
 
 def _handed(commands: Sequence[ShellCommand], at: int) -> list[Edit]:
-    """Return the edits of the expected side of a file comparison: a pipe, a substitution or a here-document."""
+    """Return edits of the expected text that a comparing command gets from a pipe, substitution or here-document."""
     command = commands[at]
     found = _lines(command.document) if command.document else []
     if at and commands[at - 1].after == "|":
@@ -382,7 +382,7 @@ def _handed(commands: Sequence[ShellCommand], at: int) -> list[Edit]:
 
 
 def _functions(text: str) -> dict[str, set[int]]:
-    """Return the shell functions by name, each with the positions of the arguments that it compares."""
+    """Return the positions of the arguments that each shell function compares, by function name."""
     found: dict[str, set[int]] = {}
     for match in _FUNCTION.finditer(text):
         last = match.end() + _LONGEST
@@ -408,7 +408,7 @@ def _places(name: str, body: str) -> set[int]:
 
 
 def _arms(commands: Sequence[ShellCommand]) -> Iterator[Edit]:
-    """Yield the edits of the passing branches of each ``case`` statement that has a failing branch."""
+    """Yield edits of the patterns in passing branches of ``case`` statements that also have a failing branch."""
     opened: list[tuple[ShellWord, list[int]]] = []
     for at, command in enumerate(commands):
         if command.patterns and opened:

@@ -1,1 +1,1 @@
-"""Tests of a check's sensitivity: the check runs with changed expected values, and on deliberately broken work."""
+"""Tests of a check's sensitivity. The check runs with changed expected values and on deliberately broken work."""

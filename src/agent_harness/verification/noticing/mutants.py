@@ -1,6 +1,6 @@
-"""Mutants of a candidate: deliberately changed versions on which a good test fails. In a mutant of the work, each
-changed function returns a fixed answer; in a mutant of the tests, the expected values of assertions are changed.
-Code that is too dynamic for the rules is left unchanged."""
+"""Mutants of a candidate. A mutant is a version with a deliberate error, on which a good test fails. In a mutant of the
+work, each changed function returns a fixed answer. In a mutant of the tests, the expected values of assertions are
+changed. Code that is too dynamic for the rules stays unchanged."""
 
 import ast
 import codecs
@@ -73,7 +73,7 @@ class Mutant:
     work: frozenset["Named"] = frozenset()  # the functions of the work that are other ones
 
     def asked(self, nodes: Iterable[str]) -> list[str]:
-        """Return the test ids whose expected values this mutant changes. The ids may be relative to another folder."""
+        """Return the test ids in ``nodes`` whose expected values this mutant changes."""
         by_name: dict[str, list[str]] = {}
         for test in self.tests:
             by_name.setdefault(test.rpartition("::")[2], []).append(test)
@@ -85,14 +85,14 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkMutants:
-    """Mutants of the work, one for each answer in ``ANSWERS``; none if the work changed no function."""
+    """Mutants of the work, one for each answer in ``ANSWERS``. There are none if the work changed no function."""
 
     mutants: tuple[Mutant, ...] = ()
     beyond: bool = False  # what is in no function was changed too, such as a table: tests may ask for that alone
 
 
 def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
-    """Return the function names of changed Python files, by path and first line (of the first decorator, if any)."""
+    """Return the function names in changed Python files, by path and first line (of a decorator, if there is one)."""
     found: dict[str, dict[str, str]] = {}
     for change in files:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
@@ -128,7 +128,7 @@ def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) 
 def of_answers(
     files: Iterable[FileChange], calls: Iterable[RecordedCall], only: Collection[Named] | None = None
 ) -> tuple[Mutant, ...]:
-    """Return mutants in which changed functions return wrong values of the types of the recorded answers.
+    """Return mutants in which changed functions return wrong values of the right types, known from recorded calls.
     The first mutant returns a fixed other value, but not for objects. The second mutant changes each answer. The third
     repeats the first answer for every call. The result is empty if no answer can be changed."""
     known: dict[tuple[str, str], str] = {}
@@ -163,7 +163,7 @@ def of_answers(
 def _picked(
     change: FileChange, before: ast.Module | None, after: ast.Module, only: Collection[Named] | None
 ) -> dict[str, _Function]:
-    """Return the new or changed functions of a file, without functions that do nothing. ``only``: return only these."""
+    """Return the new or changed functions of a file by name, without empty functions. ``only`` limits the result."""
     older = {(name, _doing(function)) for name, function in functions_in(before.body)} if before else set()
     found = {name: each for name, each in functions_in(after.body) if (name, _doing(each)) not in older}
     found = {name: each for name, each in found.items() if not all(map(is_idle, each.body))}
@@ -182,12 +182,12 @@ def _all_edited(edits: Sequence[tuple[FileChange, _Edit]]) -> dict[str, bytes]:
 
 
 def _is_module(change: FileChange, module: str) -> bool:
-    """Return True if the dotted module name of a recorded call may refer to this file."""
+    """Return True if the module of a recorded call may be this file."""
     return change.path.endswith(".py") and dotted_path(change.path).endswith(f".{module}")
 
 
 def dotted_path(path: str) -> str:
-    """Return the dotted name of a Python file, with a dot in front."""
+    """Return the dotted module name of a Python file, with a dot in front."""
     return f".{path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
 
 
@@ -196,8 +196,8 @@ _OBJECT = re.compile(r"[A-Za-z_][\w.]*\(\w+=")
 
 
 def _other_answer(text: str) -> str | None:
-    """Return the source of another value of an answer's type; empty for a dataclass, None for other objects.
-    After the answer of a method call, the record holds the object's state, which is ignored."""
+    """Return Python source for another value of a recorded answer's type. Return "" for a dataclass, and None for any
+    other object. For a method call, the record also contains the object's state, which is ignored."""
     for told in (text, *(text[: each.start()] for each in re.finditer(" on ", text))):
         if found := _SET.fullmatch(told):
             return f"{found[1]}(['~'])"
@@ -211,7 +211,7 @@ def _other_answer(text: str) -> str | None:
 
 
 def _other_value(value: Any) -> Any:
-    """Return another value of the same type and sign; None for types that are not plain."""
+    """Return another value of the same type and sign, or None if the type is not a supported built-in type."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -231,7 +231,7 @@ def _decorated(source: bytes, function: _Function, by: str) -> _Edit:
 
 
 def of_tests(files: Iterable[FileChange]) -> Mutant | None:
-    """Return a mutant with changed expected values in the tests; None if the tests expect no literal value."""
+    """Return a mutant with changed expected values in the tests, or None if the tests expect no literal."""
     edited: dict[str, bytes] = {}
     places: list[str] = []
     names: set[str] = set()
@@ -250,7 +250,7 @@ def of_tests(files: Iterable[FileChange]) -> Mutant | None:
 
 
 def function_of(node: str) -> str:
-    """Return the id of a test without its parameters, which may contain expected values."""
+    """Return a test id without parameters, because parameters may contain expected values."""
     file, colons, name = node.partition("::")
     return file + colons + name.partition("[")[0]
 
@@ -264,7 +264,7 @@ def is_one(first: str, second: str) -> bool:
 
 
 def functions_in(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[str, _Function]]:
-    """Yield the functions and methods with their qualified names, without nested functions."""
+    """Yield the functions and methods with their qualified names. Omit nested functions."""
     for statement in body:
         if isinstance(statement, _Function):
             yield inside + statement.name, statement
@@ -285,12 +285,12 @@ def _doing(function: _Function) -> str:
 
 
 def is_idle(statement: ast.stmt) -> bool:
-    """Return True if the statement is ``pass``, a docstring or an ellipsis."""
+    """Return True if the statement is ``pass``, a docstring or ``...``."""
     return isinstance(statement, ast.Pass) or is_text(statement)
 
 
 def _changes_beyond(before: ast.Module | None, after: ast.Module) -> bool:
-    """Return True if statements outside functions changed. Imports and names such as ``__version__`` do not count."""
+    """Return True if code outside functions changed. Imports and names such as ``__version__`` do not count."""
     known = set(_outside(before.body)) if before else set()
     return any(text not in known for text in _outside(after.body))
 
@@ -334,7 +334,7 @@ def _generates(function: _Function) -> bool:
 
 
 def _other_values(source: bytes, tree: ast.Module) -> dict[str, dict[tuple[int, int], _Edit]]:
-    """Return the edits that change every expected value of the tests, by function, line and column."""
+    """Return edits that change each expected value of the tests, by function and by position (line, column)."""
     lines = _line_offsets(source)
     found: dict[str, dict[tuple[int, int], _Edit]] = {}
     module = assigned(tree.body)
@@ -362,8 +362,8 @@ def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) 
 
 
 def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Mutant]:
-    """Return mutants that change one value of an expected object of the work: first its first value, then its last.
-    The work defines how its objects are compared, and may ignore a value."""
+    """Return mutants that each change one value of an expected object: its first value, or its last value.
+    They show whether the comparison ignores the value, because the work defines how its objects are compared."""
     trees = (sources.parse(change.after) for change in work if change.path.endswith(".py"))
     classes = {each.name for tree in trees if tree for each in ast.walk(tree) if isinstance(each, ast.ClassDef)}
     read = [(c, tree) for c in tests if classes and _is_plain(c.after) and (tree := sources.parse(c.after))]
@@ -391,7 +391,7 @@ def _with_one_value(read: Sequence[tuple[FileChange, ast.Module]], classes: Coll
 def _objects(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr], classes: Collection[str]
 ) -> Iterator[list[ast.Constant | ast.JoinedStr]]:
-    """Yield the literal values of each object of these classes that a function compares for equality."""
+    """Yield the literal values of each object of these classes that the function compares for equality."""
     in_scope = {**module, **assigned(function.body)}
     one_of = {id(each) for node in ast.walk(function) for each in _one_of(node)}
     queue = [each for each, _ in _expected(function) if id(each) not in one_of]
@@ -407,7 +407,7 @@ def _objects(
 
 
 def _one_of(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that need not be equal: all below ``or``, and containers that are searched."""
+    """Yield the nodes that need not be equal: everything below ``or``, and containers that are searched with ``in``."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         yield from ast.walk(node)
     elif isinstance(node, ast.Compare):
@@ -417,7 +417,7 @@ def _one_of(node: ast.AST) -> Iterator[ast.AST]:
 def values_in(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr]
 ) -> Iterator[tuple[ast.Constant | ast.JoinedStr, bool]]:
-    """Yield the literals that a function expects, each with True if it is a regular expression.
+    """Yield each literal that a function expects, with True if the literal is a regular expression.
     ``module`` maps the names that the module assigns to their values."""
     in_scope = {**module, **assigned(function.body)}
     for expected, is_pattern in _expected(function):
@@ -441,7 +441,7 @@ def with_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Funct
 
 
 def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
-    """Yield the expressions that assertions compare or search for, each with True if it is a regular expression."""
+    """Yield each expression that assertions compare or search for, with True if it is a regular expression."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assert):
             yield from ((each, False) for each in _compared(node.test))
@@ -459,7 +459,7 @@ def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
 
 
 def _compared(test: ast.expr) -> Iterator[ast.expr]:
-    """Yield both sides of the comparisons that must be true for a test to pass; none below ``not``."""
+    """Yield both sides of each comparison that must be true for a test to pass. Yield nothing below ``not``."""
     if isinstance(test, ast.Compare):
         for left, operator, right in zip([test.left, *test.comparators], test.ops, test.comparators, strict=False):
             if isinstance(operator, ast.Eq | ast.In):
@@ -473,7 +473,7 @@ def _compared(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _guarded(node: ast.If) -> Iterator[ast.expr]:
-    """Yield both sides of each comparison that must be true, as in ``if x != 3: raise``."""
+    """Yield both sides of each comparison that must be true for the test to pass, as in ``if x != 3: raise``."""
     failing, otherwise = fails(node.body), fails(node.orelse)
     if failing == otherwise:
         return
@@ -488,7 +488,7 @@ def _guarded(node: ast.If) -> Iterator[ast.expr]:
 
 
 def fails(body: Sequence[ast.stmt]) -> bool:
-    """Return True if the statements raise an error, exit with a status other than 0, or record a test failure."""
+    """Return True if the statements raise an error, exit with a status other than 0 or record a failed test."""
     return any(_fails(node) for statement in body for node in ast.walk(statement))
 
 
@@ -518,7 +518,7 @@ def _is_failure(value: ast.expr) -> bool:
 def written_out(
     expected: ast.expr, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> Iterator[ast.Constant | ast.JoinedStr]:
-    """Yield the literals in an expected expression, and in the values of names used only in expectations."""
+    """Yield the literals of an expected expression. A name counts as its value if only expectations use it."""
     if isinstance(expected, ast.Constant):
         if isinstance(expected.value, str | bytes | int | float) and not isinstance(expected.value, bool):
             yield expected
@@ -553,7 +553,7 @@ def _wrapped(expected: ast.expr) -> Iterator[ast.expr]:
 def _bound_to(
     name: str, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> list[ast.expr]:
-    """Return the values that a name gets; empty if the name is also used outside expectations."""
+    """Return the values that are assigned to a name, or [] if code outside expectations uses the name."""
     otherwise, loops = _uses(function)
     if name in otherwise:
         return []
@@ -570,7 +570,7 @@ def _bound_to(
 
 @lru_cache(maxsize=8)
 def _uses(function: _Function) -> tuple[set[str], dict[str, list[ast.For]]]:
-    """Return the names used outside expectations, and for each name the loops that bind it."""
+    """Return the names that code outside expectations uses, and the loops that bind each name."""
     compared = {id(part) for each, _ in _expected(function) for part in _wrapped(each)}
     otherwise, loops = set[str](), dict[str, list[ast.For]]()
     for node in ast.walk(function):
@@ -601,7 +601,7 @@ def _resolved(node: ast.expr, in_scope: Mapping[str, ast.expr]) -> ast.expr:
 
 
 def _in_rows(names: Sequence[str], name: str, rows: ast.expr) -> list[ast.expr]:
-    """Return the values that a name takes in the rows of a literal table."""
+    """Return the values that a name gets from the rows of a literal table."""
     if name not in names or not isinstance(rows, ast.List | ast.Tuple | ast.Set):
         return []
     at, found = names.index(name), list[ast.expr]()
@@ -615,7 +615,7 @@ def _in_rows(names: Sequence[str], name: str, rows: ast.expr) -> list[ast.expr]:
 
 
 def assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
-    """Return the names that are assigned exactly once in these statements, with their values."""
+    """Return the values of the names that these statements assign exactly once."""
     found: dict[str, list[ast.expr]] = {}
     for statement in body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -626,7 +626,7 @@ def assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
 
 
 def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool, is_near: bool) -> str:
-    """Return the source of a similar constant with another value. ``is_near``: numbers change by half their value."""
+    """Return the source of a similar constant with another value. With ``is_near``, numbers grow by about half."""
     value = node.value if isinstance(node, ast.Constant) else ""
     if isinstance(value, str):
         return repr(value + (value[-1] if len(set(value)) > 1 and not is_pattern else "~"))
@@ -641,7 +641,7 @@ def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool, is_near: b
 
 
 def _is_plain(source: bytes | None) -> bool:
-    """Return True for UTF-8 without a byte order mark. Offsets of the syntax tree are then offsets in the file."""
+    """Return True for UTF-8 without a byte order mark. Syntax tree offsets are then offsets in the file."""
     try:
         return source is not None and not source.startswith(codecs.BOM_UTF8) and bool(source.decode("utf-8"))
     except UnicodeDecodeError:
@@ -656,7 +656,7 @@ def _line_offsets(source: bytes) -> list[int]:
 
 
 def _edited(source: bytes, edits: Iterable[_Edit]) -> bytes:
-    """Return the source with the edits applied. An edit that overlaps an earlier edit is omitted."""
+    """Return the source with the edits applied. An edit is skipped if it overlaps an earlier edit."""
     parts, at = list[bytes](), 0
     for start, end, text in sorted(edits):
         if start >= at:

@@ -1,7 +1,7 @@
-"""Verification step that tests the check itself: with changed expected values and on broken work, the check must fail.
-First the expected values of the check are changed, then the work: every changed function returns a fixed answer. If the
-user's tests pass on broken work, a finding reports this. If a check passes with any expected values, the work is
-rejected. The work is also rejected if tests that the work added or changed pass on broken work."""
+"""Verification step that tests the check itself. With changed expected values and on broken work, the check must fail.
+First, the expected values of the check are changed. Then the work is changed, so that every changed function returns a
+fixed answer. If the check passes with any expected values, the work is rejected. The work is also rejected if tests
+that it added or changed pass on broken work. If only the user's tests pass on broken work, a finding reports this."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -39,7 +39,7 @@ _PART = re.compile(r"::|(^|\s)(-k|--deselect|--ignore)\b")  # of a command that 
 
 
 def notice(case: Case) -> None:
-    """Record in the case whether the check notices changed values, and whether it rewrites its own expected values."""
+    """Record in the case whether the check notices changed values, and whether it rewrites its expected values."""
     _notice(case)
     if case.noticed and not case.ended:
         rewritten_values(case)
@@ -67,7 +67,7 @@ def _notice(case: Case) -> None:
 
 
 def _not_asked(case: Case) -> str:
-    """Return why the check is not run with changed expected values; an empty string if the check is run with them."""
+    """Return why the check does not run with changed expected values. Return an empty string if it does."""
     if not case.strictness.mutants:
         return "trust: fast"
     if case.runner.in_place or not case.runner.has_checkouts:
@@ -82,7 +82,7 @@ def changed_checks(case: Case) -> list[ChangedCheck]:
 
 
 def _by_exit_status(case: Case, command: str) -> None:
-    """Run the check with changed expected values, then with restored data, then with the runner hidden."""
+    """Run the check with changed expected values, then with restored data, then with the test runner hidden."""
     versions, returned, gone = changed_checks(case), changed_values(case), gone_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
@@ -102,9 +102,9 @@ def _by_exit_status(case: Case, command: str) -> None:
 
 
 def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
-    """Run the check with some values changed one at a time. If no change is noticed, run it with all values changed. If
-    one change is not noticed, the check may never reach the value: the work is graded "checked". If several or all
-    changes in a program are not noticed, the work is rejected."""
+    """Run the check with some expected values changed one at a time. If the check notices no change, run it with all
+    values changed. If one change stays unnoticed, the check may never reach the value, and the work is graded
+    "checked". If all changes or several changes in one program stay unnoticed, reject the work."""
     if not versions:
         return
     files, data = case.guard.check_files(case.changes)
@@ -134,9 +134,9 @@ def _reject_blind(case: Case, blind: Sequence[str], count: str) -> None:
 def _asked(
     case: Case, versions: Sequence[ChangedCheck], *, to_first: bool = False
 ) -> tuple[list[ChangedCheck], list[ChangedCheck]]:
-    """Return the changed checks that failed and those that passed. ``to_first``: stop after the first failure.
-    A run over its limit ends the loop without a result, because work may wait when it sees changed values. A run that
-    could not be started is ignored."""
+    """Return the versions of the check that failed, and the versions that passed.
+    With ``to_first``, stop after a failure. A run over its time limit ends the loop without a result, because work may
+    wait when it sees changed values. A run that could not start is ignored."""
     red: list[ChangedCheck] = []
     green: list[ChangedCheck] = []
     for each in versions:
@@ -153,7 +153,7 @@ def _asked(
 
 
 class _Notice:
-    """Runs of one check with changed expected values and on changed work, with the results of these runs."""
+    """Runs of one check with changed expected values and on changed work, and the results of these runs."""
 
     def __init__(self, case: Case, command: str) -> None:
         self._case, self._command = case, command
@@ -176,7 +176,7 @@ class _Notice:
         return bool(self.work.mutants or self.expecting or self.named or self.is_of_session)
 
     def judge(self) -> None:
-        """Run the check on changed versions until the result is clear. Record the result in the case."""
+        """Run the check on changed versions until the result is clear. Store the result in the case."""
         case, report = self._case, self._case.runs["proof"].report
         work = [c for c in self._files if not (case.guard.has_rule(c.path) or c.path.endswith(".pyc"))]
         outcomes = report.cases if report else {}
@@ -218,14 +218,14 @@ class _Notice:
     def _sabotaged(
         self, answering: Sequence[mutants.Mutant], work: Sequence[mutants.Mutant]
     ) -> tuple[list[str], set[str]]:
-        """Return the mutants of the work on which the check passes, if they are enough to reject the work.
-        Otherwise return an empty list, together with the test files that fail on a mutant."""
+        """Return the mutants of the work on which the check passes, if they suffice to reject the work.
+        Otherwise return an empty list, and the test files that fail on a mutant."""
         return self._same_type(answering) if answering else self._not_noticed(work)
 
     # ---- what the item names -------------------------------------------------------------------------------------
 
     def _named_functions(self, covered: frozenset[mutants.Named]) -> list[str]:
-        """Return the mentioned functions that do not exist, or whose mutants (unless ``covered``) no test notices."""
+        """Return the mentioned functions that are missing, or whose mutants (except ``covered``) no test notices."""
         runner, found = self._case.runner, list[str]()
         for each in self.named[:_MOST_NAMED]:
             if each.problem:
@@ -244,7 +244,7 @@ class _Notice:
         return found
 
     def _unnoticed(self, named: NamedFunction, covered: frozenset[mutants.Named]) -> Sequence[str]:
-        """Return the mutants of this function on which the check passes; empty if they do not suffice to reject."""
+        """Return the mutants of this function on which the check passes, if they suffice to reject the work."""
         if named.rebound:
             return self._not_noticed([named.rebound])[0]
         if covered and named.functions >= covered:
@@ -256,7 +256,7 @@ class _Notice:
     # ---- other expectations --------------------------------------------------------------------------------------
 
     def _blind(self, expecting: Sequence[mutants.Mutant]) -> list[str]:
-        """Return the descriptions of those mutants of the tests in which most of the changed tests still pass."""
+        """Return the descriptions of the test mutants in which most of the changed tests still pass."""
         found: list[str] = []
         for mutant in expecting:
             answer = self._expects_nothing(mutant)
@@ -266,9 +266,9 @@ class _Notice:
         return found
 
     def _expects_nothing(self, mutant: mutants.Mutant) -> bool | None:
-        """Return True if most tests with changed values still pass; None if the check runs no such test.
-        Parameters, which may contain changed values, do not select tests. If no selected test reports a result, the
-        result of the whole run decides."""
+        """Return True if most tests with changed values still pass.
+        Return None if the check runs no such test. Tests are selected without their parameters, which may contain
+        changed values. If no selected test reports a result, the result of the whole run decides."""
         report = self._case.runs["proof"].report
         ours = {mutants.function_of(node) for node in mutant.asked(report.cases)} if report else set[str]()
         if not ours and _PART.search(self._command):
@@ -282,7 +282,7 @@ class _Notice:
         return len(green) * 2 > len(asked) if asked else self._case.runner.passed(run)
 
     def _unnoticed_value(self, outcomes: Collection[str]) -> str:
-        """Return the line of a value in an expected object that can change unnoticed; empty if there is none."""
+        """Return the line of a value in an expected object that can change unnoticed. Return "" if there is none."""
         known = {change.path for change in self.own}
         others = sorted(self._case.runner.files_of(outcomes) - known)[:_MOST_EXPECTING]
         for mutant in mutants.of_fields([*self.own, *self._case.as_they_were(others)], self._files):
@@ -297,8 +297,8 @@ class _Notice:
     # ---- answers of the right type -----------------------------------------------------------------------------
 
     def _same_type(self, answering: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return the mutants with wrong answers of the right type on which the check passes.
-        If these are not the majority, return an empty list and the test files that fail on a mutant."""
+        """Return the mutants with wrong answers of the right type on which the check passes, if they are the majority.
+        Otherwise return an empty list, and the test files that fail on a mutant."""
         green: list[str] = []
         noticed: set[str] = set()
         most, asked = len(answering) // 2 + 1, 0
@@ -317,7 +317,7 @@ class _Notice:
     def _not_noticed(self, sabotaged: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
         """Return the mutants of the work on which the check passes, if no test notices any mutant.
         If a test fails an assertion on a mutant, return an empty list and the files of the failing tests. A crash
-        inside an assertion counts only if the check passes on no mutant. Any other crash in a test does not count."""
+        inside an assertion counts only if the check passes on no mutant. Other crashes do not count."""
         green: list[str] = []
         raised = frozenset[str]()
         for mutant in sabotaged:

@@ -1,7 +1,7 @@
-"""Environment variables and temporary home folder of a check. The home has a git identity, and links to the user's
-toolchains and build caches, but nothing else that an agent may have left in the user's home. To give checks the real
-home, the user adds it to ``sandbox.writable``. ``CI`` is ``true`` unless the user has set it, so that tools run once
-and exit."""
+"""Environment variables and temporary home folder of a check.
+The home folder has a git identity, and links to the user's toolchains and build caches. It contains nothing else that
+an agent may have left in the user's home folder. Users who want checks to see their real home folder add it to
+``sandbox.writable``. ``CI`` is ``true`` unless the user has set it, so that tools run once and exit."""
 
 import os
 import pwd
@@ -49,8 +49,9 @@ def variables_of_check(
     shielded: bool = False,
     plain: bool = False,
 ) -> dict[str, str]:
-    """Return the environment variables of a check, and create its home in ``folder`` (for the check: ``inside``).
-    ``shielded``: agents cannot change the user's git settings. ``plain``: leave out variables that only checks get."""
+    """Return a check's environment variables, and create its home folder in ``folder``.
+    ``inside``: the path of ``folder`` as the check sees it. ``shielded``: agents cannot change the user's git settings.
+    ``plain``: variables that only checks get are omitted."""
     found = dict(variables) if plain else {"CI": "true", **variables}
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     if real in map(os.path.expanduser, settings.writable):
@@ -66,7 +67,7 @@ def variables_of_check(
 
 
 def kept_of_home(variables: Mapping[str, str]) -> list[str]:
-    """Return the paths of the user's home that a check may see: the targets of the links, and git's settings."""
+    """Return the paths in the user's home that a check may read: targets of the home's links, and git's settings."""
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     places = _places(variables, real)
     found = [target for _, target in _targets(real, places)]
@@ -74,7 +75,7 @@ def kept_of_home(variables: Mapping[str, str]) -> list[str]:
 
 
 def _targets(real: str, places: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the user's folders with their names in a check's home. ``places``: base folders moved by variables."""
+    """Return the name in a check's home and the path of each user folder. ``places``: base folders set by variables."""
     return [(name, f"{places[base]}{name[len(base) :]}" if base else f"{real}/{name}") for name, base in _PARTS]
 
 

@@ -1,7 +1,7 @@
-"""Environment in which tests run: interpreter, programs, environment variables and import folders. ``resolve`` runs
-before the agent starts. Every run of the session uses the result, which the agent cannot influence. Installed files are
-recorded then and compared before the work is verified (``installed.py``). Source: features.md C54;
-``docs/decisions/judge-a-commit.md``."""
+"""Environment in which tests run: interpreter, programs, environment variables and import folders.
+``resolve`` runs before the agent starts. Each run of the session uses its result, which the agent cannot influence. The
+state of installed files is recorded before the agent starts, and compared before the verification (``installed.py``).
+Source: features.md C54, ``docs/decisions/judge-a-commit.md``."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,13 +55,13 @@ class RunEnvironment:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Folders inside the project from which code may be imported."""
+        """Folders from which modules may be imported, including folders inside the project."""
         libraries = [path for found in self.interpreters.values() for path in found.library]
         return (*self.sites, *libraries, *(str(self.root / link) for link in self.links))
 
     @property
     def tools(self) -> dict[str, str]:
-        """Versions of Python and pytest that the first command uses, if known."""
+        """Versions of the Python and pytest that the first check command uses, if known."""
         found = next(iter(self.interpreters.values()), None)
         names = (name.name for site in (found.sites if found else ()) for name in Path(site).glob("pytest-*.dist-info"))
         pytest = next((name.removeprefix("pytest-").removesuffix(".dist-info") for name in names), "")
@@ -69,20 +69,20 @@ class RunEnvironment:
         return {name: version for name, version in known.items() if version}
 
     def mapped(self) -> Mapped:
-        """Return the entries of the package folders that point into the project. Their imports go to the checkout."""
+        """Return the import entries of installed packages that lead into the project."""
         return mapped(self.sites, self.root)
 
     def looked_at_again(self, frees: Callable[[str], bool] = lambda _: False) -> tuple["RunEnvironment", list[Finding]]:
-        """Compare the installed files with their state before the agent. Return the environment for further runs,
-        and findings. ``frees`` returns True for a path whose changes the user has allowed. New pytest plugins are
-        not loaded. If changed bytecode of a test runner cannot be compiled again, each run compiles its own
-        bytecode."""
+        """Compare the installed files with their state before the agent started.
+        Return the environment for further runs, and the findings. ``frees`` returns True for a path that the user
+        allows to change. New pytest plugins are not loaded. If changed bytecode of a test runner cannot be compiled
+        again, each run compiles its own bytecode."""
         found = differences(self.before, self.before.now(), project=self.root).without(frees)
         found = without_compiled(found, self.before.interpreters)
         return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
-        """Return this environment with the recorded installed files. ``begins``: an agent starts, so record anew."""
+        """Return this environment with the recorded installed files. ``begins``: start a new record for an agent."""
         now = self.before.now()
         before = (record.begin if begins else record.before)(now, project=self.root)
         if (before.interpreters, before.closed) != (now.interpreters, now.closed):
@@ -94,7 +94,7 @@ class RunEnvironment:
         return replace(self, blocked=found.blocked, blocked_by=paths, without=tuple(found.lent.values()))
 
     def completed(self, command: Command) -> "RunEnvironment":
-        """Return this environment with the command's interpreter, if the interpreter did not exist at ``resolve``."""
+        """Return this environment with the command's interpreter, in case it was installed after ``resolve`` ran."""
         if command.head in self.interpreters:
             return self
         found = Interpreters(self.variables).behind(command, self.root)
@@ -106,8 +106,8 @@ class RunEnvironment:
         return replace(self, interpreters={**self.interpreters, command.head: found}, programs=programs)
 
     def python_of(self, command: Command, said: str) -> str:
-        """Return the path of a command's interpreter; empty if unknown. For a shell command, this is the interpreter
-        that the run reported (``said``), if it was already known."""
+        """Return the path of a command's interpreter, or "" if it is unknown. For a shell command, return the
+        interpreter ``said`` that the run reported, if the harness already knew this interpreter."""
         known = [each.executable for each in (*self.interpreters.values(), *self.before.interpreters)]
         found = self.interpreters.get(command.head)
         return said if not command.words and said in known else found.executable if found else ""
@@ -119,13 +119,14 @@ class RunEnvironment:
         return [*(self._placed(word, cwd) for word in started), *command.words[command.program + 1 :]]
 
     def _placed(self, word: str, cwd: Path) -> str:
-        """Return a word of the command. A relative program path missing in the checkout becomes a project path."""
+        """Return a word of the command. A relative path that the checkout lacks becomes a path in the project."""
         if "/" not in word or word.startswith(("/", "-")) or (cwd / word).exists():
             return word
         return str(self.root / word) if (self.root / word).exists() else word
 
     def variables_for(self, command: Command, checkout: Checkout) -> dict[str, str]:
-        """Return the variables of a run. Modules come from the checkout; a launched program's folder leads PATH."""
+        """Return the environment variables of a run. Modules are imported from the checkout. If a launcher such as
+        ``poetry run`` starts the program, PATH begins with the folder of its interpreter."""
         variables = {**self.variables, "PWD": str(checkout.cwd)}
         found = self.interpreters.get(command.head)
         if found and command.launched:
@@ -144,7 +145,7 @@ class RunEnvironment:
 def search_path(
     first: Iterable[str], command: Command, variables: Mapping[str, str], project: Path, checkout: Checkout | None
 ) -> str:
-    """Return the ``PYTHONPATH``: ``first``, then the command's entries. If the command sets none, the user's follow."""
+    """Return a ``PYTHONPATH``: the folders ``first``, then the entries set by the command, or else by the user."""
     wished = dict(command.variables).get("PYTHONPATH")
     given = wished if wished is not None else variables.get("PYTHONPATH", "")
     own = [entry for entry in given.split(os.pathsep) if entry]
@@ -165,8 +166,9 @@ def resolve(
     looks: bool = True,
 ) -> RunEnvironment:
     """Return the programs and interpreters of the commands, with digests of the installed files.
-    Must be called before the agent starts. A missing program is not an error here; the run reports it. Installed files
-    are recorded for commands that may start Python: now if ``looks`` is set, else by ``RunEnvironment.begun``."""
+    Call this function before the agent starts. A missing program is not an error here, because the run reports it.
+    Installed files are recorded for commands that may start Python. With ``looks``, they are recorded now, otherwise by
+    ``RunEnvironment.begun``."""
     place = Path(root).absolute()
     variables = plain_variables()
     programs: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -211,7 +213,7 @@ def own_environments(root: Path, asked: Interpreters) -> list[Interpreter]:
 
 
 def plain_variables() -> dict[str, str]:
-    """Return the variables that every run gets. Relative entries of PATH, which lead into the checkout, are removed."""
+    """Return the variables of every run. Relative entries of PATH, which would lead into the checkout, are removed."""
     variables = scrubbed_environment()
     search = variables.get("PATH", os.defpath).split(os.pathsep)
     return {**variables, "PATH": os.pathsep.join(entry for entry in search if entry.startswith("/"))}
@@ -224,8 +226,9 @@ def released(patterns: Iterable[str]) -> Callable[[str], bool]:
 
 
 def _started(command: Command, found: Interpreter | None, root: Path, path: str) -> tuple[str, ...]:
-    """Return the command's first words with each program as an absolute path. A launcher such as ``poetry run`` may
-    select another environment elsewhere. The program is therefore taken from the environment selected here."""
+    """Return the first words of the command, with absolute paths of programs.
+    In another folder, a launcher such as ``poetry run`` may select another environment. The program of the environment
+    selected here replaces the launcher."""
     head = list(command.head)
     program = _program(command, found, root, path)
     if command.launched and found:

@@ -1,6 +1,5 @@
-"""Execution of one command on one commit, with limits, in a checkout made by the harness. A result without a valid
-report does not count. ``run_tests`` is the usual entry point. ``execute`` and ``execute_plain`` work in an existing
-checkout."""
+"""Execution of one command on one commit, with limits, in a checkout made by the harness. A result counts only with a
+valid report. ``run_tests`` is the usual entry point. ``execute`` and ``execute_plain`` use an existing checkout."""
 
 import json
 import os
@@ -68,8 +67,8 @@ def run_tests(
     keep_going: bool = False,
     stop: Stop | None = None,
 ) -> Run:
-    """Run a test command on a commit, and end all processes that it started. ``keep_going``: no failure stops the run.
-    If no valid report exists, the result has a ``problem`` and no report (C61)."""
+    """Run a test command on a commit, and end all processes that it started. Return the run. With ``keep_going``, no
+    failure stops the run. Without a valid report, the run has a ``problem`` instead. (C61)"""
     with place_for(git, commit, environment=environment, overlays=overlays) as checkout:
         asked = RunAsked(seconds=timeout_seconds, keep_going=keep_going)
         return execute(checkout, command, asked, environment=environment, stop=stop)
@@ -84,8 +83,8 @@ def place_for(
     overlays: Sequence[Overlay | Edits] = (),
     neutral: bool = False,
 ) -> Iterator[Checkout]:
-    """Yield a new checkout in which to run commands, or with ``isolation: in_place`` the project itself.
-    The path of a ``neutral`` checkout does not reveal the check."""
+    """Yield a new checkout for runs of commands. With ``isolation: in_place``, yield the project folder itself. The
+    path of a ``neutral`` checkout does not reveal the check."""
     if environment.isolation == IN_PLACE:
         with in_place(git, commit) as checkout:
             yield checkout
@@ -109,7 +108,7 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestStart:
-    """Test command ready to start. Each pytest process of the command gets the harness's options and plugin."""
+    """Test command that is ready to start. Each pytest process that it starts gets the harness's options and plugin."""
 
     __test__ = False  # a name for people, not a test class for pytest
 
@@ -146,7 +145,7 @@ class TestStart:
         return Watched(done, seen.sessions, report)
 
     def with_own_report(self, asked: "RunAsked", named: str | None) -> tuple[process.Completed, _Found]:
-        """Run a test runner that writes its report to ``named``. Return its process, and its report or a problem."""
+        """Run a test runner that writes its report to ``named``. Return the process, and the report or a problem."""
         report = self._report()
         place = _fresh_report(self.checkout, named, report)
         done = self._run(asked, report, {})
@@ -179,7 +178,7 @@ class TestStart:
 def execute(
     checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
-    """Run a test command and return the run. If ``asked.again`` is given, repeat recorded calls and run no tests."""
+    """Run a test command and return the run. With ``asked.again``, repeat recorded calls instead of running tests."""
     parsed = parse(command)
     environment, in_place = environment.completed(parsed), environment.isolation == IN_PLACE
     start = TestStart(
@@ -214,7 +213,7 @@ def _written(file: Path, rows: Sequence[object]) -> Path | None:
 
 @contextmanager
 def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
-    """Add the plugin's folder to each ``PYTHONPATH`` that shell scripts and makefiles set; undo this at the end."""
+    """Add the plugin's folder to each ``PYTHONPATH`` that scripts and makefiles set. Restore the files at the end."""
     ours, inside = os.fsencode(f"{PLUGIN_FOLDER}{os.pathsep}"), os.path.realpath(place)
     kept: dict[Path, bytes] = {}
     for script in (place / each for each in scripts if not each.endswith(".py")):
@@ -234,7 +233,7 @@ def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
 def execute_plain(
     checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
-    """Run a command whose result is only its exit status, such as a linter, and return the run."""
+    """Run a command that writes no report, such as a linter, and return the run."""
     parsed = parse(command)
     environment = environment.completed(parsed)
     started = environment.words(parsed, checkout.cwd) or command
@@ -266,7 +265,7 @@ class RunAsked:
 
 
 class FolderAccess(NamedTuple):
-    """Folders that a run may change (``own``), and folders that the run may read but not change (``reads``)."""
+    """Folders that a run may change (``own``) and folders that it may only read (``reads``)."""
 
     own: Sequence[Path]
     reads: Sequence[Path] = ()
@@ -274,7 +273,7 @@ class FolderAccess(NamedTuple):
 
 
 def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
-    """Return the folder access of a test run. A run in the project's own folder may also change the project."""
+    """Return the folder access of a test run. A run in the project folder may also change the project."""
     if environment.isolation == IN_PLACE:
         own = [checkout.private, checkout.top, environment.root]
         return FolderAccess(own, _repository_of(environment.root), environment.sandbox)
@@ -284,7 +283,7 @@ def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
 def access_of_checkout(
     checkout: Checkout, project: Path, linked: Iterable[str], sandbox: SandboxSettings
 ) -> FolderAccess:
-    """Return the folder access of a run in a checkout: linked folders may change, Python environments not."""
+    """Return the folder access of a run in a checkout. Linked folders may change, except Python environments."""
     folders = (project / link for link in linked)
     own = [checkout.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
     return FolderAccess(
@@ -293,13 +292,13 @@ def access_of_checkout(
 
 
 def _repository_of(project: Path) -> list[Path]:
-    """Return the git folder of the project, which may be outside the project; empty without git."""
+    """Return the project's git folder, which may be outside the project. Return an empty list without git."""
     found = locate(project)
     return [Path(found.shared_dir)] if found else []
 
 
 def _fresh_report(checkout: Checkout, named: str | None, private: Path) -> Path:
-    """Return the path for a runner's report, after deleting any file that already exists there."""
+    """Return the path for a test runner's report. Delete any older file at this path."""
     if not named:
         return private
     place = checkout.cwd / named
@@ -325,12 +324,12 @@ def run_command(
     network: str = OPEN,
     laid: dict[str, tuple[str, str]] | None = None,
 ) -> process.Completed:
-    """Run a command in a sandbox, with a temporary home that is then deleted.
-    The command can change only ``access``. A missing working folder is reported like a missing command. An explanation
-    is added to the output of a failure that looks like a lack of network or of a file in the home. Raise ``Refused`` if
-    a required sandbox is missing. ``plain``: with the user's variables, the ``network`` and the folders ``laid`` over
-    others. ``needs_temporary``, with ``plain``: set TMPDIR if the usual temporary folder cannot be written to.
-    ``at_home``: read access to the user's home."""
+    """Run a command in a sandbox, with a temporary home folder. The command may change only the folders in ``access``.
+    A missing working folder is reported like a missing command. If a failure looks like missing network or a missing
+    file in the home, an explanation is added to the output. Raise ``Refused`` if a required sandbox is missing.
+    ``plain``: the command gets the user's variables, this ``network``, and the mounts in ``laid``.
+    ``needs_temporary``: TMPDIR is set for a ``plain`` command that cannot write to the usual temporary folder.
+    ``at_home``: the command may read the user's home folder."""
     with TemporaryFolder() as temporary:
         confined, inside = of_check(
             access.own,
@@ -388,7 +387,7 @@ def _completed(command: str | list[str], **terms: Any) -> process.Completed:
 
 
 def _judged(done: process.Completed, read: Callable[[], Report], limit_seconds: float, where: str) -> _Found:
-    """Return the run's report and None; if no report counts, return None and the reason."""
+    """Return the run's report and None, or None and the reason if there is no valid report."""
     if done.over_limit:
         return None, f"it {done.over_limit}{f' in {where}' if where else ''}"
     if done.timed_out:
@@ -415,7 +414,7 @@ def _believed(sessions: dict[int, RecordedSession], report: Path, done: process.
 
 
 def run_of(command: str, checkout: Checkout, done: process.Completed, found: _Found, project: Path) -> Run:
-    """Return the result of a run. In its output, paths of the checkout are replaced by project paths."""
+    """Return the result of a run. Its output shows project paths in place of checkout paths."""
     report, problem = found
     return Run(
         command=command,

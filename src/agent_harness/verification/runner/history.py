@@ -1,8 +1,7 @@
-"""Repository of a checkout: the history and tags of the base commit, and one commit with the agent's work. The
-repository does not contain the agent's intermediate commits or other objects that the agent added. Code therefore
-cannot read expected answers from such objects. The objects of the base commit are packed once, into the user's
-cache, and shared by all checkouts. If packing fails or takes too long, the checkout uses the project's own object
-store."""
+"""Repository of a checkout: the history and tags of the base commit, and one commit with the agent's work.
+The repository does not contain the agent's intermediate commits or other objects that the agent added. Code therefore
+cannot read expected answers from such objects. The base commit's objects are packed once into the user's cache. All
+checkouts share them. If packing fails or takes too long, the checkout uses the project's own object store."""
 
 import contextlib
 import fcntl
@@ -29,15 +28,15 @@ _HEADERS = (b"tree", b"author", b"committer", b"encoding")
 
 
 class _TooManyObjects(Exception):
-    """Error: the project has too many git objects to pack them for a check."""
+    """Error: the project has too many git objects to pack for a check."""
 
 
 def make_repository(
     git: Git, folder: Path, commit: str, *, base: str | None, others: Iterable[str], cache: Path
 ) -> str:
-    """Create the repository of a checkout in ``folder``. Return the commit to check out. If ``base`` is given, the
-    returned commit is new, with the files of ``commit`` and the parent ``base``. The checkout may also need the files
-    of the commits ``others``. ``cache`` is the folder for packed objects."""
+    """Create a checkout's repository in ``folder``. Return the id of the commit to check out. If ``base`` is given,
+    this is a new commit with the files of ``commit`` and the parent ``base``. The repository also gets the files of the
+    commits ``others``. ``cache`` is the folder for packed objects."""
     for name in ("objects/info", "objects/pack", "refs", "info"):
         (folder / name).mkdir(parents=True)
     base = None if base == commit or _is_older(git, commit, base) else base
@@ -65,7 +64,7 @@ def make_repository(
 
 
 def own_objects(store: Path, objects: Path) -> bool:
-    """Copy the packed objects into a repository. Return False if the packed objects are too large or incomplete."""
+    """Copy packed objects into a repository. Return False if the objects are too large or incomplete."""
     packs = list((store / "pack").glob("pack-*"))
     if not (store / "lock").exists() or sum(each.stat().st_size for each in packs) > _MOST_COPIED:
         return False
@@ -79,7 +78,7 @@ def store_of(git: Git, cache: Path) -> Path:
 
 
 def _stored(git: Git, root: str, cache: Path) -> tuple[Path, dict[str, str]]:
-    """Return the folder with the packed objects of a commit's history, and the tags as name to commit."""
+    """Return the folder with the packed objects of a commit's history, and the commit of each tag by name."""
     store = store_of(git, cache)
     (store / "pack").mkdir(parents=True, exist_ok=True, mode=0o700)
     seen: dict[str, Any]
@@ -114,7 +113,7 @@ def _is_older(git: Git, commit: str, base: str | None) -> bool:
 
 
 def _squashed(git: Git, objects: Path, commit: str, base: str) -> str:
-    """Write a copy of ``commit`` whose only parent is ``base``. Return the new commit's id."""
+    """Write a copy of ``commit`` with ``base`` as its only parent. Return the id of the copy."""
     with git.objects() as known:
         found = known.read(commit)
     head, gap, text = (found[1] if found else b"").partition(b"\n\n")
@@ -140,7 +139,7 @@ def _held(store: Path) -> Iterator[None]:
 
 
 def forgotten(cache: Path) -> list[Path]:
-    """Return the cache folders of packed histories that no checkout has used for a long time."""
+    """Return the cache folders of packed objects that no checkout has used for a long time."""
     try:
         found = [each for each in cache.iterdir() if each.is_dir() and not each.is_symlink()]
         return [each for each in found if time.time() - each.stat().st_mtime > _FORGOTTEN_SECONDS]

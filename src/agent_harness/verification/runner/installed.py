@@ -1,7 +1,7 @@
-"""Record of the state of installed files that influence a check and that an agent could change. The record of a file
-holds size, times and inode, which a user's program cannot all restore after a change. If these differ, the content is
-compared with the installer's ``RECORD`` file (``installed_changes.py``). Files that no agent can write are skipped
-(``places``). Source: features.md C54."""
+"""Record of the installed files that influence a check and that an agent could change.
+The record of a file holds size, times and inode. A user's program cannot restore all of these after a change. If they
+differ, the content is compared with the installer's ``RECORD`` file (``installed_changes.py``). Files that no agent can
+write are skipped (``places``). Source: features.md C54."""
 
 import base64
 import csv
@@ -34,7 +34,7 @@ _REBUILT = frozenset({".cache", ".vite", ".turbo", "__pycache__"})  # by whateve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """State of the installed files in some folders at one moment."""
+    """State of the installed files in several folders at one moment."""
 
     interpreters: tuple[Interpreter, ...] = ()
     pythons: tuple[str, ...] = ()  # the interpreters that were there, also those that no agent can change
@@ -49,8 +49,8 @@ class Installed:
     entries: Mapping[str, str] = field(default_factory=dict)
 
     def now(self, *, programs_only: bool = False) -> "Installed":
-        """Return the current state. Files whose stamp is unchanged are not read again.
-        ``programs_only``: update only the programs and the linked folders."""
+        """Return the current state. A file is read again only if its stamp has changed. With ``programs_only``, only
+        programs and linked folders are updated."""
         reader = _Reader(self.entries)
         for name in self.programs:
             path = program_path(name, root=Path("/"), path=self.search) or ""
@@ -71,7 +71,7 @@ class Installed:
         return replace(self, sites=tuple(sites), left=frozenset(), entries=reader.found)
 
     def _packages(self, reader: "_Reader", sites: Sequence[str]) -> None:
-        """Record the files that interpreters load: settings, test runners, their plugins, and code."""
+        """Record the files that interpreters load: settings, test runners with their plugins, and other code."""
         inside = tuple(f"{each}/" for each in (self.root, os.path.realpath(self.root)) if self.root)
         whole = {site for site in sites if f"{site}/".startswith(inside)} if inside else set()
         found = [each for site in sites for each in distributions(site)]
@@ -111,11 +111,12 @@ def places(
     above: str = "",
     lent: Sequence[str] = (),
 ) -> Installed:
-    """Return a record without entries for the files that an agent (in a sandbox if ``confined``) could change."""
+    """Return a record that lists where an agent could change files, but has no entries yet.
+    With ``confined``, agents are in a sandbox."""
     is_open = left_open([root], settings=settings) if confined else lambda _: True
 
     def may_change(path: str) -> bool:
-        """Return True if an agent could change the file, or could replace a symbolic link on its path."""
+        """Return True if an agent could change the file, or replace a symbolic link in its path."""
         ways = (path, *map(str, Path(path).parents))
         return is_open(path) or any(os.path.islink(each) and is_open(os.path.dirname(each)) for each in ways)
 
@@ -139,19 +140,20 @@ def places(
 
 
 class _Reader:
-    """Collector of file stamps, and of digests where the content is not recorded elsewhere."""
+    """Collector of file stamps (size, times, inode), and of digests for files that no installer has recorded."""
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self.found: dict[str, str] = {}
         self._known = known
 
     def read(self, path: str) -> None:
-        """Record a file's stamp and digest. Skip a file that does not exist."""
+        """Record a file's stamp (size, times, inode) and digest. A missing file is skipped."""
         if content := self.content(path, self._known.get(path, "")):
             self.found[path] = content
 
     def content(self, path: str, known: str) -> str:
-        """Return a file's stamp and digest as text; ``known`` if the stamp is the same, empty without a file."""
+        """Return a file's stamp (size, times, inode) and digest.
+        Return ``known`` if the stamp is unchanged, or "" for a missing file."""
         try:
             stamp = stamp_of(os.stat(path))
         except OSError:
@@ -165,15 +167,15 @@ class _Reader:
             return f"{stamp} unreadable"
 
     def stamp(self, key: str, entry: os.DirEntry[str], *, follow: bool = True) -> None:
-        """Record the stamp of a file; skip a broken symbolic link."""
+        """Record a file's size, times and inode as its stamp. A broken symbolic link is skipped."""
         try:
             self.found[key] = stamp_of(entry.stat(follow_symlinks=follow))
         except OSError:
             return
 
     def site(self, site: str, runners: Collection[str], *, whole: bool) -> list[str]:
-        """Record the start-up files of a package folder and its test runners' code; if ``whole`` is set, all code.
-        Return the files that ``.pth`` lines import."""
+        """Record the start-up files of a package folder and the code of its test runners.
+        With ``whole``, record all code. Return the files that ``.pth`` lines import."""
         imported: list[str] = []
         for entry in _listed(site):
             is_runner = entry.name in runners
@@ -220,12 +222,12 @@ def _listed(folder: str) -> list[os.DirEntry[str]]:
 
 
 def stamp_of(found: os.stat_result) -> str:
-    """Return size, times and inode of a file as text. A user's program cannot restore all of these after a change."""
+    """Return size, times and inode of a file as text. After a change, a user's program cannot restore all of them."""
     return f"{found.st_size}.{found.st_mtime_ns}.{found.st_ctime_ns}.{found.st_ino}"
 
 
 def with_changes(entries: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Return a copy of the entries with these changes; a value of None removes an entry."""
+    """Return a copy of ``entries`` with ``changes`` applied. The value None removes an entry."""
     return {key: value for key, value in {**entries, **changes}.items() if value is not None}
 
 
@@ -237,14 +239,14 @@ def text_of(path: Path) -> str:
 
 
 def _imported(pth: Path) -> list[str]:
-    """Return the modules outside the standard library that the lines of a ``.pth`` file import."""
+    """Return the modules that a ``.pth`` file imports, without modules of the standard library."""
     lines = [line for line in text_of(pth).splitlines() if line.startswith(("import ", "import\t"))]
     names = (first or second for line in lines for first, second in _IMPORTED.findall(line))
     return [name for name in names if name not in sys.stdlib_module_names]
 
 
 def _sites(interpreters: Iterable[Interpreter]) -> list[str]:
-    """Return the package folders of the interpreters, and the folders that ``.pth`` files add to them."""
+    """Return the package folders of the interpreters, and further package folders that ``.pth`` files add."""
     own = dict.fromkeys(site for each in interpreters for site in each.sites)
     lines = ((site, line) for site in own for pth in Path(site).glob("*.pth") for line in text_of(pth).splitlines())
     added = (os.path.join(site, line) for site, line in lines if line[:1] not in ("", "#") and "\0" not in line)
@@ -256,7 +258,7 @@ def _sites(interpreters: Iterable[Interpreter]) -> list[str]:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Distribution installed in the package folder ``site``, with its metadata folder ``place``."""
+    """Distribution that is installed in the package folder ``site``. ``place`` is its metadata folder."""
 
     site: str
     place: str  # of the metadata
@@ -278,7 +280,7 @@ class Distribution:
 
     @cached_property
     def contents(self) -> dict[str, str]:
-        """Digest of each file, by path, as its installer recorded it."""
+        """Digest of each file of the distribution by path, as recorded by the installer."""
         try:
             rows = list(csv.reader(text_of(Path(self.place, "RECORD")).splitlines()))
         except csv.Error:
@@ -287,7 +289,7 @@ class Distribution:
 
     @cached_property
     def tops(self) -> frozenset[str]:
-        """Entries of the package folder that belong only to this distribution, without shared namespace packages."""
+        """Names in the package folder that belong only to this distribution. Shared namespace packages are omitted."""
         if not self.contents:
             names = set(text_of(Path(self.place, "top_level.txt")).split())
             return frozenset((*names, *(f"{name}.py" for name in names)))
@@ -295,7 +297,7 @@ class Distribution:
         return frozenset(top for top, below, name in parted if not below or name == "__init__.py")
 
     def holds(self, path: str) -> bool:
-        """Return True if a file of the distribution still has the content that the installer recorded."""
+        """Return True if the file has the content that the installer recorded."""
         try:
             with Path(self.site, path).open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").digest()
@@ -304,7 +306,7 @@ class Distribution:
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == self.contents.get(path)
 
     def as_runner(self) -> str:
-        """Return a test runner's version, code digest, installation stamp, own entries and metadata path as text."""
+        """Return a test runner's version, code digest, installation stamp, entries and metadata path as one text."""
         code = sorted(f"{path} {digest}" for path, digest in self.contents.items() if path.endswith(_CODE) and digest)
         digest = hashlib.sha256("\n".join(code).encode("utf-8", "surrogateescape")).hexdigest()
         try:
@@ -315,7 +317,7 @@ class Distribution:
 
 
 def normal(name: str) -> str:
-    """Return the normalized name of a distribution. All spellings of the name give the same result."""
+    """Return the normalized name of a distribution, which is the same for all spellings."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -329,7 +331,7 @@ def distributions(site: str) -> list[Distribution]:
 
 
 def _runners(found: Sequence[Distribution]) -> list[Distribution]:
-    """Return pytest, every distribution that registers a pytest plugin, and all their dependencies."""
+    """Return pytest, each distribution with a pytest plugin, and all dependencies of these distributions."""
     by_name = {each.name: each for each in reversed(found)}
     queue = [each for each in found if each.name == "pytest" or each.plugins]
     reached: dict[str, Distribution] = {}

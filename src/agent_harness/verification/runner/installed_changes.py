@@ -1,5 +1,5 @@
-"""Changes of installed files, sorted by effect: changes that influence every test run, and all other changes. Only
-contents count. Reinstalling the same version or touching a file is not a change. The expected content of a file
+"""Changes of installed files, in two groups: changes that influence every test run, and all other changes.
+Only contents count. Reinstalling the same version or touching a file changes nothing. The expected content of a file
 comes from its installer's ``RECORD`` file."""
 
 import ast
@@ -69,7 +69,7 @@ _NAMED = 3  # changes written out in a message
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change that influences test runs: a changed file, or a new plugin that pytest would load."""
+    """Change that influences test runs: a changed file, or a new plugin that pytest would load."""
 
     path: str  # as a person would release it
     what: str = ""  # for people
@@ -102,7 +102,7 @@ class Differences:
 
     @property
     def blocking(self) -> str:
-        """The blocked plugins as pytest options, for the value of an environment variable."""
+        """Pytest options that block the plugins, as text for an environment variable."""
         return shlex.join(without_plugins(self.blocked))
 
     @property
@@ -137,7 +137,7 @@ class Differences:
 
 
 def differences(before: Installed, now: Installed, *, project: Path) -> Differences:
-    """Return the differences between two records. Paths inside the project are relative to the project."""
+    """Return the differences between two records. Paths in the project are relative to the project."""
     old, new = before.entries, now.entries
     apart = sorted({key for key, _ in old.items() ^ new.items()}, key=lambda key: (key.startswith("/"), key))
     differing = [key for key in apart if not _same(key, old.get(key), new.get(key))]
@@ -161,7 +161,7 @@ def differences(before: Installed, now: Installed, *, project: Path) -> Differen
 
 
 def _lent_changes(old: Mapping[str, str], differing: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the changed paths in linked folders, and those linked folders that an installer has mostly rewritten."""
+    """Return the changed paths in linked folders, and the linked folders that an installer has largely rewritten."""
     by_folder: dict[str, list[str]] = {}
     for key in differing:
         by_folder.setdefault(key.partition("\t")[0], []).append(key)
@@ -175,7 +175,7 @@ def _lent_changes(old: Mapping[str, str], differing: Sequence[str]) -> tuple[dic
 
 
 def _same(key: str, old: str | None, new: str | None) -> bool:
-    """Return True if two values of an entry describe the same content. The time of writing is ignored."""
+    """Return True if two values of an entry describe the same content, perhaps written at different times."""
     if old is None or new is None or old == new:
         return old == new
     parts = 2 if key.startswith(RUNNER) else 1 if key.startswith(PLUGIN) else 0
@@ -185,7 +185,7 @@ def _same(key: str, old: str | None, new: str | None) -> bool:
 
 
 class _Comparison:
-    """Classifier that sorts changed entries by what they can influence."""
+    """Comparison of two records that sorts changed entries by what they can influence."""
 
     def __init__(self, before: Installed, now: Installed, project: Path) -> None:
         self.steering: dict[str, Change] = {}
@@ -214,7 +214,7 @@ class _Comparison:
         return {f"{site}/{path.partition('/')[0]}" for site, path in placed}
 
     def _placed(self, path: str) -> tuple[str, str]:
-        """Return the package folder of a file (empty if there is none), and the file's path in the package folder."""
+        """Return the package folder of a file, or "", and the file's path in that folder."""
         site = next((each for each in self._sites if path.startswith(f"{each}/")), "")
         return site, path.removeprefix(f"{site}/")
 
@@ -246,7 +246,7 @@ class _Comparison:
             self._changed(key, whole if old is None and whole not in self._tops else key, old, new)
 
     def _plugin(self, key: str, old: str | None, new: str | None) -> None:
-        """Block a new plugin. If an earlier plugin had the same name, report a change of the test run instead."""
+        """Block a new plugin. If an older plugin had the same name, report a change of the test run instead."""
         if new is None or not self._versions:
             return
         names, place = new.split("\t")
@@ -258,8 +258,8 @@ class _Comparison:
             self.plugins[key] = Change(self._shown(place), names=tuple(sorted(fresh)))
 
     def _steers_from(self, site: str, path: str, old: str | None, new: str | None) -> bool:
-        """Return True if a changed file runs at every start, belongs to a test runner, or is not as installed.
-        Otherwise record the file's package as changed, or report a file that no installer wrote."""
+        """Return True if a changed file runs at every start, belongs to a test runner, or differs from what was
+        installed. Otherwise record that its package changed, or report the file if no installer wrote it."""
         key, top, owner = f"{site}/{path}", path.partition("/")[0], self._owner(site, path)
         runner = self._runner_of.get(top)
         if path in START or (path.endswith(".pth") and "/" not in path):
@@ -280,7 +280,7 @@ class _Comparison:
         return False
 
     def _is_known_top(self, site: str, top: str, new: str) -> bool:
-        """Return True if an entry without a distribution existed before, is in the project, or has an old format."""
+        """Return True if an entry existed before, is in the project, or is in an old installation format."""
         known = f"{site}/{top}" in self._tops or top.endswith(".egg")
         old_ones = (each for each in self._packages[site] if not any(each.contents.values()))
         is_own = Path(new.removeprefix("-> ")).is_relative_to(self._project)
@@ -310,7 +310,7 @@ class _Comparison:
         return f"{python} -m pip install --force-reinstall --no-deps {name}=={version}"
 
     def _owner(self, site: str, path: str) -> Distribution | None:
-        """Return the distribution that now lists a file, or None. A test runner's file must belong to a test runner."""
+        """Return the distribution that lists a file now, or None. Only a test runner may own a test runner's file."""
         if site not in self._owners:
             owners = sorted(self._packages[site], key=lambda each: each.name in self._versions)
             self._owners[site] = {file: each for each in owners for file in each.contents}
@@ -319,7 +319,7 @@ class _Comparison:
         return None if found and is_of_runner and found.name not in self._versions else found
 
     def _is_plain(self, pth: Path) -> bool:
-        """Return True if each line of a ``.pth`` file adds a folder of the project or is a known import line."""
+        """Return True if each line of a ``.pth`` file adds a project folder or is a known import line."""
         for line in map(str.strip, text_of(pth).splitlines()):
             if line.startswith(("import ", "import\t")):
                 plain = _KNOWN_LINES.fullmatch(line) is not None
@@ -334,7 +334,7 @@ class _Comparison:
 
 
 def _is_known(module: Path) -> bool:
-    """Return True if a module is unchanged code of setuptools, which runs at every start of Python."""
+    """Return True if the module is unchanged setuptools code that runs at every start of Python."""
     lines = text_of(module).splitlines(keepends=True)
     tables = [line for line in lines if line.startswith(_FINDER_TABLES)]
     rest = "".join(line for line in lines if line not in tables).removesuffix("\n")
@@ -358,13 +358,13 @@ def _interpreter_of(path: str, interpreters: Iterable[Interpreter]) -> Interpret
 
 
 def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) -> Differences:
-    """Return the differences without changed bytecode of test runners, if this bytecode could be compiled again."""
+    """Return the differences without changed bytecode of test runners, if this bytecode was compiled again."""
     again = bool(found.compiled) and compiled_anew(found.compiled, interpreters)
     return replace(found, compiled=()) if again else found
 
 
 def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> bool:
-    """Compile the bytecode of test runners again, or delete it if it has no source. Return False on failure."""
+    """Compile the bytecode of test runners again. Delete bytecode that has no source. Return False on failure."""
     known, work = [*interpreters], dict[str, list[str]]()
     try:
         for path in paths:

@@ -1,4 +1,4 @@
-"""Record of the installed files before an agent started, stored outside the project between sessions."""
+"""Record of the installed files before an agent started. It is outside the project and lasts between sessions."""
 
 import fcntl
 import json
@@ -22,9 +22,10 @@ _KEPT = ("pythons", "programs", "search", "above", "root", "lent", "closed")  # 
 
 
 class FirstLook:
-    """State of installed files outside the workspaces before the first agent of ``run``, in one shared file. Several
-    agents may use one environment. Another agent's change before a workspace's own record would seem old. Later records
-    are therefore compared with the first record of the run. The files in ``inside``, the workspace, are not shared."""
+    """State of installed files outside the workspaces before the first agent of ``run``, in one shared file.
+    Several agents may use one environment. If another agent changes it before a workspace is recorded, the change would
+    seem old. Later records are therefore compared with the run's first record. Files in the workspace ``inside`` are
+    not included."""
 
     def __init__(self, path: str, run: str, inside: str) -> None:
         self._path = path
@@ -32,8 +33,8 @@ class FirstLook:
         self._inside = (f"{inside}/", f"{os.path.realpath(inside)}/")
 
     def before(self, before: Installed, now: Installed) -> Installed:
-        """Return ``before`` with the shared entries of the run's first record; unchanged if this record cannot be
-        written. Changes that this workspace already knows about are kept."""
+        """Return ``before`` with the shared entries replaced by those of the run's first record. Changes that this
+        workspace already knows are kept. If the shared record cannot be written, return ``before`` unchanged."""
         shared = tuple(each for each in now.interpreters if not each.prefix.startswith(self._inside))
         outside = now if shared == now.interpreters else replace(now, interpreters=shared, above="", lent=()).now()
         tells = _scope(shared, now.programs)
@@ -60,7 +61,7 @@ class FirstLook:
         return before
 
     def accept(self, now: Installed, frees: Callable[[str], bool]) -> None:
-        """Update the shared record with the changes that the user has allowed."""
+        """Update the shared record with the changes that the user allows."""
         with suppress(OSError, HarnessError), self._held() as known:
             first, there = _texts(known.get("entries")), now.entries
             for key in first.keys() | there.keys():
@@ -74,7 +75,7 @@ class FirstLook:
 
     @contextmanager
     def _held(self) -> Iterator[dict[str, Any]]:
-        """Yield this run's record under an exclusive file lock; empty if the file belongs to another run."""
+        """Yield this run's record under an exclusive file lock, or an empty record if the file is another run's."""
         lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -89,7 +90,7 @@ def _path_of(key: str, value: str) -> str:
 
 
 def _scope(interpreters: tuple[Interpreter, ...], programs: tuple[str, ...]) -> Callable[[str, str], bool]:
-    """Return a function that takes an entry and returns True if it belongs to these interpreters and programs."""
+    """Return a function that tells whether an entry belongs to these interpreters or programs."""
     names = {f"{PROGRAM}{name}" for name in programs}
     own = {file for each in interpreters for file in (each.executable, f"{each.prefix}/pyvenv.cfg")}
     folders = tuple({f"{at}/" for each in interpreters for at in each.sites})
@@ -102,11 +103,11 @@ def _scope(interpreters: tuple[Interpreter, ...], programs: tuple[str, ...]) -> 
 
 
 class InstalledRecord:
-    """Record of the installed files before an agent started, in one file outside the project; none if ``path`` is None.
-    A change that influences tests counts in later sessions too, until it is undone or the user allows it. A killed
-    session counts as still running. A session without changes may stay open for the next session of the same process or
-    run (``leave``, ``goes_on``). Changes made between these sessions count as made by an agent. ``close`` ends a
-    session left open."""
+    """Record of the installed files before an agent started, in a file outside the project.
+    There is no file if ``path`` is None. A change that influences tests also counts in later sessions, until somebody
+    undoes it or the user allows it. A killed session counts as still running. ``leave`` keeps a session without changes
+    open for the next session of the same process or run (``goes_on``). Changes made between these sessions count as
+    made by an agent. ``close`` ends a session that was left open."""
 
     def __init__(self, path: str | None, first: FirstLook | None = None) -> None:
         self.path = path
@@ -116,17 +117,17 @@ class InstalledRecord:
 
     @property
     def is_open(self) -> bool:
-        """True if this object has begun a session that has not ended."""
+        """True if this object has begun a session and the session has not ended."""
         return self._state != _CLOSED
 
     @property
     def is_unchanged(self) -> bool:
-        """True if the last comparison since the session began found no difference, not even in file times."""
+        """True if the last comparison in this session found no difference, not even in the times of files."""
         return self._state == _SAME
 
     def goes_on(self, wanted: Installed, by: str = "") -> bool:
-        """Begin the next session with the previous record, without reading installed files. Later changes count as made
-        by an agent. Return False if there is no usable previous record, or if it does not cover ``wanted``."""
+        """Begin the next session with the previous record, without reading the installed files. Later changes count as
+        made by an agent. Return False if no previous record is usable, or if it does not cover ``wanted``."""
         found, known = self._read(), self.places()
         if known is None or not known.includes(wanted) or not (self.is_unchanged or self._was_left(found, by)):
             return False
@@ -136,7 +137,7 @@ class InstalledRecord:
         return True
 
     def _was_left(self, found: Mapping[str, Any], by: str) -> bool:
-        """Return True if a session of the same run ended a moment ago and no agent made changes in that session."""
+        """Return True if a session of the same run has just ended and changed nothing."""
         at = found.get("at")
         if found.get("open"):
             with suppress(OSError):
@@ -145,7 +146,7 @@ class InstalledRecord:
         return bool(by) and found.get("by") == by and fresh and not found["left"]
 
     def leave(self) -> bool:
-        """Leave the session open for the next process of the run. Return False after a change, or without a record."""
+        """Keep the session open for the run's next process. Return False after a change, or without a record."""
         if not self.is_unchanged or not self.path:
             return False
         with suppress(OSError):
@@ -154,7 +155,7 @@ class InstalledRecord:
         return True
 
     def close(self, *, project: Path) -> None:
-        """End a session that was left open or killed. Changes since the session began count as made by an agent."""
+        """End a session that was left open or killed. Changes since its start count as made by an agent."""
         if self._read().get("open"):
             self.end(project=project)
 
@@ -170,9 +171,9 @@ class InstalledRecord:
     def changes(
         self, *, project: Path, frees: Callable[[str], bool] = lambda _: False, programs_only: bool = False
     ) -> Differences:
-        """Return the changes since the session began; without an open session, those that earlier sessions left.
-        Changed bytecode of test runners is compiled again, and returned only if this failed. ``programs_only``: compare
-        only the programs and linked folders."""
+        """Return the changes since the session began. Without an open session, return the changes that earlier sessions
+        left. Changed bytecode of test runners is compiled again, and returned only if this fails. With
+        ``programs_only``, only programs and linked folders are compared."""
         known = self.places()
         if known is None:
             return Differences()
@@ -186,7 +187,7 @@ class InstalledRecord:
         return without_compiled(differences(before, now, project=project).without(frees), now.interpreters)
 
     def before(self, now: Installed, *, project: Path) -> Installed:
-        """Return the state that counts as installed before the session: ``now``, with changes by an agent reverted."""
+        """Return the state before the session: ``now`` without the changes that count as made by agents."""
         found, now = self._read(), self._widened(now)
         entries, left = found.get("entries", {}), found.get("left", {})
         kept = {key for key, value in left.items() if now.entries.get(key, "") == value}
@@ -196,8 +197,8 @@ class InstalledRecord:
         return replace(now, entries=with_changes(now.entries, back), left=frozenset(left))
 
     def _widened(self, now: Installed) -> Installed:
-        """Return ``now``, extended by the files that agents of an open session, or of a session that left changes,
-        could write. These agents may have worked without a sandbox."""
+        """Return ``now``, extended by the files that agents of an open session could write.
+        Sessions that left changes count too. Their agents may have worked without a sandbox."""
         found, known = self._read(), self.places()
         if known is None or not (found.get("open") or found["left"]):
             return now
@@ -227,9 +228,9 @@ class InstalledRecord:
         by: str = "",
         again: bool = True,
     ) -> None:
-        """End the session, and record its changes, except those that the user has allowed.
-        ``before`` defaults to the stored state. ``by`` names the run that may continue with the record. If ``again`` is
-        False, no agent has run since the last comparison, which is reused."""
+        """End the session and record its changes, except those that the user allows.
+        ``before`` defaults to the stored state. ``by`` names the run that may continue with this record. With
+        ``again=False``, reuse the last comparison, because no agent has run since."""
         before, seen = before or self.places(), self._seen
         self._state, self._seen = _CLOSED, None
         if before is None:
@@ -246,7 +247,7 @@ class InstalledRecord:
         self._write(replace(now, entries=merged), left, is_open=False, by=by)
 
     def _read(self) -> dict[str, Any]:
-        """Return the stored record; an empty dictionary if it is missing or invalid."""
+        """Return the stored record, or an empty dictionary if it is missing or invalid."""
         if not self.path:
             return {}
         try:
@@ -261,7 +262,7 @@ class InstalledRecord:
         return _LAST[self.path][1]
 
     def _write(self, seen: Installed, left: Mapping[str, str], *, is_open: bool, by: str = "") -> None:
-        """Store the record. If the folder cannot be written to, as in an agent's sandbox, do nothing."""
+        """Store the record. Do nothing if the folder is not writable, as in an agent's sandbox."""
         record = {
             "open": is_open,
             "by": by,
@@ -277,7 +278,7 @@ class InstalledRecord:
                 self._remember(stamp_of(os.lstat(self.path)), record)
 
     def _remember(self, as_is: str, record: dict[str, Any]) -> None:
-        """Keep only this record in memory. Records are large, and a process works on one project at a time."""
+        """Keep only this record in memory, because records are large and a process works on one project at a time."""
         _LAST.clear()
         _LAST[str(self.path)] = (as_is, record)
 

@@ -1,5 +1,5 @@
-"""Python interpreters that commands start. The interpreters are found as a shell would find them, and are asked for
-their package folders."""
+"""Python interpreters that commands start.
+The harness finds them as a shell would, and asks them for their package folders."""
 
 import filecmp
 import json
@@ -42,21 +42,21 @@ class Interpreter:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Paths that determine what the interpreter loads. The standard library is left out."""
+        """Paths that determine what the interpreter loads, without the standard library."""
         return (self.executable, self.prefix, *self.sites)
 
     def as_record(self) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def called(self, name: str) -> Self | None:
-        """Return this interpreter under another name in its folder; None if that name is a different program."""
+        """Return this interpreter under another name in its folder, or None if the name is a different program."""
         path = Path(self.executable).with_name(name)
         same = path.exists() and os.path.realpath(path) == os.path.realpath(self.executable)
         return replace(self, executable=os.fspath(path)) if same else None
 
     @classmethod
     def from_record(cls, record: object) -> Self | None:
-        """Return an interpreter from ``as_record`` or from a queried interpreter; None for invalid input."""
+        """Return the interpreter in a record, or None if the record is invalid."""
         found = record if isinstance(record, dict) else {}
         try:
             return cls(
@@ -73,13 +73,13 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class Interpreters:
-    """Finder of the interpreters that commands start if they get these environment variables. Results are cached."""
+    """Finder for the interpreters that commands start with these environment variables. Results are cached."""
 
     variables: Mapping[str, str]
     answers: dict[tuple[str, Path], Interpreter | None] = field(default_factory=dict)
 
     def behind(self, command: Command, root: Path) -> Interpreter | None:
-        """Return the interpreter that ``command`` would start; None if no interpreter can be queried."""
+        """Return the interpreter that ``command`` would start, or None if it is unknown."""
         if command.launched:
             return _ask([*command.words[: command.program], "python"], root, self.variables)
         return next(filter(None, (self._asked(path, root) for path in self._candidates(command, root))), None)
@@ -102,7 +102,7 @@ class Interpreters:
         return self.answers[path, root]
 
     def _answer(self, path: str, root: Path) -> Interpreter | None:
-        """Return the interpreter that a program reports, or None. An unchanged program is not queried again."""
+        """Return the interpreter that a program starts, or None. A program that has not changed is not asked again."""
         key = (path, root, _decided_by(path, root, self.variables), frozenset(self.variables.items()))
         if key not in _ANSWERS and (said := _ask([path], root, self.variables)):
             _ANSWERS[key] = said
@@ -113,7 +113,7 @@ _ANSWERS: dict[tuple[str, Path, tuple[str, ...], frozenset[tuple[str, str]]], In
 
 
 def _decided_by(path: str, root: Path, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the stamps of the files that determine a program's interpreter: program, settings and version files."""
+    """Return stamps of the files that select a program's interpreter: the program, settings and version files."""
     home = variables.get("HOME", "")
     settings = [parent / "pyvenv.cfg" for parent in [*Path(path).parents][:2]]
     chosen = [folder / name for folder in (root, *root.parents, Path(home)) for name in _CHOOSING]
@@ -130,7 +130,7 @@ def _stamp_at(path: Path) -> str:
 
 
 def _one_program(path: str, other: str) -> bool:
-    """Return True if two names in one folder are one program: a link, or a shim that looks up its own name."""
+    """Return True if two names in one folder are the same program: a link, or a shim that checks its own name."""
     if Path(path).parent != Path(other).parent:
         return False
     try:
@@ -144,7 +144,7 @@ def is_python(name: str) -> bool:
 
 
 def program_path(word: str, *, root: Path, path: str) -> str | None:
-    """Return the path of a program as a shell in ``root`` finds it, links unresolved; None if it is not found."""
+    """Return a program's path as a shell in ``root`` finds it, or None. Symbolic links are not followed."""
     if "/" in word:
         absolute = os.path.join(root, word)  # noqa: PTH118  (keeps an absolute word, and links)
         return absolute if os.access(absolute, os.X_OK) else None
@@ -152,7 +152,7 @@ def program_path(word: str, *, root: Path, path: str) -> str | None:
 
 
 def interpreter_of_script(path: str) -> str | None:
-    """Return the Python interpreter that the first lines of a console script specify; None if there is none."""
+    """Return the Python interpreter named in the first lines of a console script, or None if there is none."""
     try:
         with Path(path).open("rb") as file:
             lines = file.read(2048).decode(errors="replace").splitlines()

@@ -1,7 +1,7 @@
-"""Parts of the project's environment that a checkout gets, and the redirection of imports to the checkout. Packages
-installed in the project (``.venv``, ``node_modules``) are in no commit, so checkouts get links to them. Build
-results, caches and reports are not linked, because they could replace missing work. An editable install imports
-modules from the agent's folder. Therefore ``PYTHONPATH`` starts with the corresponding folders of the checkout."""
+"""Parts of the project's environment that a checkout gets, and the redirection of imports to the checkout.
+Packages installed in the project (``.venv``, ``node_modules``) are in no commit, so checkouts link to them. Build
+results, caches and reports are not linked, because they could replace missing work. An editable install imports modules
+from the agent's folder. Therefore ``PYTHONPATH`` starts with the same folders of the checkout."""
 
 import ast
 import os
@@ -47,14 +47,14 @@ _OURS = ("harness-", ".harness")
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Import entries of an environment that point into the project; paths are relative to the project."""
+    """Import entries of an environment that lead into the project. Paths are relative to the project."""
 
     roots: tuple[str, ...] = ()  # folders of imports
     packages: tuple[tuple[str, str], ...] = ()  # (top-level name, path) where folder and name differ
 
 
 def mapped(sites: Iterable[str], project: Path) -> Mapped:
-    """Return the folders of ``project`` from which an interpreter imports modules because of these package folders."""
+    """Return the folders of ``project`` from which an interpreter with these package folders imports modules."""
     place = Path(os.path.realpath(project))
     roots: dict[str, None] = {}
     packages: dict[str, str] = {}
@@ -72,7 +72,8 @@ def mapped(sites: Iterable[str], project: Path) -> Mapped:
 
 
 def _targets(site: str) -> Iterator[tuple[str, str]]:
-    """Yield the other folders to which a package folder refers, as module name (empty for import folders) and path."""
+    """Yield the other folders that a package folder refers to, as pairs of module name and path.
+    The name is "" for an import folder."""
     try:
         with os.scandir(site) as listed:
             entries = sorted(
@@ -97,7 +98,7 @@ def _pth(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _finder(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the mappings in a module that a ``.pth`` file imports: setuptools' table, or any absolute path."""
+    """Yield the mappings in a module that a ``.pth`` file imports, from setuptools' table or from absolute paths."""
     tree = sources.parse(_text(path).encode())
     if tree is None:
         return
@@ -122,7 +123,7 @@ def _text_of(node: object) -> str:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """Return the module name and the path of a package or module. The name is empty for any other path."""
+    """Return the name and path of a package or module. The name is "" for any other path."""
     path = Path(text)
     if path.name == "__init__.py":
         return path.parent.name, str(path.parent)
@@ -132,7 +133,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _root_of(name: str, inside: str) -> str | None:
-    """Return the import folder of the module at ``inside``; None if the path does not end with the name."""
+    """Return the import folder of the module at ``inside``, or None if the path does not end with ``name``."""
     parts = Path(inside).with_suffix("").parts if inside.endswith(".py") else Path(inside).parts
     wanted = tuple(name.split("."))
     if parts[-len(wanted) :] != wanted:
@@ -141,7 +142,7 @@ def _root_of(name: str, inside: str) -> str | None:
 
 
 def _inside(target: str, project: Path, site: Path) -> str | None:
-    """Return ``target`` relative to the project; None if it is outside, or in the environment itself."""
+    """Return ``target`` relative to the project. Return None if it is outside the project or in the environment."""
     real = Path(os.path.realpath(target.replace("\0", "")))
     if not real.is_relative_to(project) or real.is_relative_to(site):
         return None
@@ -157,32 +158,32 @@ def _text(path: Path) -> str:
 
 
 def ignored_paths(git: Git) -> list[str]:
-    """Return the paths that git ignores, without a final slash. A completely ignored folder is listed once."""
+    """Return the paths that git ignores. If git ignores a whole folder, only the folder is listed."""
     words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
     found = (os.fsdecode(path).rstrip("/") for path in git.run(*words).split(b"\0") if path)
     return [path for path in found if not path.startswith("../")]
 
 
 def linkable(root: Path, ignored: Iterable[str]) -> tuple[str, ...]:
-    """Return the ignored paths that the project needs and that no commit contains."""
+    """Return the ignored paths that the project needs and that are in no commit."""
     return tuple(path for path in ignored if _is_needed(root, path) and not (root / path).is_symlink())
 
 
 def compared(root: Path, linked: Iterable[str]) -> tuple[str, ...]:
-    """Return the linked folders to compare file by file: all but Python environments."""
+    """Return the linked folders that are compared file by file. Python environments are omitted."""
     folders = (path for path in linked if (root / path).is_dir())
     return tuple(path for path in folders if not any(os.path.lexists(root / path / name) for name in _ENVIRONMENTS))
 
 
 def without(linked: Iterable[str], changed: Iterable[str]) -> tuple[str, ...]:
-    """Return the changed paths in linked folders that a checkout must leave out.
-    The result is empty if a lock file changed too, because then an installer made the changes."""
+    """Return the changed paths in linked folders that a checkout must omit.
+    The result is empty if a lock file changed too, because an installer then made the changes."""
     is_locked = any(PurePosixPath(path).name in _LOCKS for path in changed)
     return () if is_locked else tuple(linked)
 
 
 def left_behind(ignored: Iterable[str], linked: Iterable[str]) -> list[str]:
-    """Return the ignored paths that a checkout does not contain. Caches and the harness's own files are omitted."""
+    """Return the ignored paths that a checkout lacks, without caches and without the harness's own files."""
     known = {*linked}
     names = ((path, PurePosixPath(path).name) for path in ignored if path not in known)
     return [
@@ -193,8 +194,8 @@ def left_behind(ignored: Iterable[str], linked: Iterable[str]) -> list[str]:
 
 
 def import_folders(now: Mapped, checkout: Checkout) -> list[str]:
-    """Return a checkout's folders that replace editable installs, for the front of ``PYTHONPATH``.
-    The last folder contains links to packages whose name differs from their folder's name."""
+    """Return the checkout folders that replace editable installs at the front of ``PYTHONPATH``.
+    The last folder contains links to packages whose folder has another name."""
     folders = [str(checkout.cwd / root) for root in now.roots]
     shelf = checkout.private / "packages"
     for name, path in now.packages:
@@ -215,7 +216,7 @@ def _is_needed(root: Path, path: str) -> bool:
 
 
 def mapped_in(root: Path, linked: Iterable[str], search_path: str) -> Mapped:
-    """Return the import entries of the linked environments and the search path that point into the project."""
+    """Return the import entries that lead into the project, from the linked environments and the search path."""
     prefixes = [root / path for path in linked]
     prefixes += [Path(folder).parent for folder in search_path.split(os.pathsep) if _has_python(folder)]
     prefixes.append(Path(os.path.expanduser("~"), ".local"))  # noqa: PTH111

@@ -1,5 +1,5 @@
-"""Detection of test runs in which no test ran, or not all tests ran, from the runner's output. The exit status 0 of
-such a run proves nothing."""
+"""Detection of test runs in which tests were skipped or none ran, from the output of the test runner.
+Exit status 0 of such a run proves nothing."""
 
 import re
 from collections.abc import Callable
@@ -10,8 +10,8 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def ran_no_test(command: str, output: str) -> str | None:
-    """Return why a run with exit status 0 ran no test, as the end of a sentence; None if a test ran or may have run.
-    ``output`` may be only the last part. If a passed test is reported anywhere, a test ran."""
+    """Return why a run with exit status 0 ran no test, as the end of a sentence. Return None if a test may have run.
+    ``output`` may be the last part of the output. A report of a passed test shows that a test ran."""
     text = _ESCAPES.sub("", output)
     answers = [each(command, text) for each in (_go, _cargo, _node, _unittest, _jest)]
     told = [each for each in answers if each is not None]
@@ -25,7 +25,7 @@ _LEFT_OUT = re.compile(
 
 
 def left_out(output: str) -> str:
-    """Return the line by which a test runner reports a skip or expected failure; empty if there is none."""
+    """Return the line in which a test runner reports a skip or expected failure, or "" if there is none."""
     found = _LEFT_OUT.search(_ESCAPES.sub("", output))
     return found[0].strip() if found else ""
 

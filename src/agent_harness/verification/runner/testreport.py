@@ -1,7 +1,7 @@
-"""Reader of a run's JUnit XML report, which is compared with the records of the harness's pytest plugin. A report is
-untrusted, because an agent's tests wrote it: an invalid file raises ``ReportProblem``. The plugin's lines are read
-immediately, so a test that was seen to fail stays failed. A run does not count if no session finished, if collected
-tests never started, or if the test runner was patched."""
+"""Reader of a run's JUnit XML report, which is compared with the records of the harness's pytest plugin.
+A report is untrusted, because the agent's tests wrote it. An invalid file raises ``ReportProblem``. The plugin's lines
+are read immediately, so a test that was seen to fail stays failed. A run does not count if no session finished or
+collected tests never started. It does not count either if the test runner was patched."""
 
 import json
 import os
@@ -44,7 +44,7 @@ class ReportedCase:
 
     @property
     def id(self) -> str:
-        """Pytest node id (``file::Class::test[param]``), without the parts that the element lacks."""
+        """Pytest node id ``file::Class::test[param]``. Parts that the element lacks are omitted."""
         if not self.classname:
             return self.file or self.name
         if self.file is None:
@@ -60,7 +60,7 @@ class ReportedCase:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Outcome of each test by id (``passed``, ``failed``, ``error`` or ``skipped``)."""
+    """Outcome of each test by id: ``passed``, ``failed``, ``error`` or ``skipped``."""
 
     cases: Mapping[str, str] = field(default_factory=dict)
     gave_up: frozenset[str] = frozenset()  # tests that were skipped while they ran, by no mark on them
@@ -82,7 +82,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """Call that a test made. The arguments are Python source, and the answer is text for comparison."""
+    """Call that a test made. ``arguments`` is Python source, and ``answer`` is text for comparison."""
 
     module: str
     name: str
@@ -116,12 +116,12 @@ class Calls:
 
 
 def worst(outcomes: Iterable[str]) -> str:
-    """Return the worst of the outcomes: error, then failed, then passed, then skipped."""
+    """Return the worst outcome. The order from worst to best is error, failed, passed, skipped."""
     return min(outcomes, key=_WORST_FIRST.index)
 
 
 def report_of(outcomes: Iterable[tuple[str, str]]) -> Report:
-    """Return a report for pairs of test id and outcome. If an id occurs twice, the worse outcome counts."""
+    """Return a report from pairs of test id and outcome. If an id occurs twice, the worse outcome counts."""
     cases: dict[str, str] = {}
     for name, outcome in outcomes:
         cases[name] = worst((outcome, cases.get(name, outcome)))
@@ -129,12 +129,12 @@ def report_of(outcomes: Iterable[tuple[str, str]]) -> Report:
 
 
 def read_junit(path: str | os.PathLike[str]) -> Report:
-    """Return the report in a JUnit XML file. Raise ``ReportProblem`` if the file cannot be trusted (C61)."""
+    """Return the report in a JUnit XML file. Raise ``ReportProblem`` if the file is missing or invalid. (C61)"""
     return report_of((case.id, case.outcome) for case in read_cases(path))
 
 
 def read_cases(path: str | os.PathLike[str]) -> list[ReportedCase]:
-    """Return the test cases of a JUnit XML file in order. Raise ``ReportProblem`` if the file cannot be trusted."""
+    """Return the test cases of a JUnit XML file in order. Raise ``ReportProblem`` if the file is missing or invalid."""
     reader = _ReportReader()
     with _opened(path) as file:
         try:
@@ -158,7 +158,7 @@ def _opened(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 class _ReportReader:
-    """Collector of test cases that builds no tree, so deep or large files need little memory."""
+    """Collector of test cases that builds no XML tree, so that deep or large files need little memory."""
 
     def __init__(self) -> None:
         self.parser = expat.ParserCreate()
@@ -274,7 +274,7 @@ class RecordedSession:
 
 
 class RunRecorder:
-    """Reader of the plugin's lines through a pipe until the run ends. After that, ``sessions`` is complete."""
+    """Reader of the plugin's lines from a pipe. ``sessions`` is complete when the run has ended."""
 
     def __init__(self, folder: Path) -> None:
         self.address = str(folder / "witness")
@@ -323,8 +323,9 @@ def recorder_settings(
     again: Path | None,
     root: Path,
 ) -> str:
-    """Return the plugin's settings as the value of an environment variable. ``watched``: functions to record, by
-    file and first line. ``again``: calls to make instead of running tests. ``root``: the folder of the work."""
+    """Return the plugin's settings as text for an environment variable.
+    ``watched``: functions to record, by file and first line. ``again``: a file of calls to make instead of tests.
+    ``root``: the folder of the work."""
     values: dict[str, object] = {"address": address, "root": str(root)}
     values |= {"watched": watched} if watched else {}
     values |= {"again": str(again)} if again else {}
@@ -339,7 +340,7 @@ def recorder_settings(
 
 
 def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
-    """Raise ``ReportProblem`` if no pytest session was recorded, or if a session was disturbed or did not finish."""
+    """Raise ``ReportProblem`` if no pytest session was recorded, or if a session is incomplete or was manipulated."""
     if not sessions:
         raise ReportProblem("pytest did not start, or did not load the harness's plugin; see the output")
     for session in sessions.values():
@@ -357,7 +358,7 @@ def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
 
 
 def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase]) -> Report:
-    """Return the report, with pytest's own node ids. Raise ``ReportProblem`` if JUnit XML and the records disagree."""
+    """Return a report with pytest's own node ids. Raise ``ReportProblem`` if the test cases contradict the records."""
     written = report_of((case.id, case.outcome) for case in cases)
     last = list(sessions.values())[-1]  # every session writes the same file
     if len(written.passing) != len([name for name, outcome in last.outcomes.items() if outcome == PASSED]):

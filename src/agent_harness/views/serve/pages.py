@@ -17,7 +17,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.rate_limits import RateLimit, clearing
 from agent_harness.kernel.redact import redact
 from agent_harness.session.project_view import AskedQuestion
-from agent_harness.views import saying
+from agent_harness.views import user_messages
 from agent_harness.views.report import page as report
 from agent_harness.views.report.charts import folded
 from agent_harness.views.report.html import E, Element, render
@@ -451,7 +451,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
 
 def _to_whom(seen: WatchView) -> Element | None:
     """Return a form field that selects the agent that gets a message; None if fewer than two agents are running."""
-    slots = saying.slots_in(seen.parallel, seen.view.kind)
+    slots = user_messages.slots_in(seen.parallel, seen.view.kind)
     if len(slots) < 2:
         return None
     choices = [E("option", redact(str(each)), value=each.slot) for each in slots]

@@ -21,7 +21,7 @@ from agent_harness.kernel.rate_limits import LimitClock, RateLimit
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.trusted_state import Place
 from agent_harness.session.project_view import AskedQuestion, ProjectView
-from agent_harness.views import saying
+from agent_harness.views import user_messages
 from agent_harness.views.watch import AllProjects, WatchView
 
 TYPE_CHECKING = False
@@ -288,10 +288,10 @@ def _resume(project: ServedProject, view: ProjectView, form: Mapping[str, str]) 
 
 def _say(project: ServedProject, _view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
     """Return a function that stores a message for the running agent, or for the agent in the selected slot."""
-    by, to = f"{saying.user()} (by: {BY})", form.get("to") or None
+    by, to = f"{user_messages.user()} (by: {BY})", form.get("to") or None
 
     def act(say: Say) -> None:
-        say(saying.say(project.kind, project.path, form.get("text", ""), by=by, to=to).sentence)
+        say(user_messages.say(project.kind, project.path, form.get("text", ""), by=by, to=to).sentence)
 
     return act
 

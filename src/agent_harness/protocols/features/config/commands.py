@@ -1,4 +1,4 @@
-"""Derivation of commands that the settings omit, and safe insertion of a file name into a command. A command that
+"""Functions that derive commands that the settings omit, and insert a file name safely into a command. A command that
 cannot be derived reliably stays ``None``. Source: ``features.md`` UAH-155..160, C17, C22."""
 
 import os
@@ -37,7 +37,7 @@ class FoundTooling:
 
     @property
     def lint(self) -> str | None:
-        """Command that starts ruff in this project; ``None`` if ruff is neither configured nor on PATH."""
+        """Command that starts ruff in this project, or None if ruff is not configured and not on PATH."""
         if not (self.ruff_configured or self.ruff_on_path):
             return None
         folder = "src/" if self.src else "."
@@ -67,7 +67,7 @@ def _tools(pyproject: Path) -> frozenset[str]:
 
 
 def feature_command(full: str) -> str | None:
-    """Return the command for one test file, derived from the command for all tests; ``None`` if that is impossible."""
+    """Return the command for one test file, derived from the command for all tests, or None if that is impossible."""
     words = list(_WORD.finditer(full))
     runner = _runner(full)
     pairs = zip(words[1:], words, strict=False)
@@ -92,7 +92,7 @@ _LETTERS = re.compile(r"\s+-([hlqsvx]*x[hlqsvx]*)(?=\s|$)")
 
 
 def without(command: str, tests: Iterable[str]) -> str:
-    """Return a pytest command that skips ``tests`` and does not stop at a failure. Other commands stay unchanged."""
+    """Return a pytest command that skips ``tests`` and does not stop at a failure, or any other command unchanged."""
     runner = _runner(command)
     if runner is None:
         return command
@@ -103,7 +103,7 @@ def without(command: str, tests: Iterable[str]) -> str:
 
 
 def paths_of(command: str, root: Path) -> list[str]:
-    """Return the files and folders in a pytest command that exist in the project, without their ``::node`` suffixes."""
+    """Return the existing files and folders that a pytest command names, without their ``::node`` suffixes."""
     runner = _runner(command)
     found = [word.group().strip("\"'").partition("::")[0] for word in _WORD.finditer(command)] if runner else []
     return [word for word in found[1:] if word and not word.startswith("-") and (root / word).exists()]
@@ -117,13 +117,13 @@ _PYTEST = re.compile(r"(?:.*/)?(?:pytest|py\.test)")
 
 
 def _is_tests_path(word: str, before: str, pytest: bool) -> bool:
-    """Return True if a word is the path of a tests folder. In ``make test``, the word ``test`` is a target."""
+    """Return True if the word is a path to a tests folder. Without pytest, a name such as ``test`` needs a slash."""
     word = word.strip("\"'")
     return before not in _TAKES_VALUE and _TESTS_FOLDER.fullmatch(word) is not None and (pytest or "/" in word)
 
 
 def quoting_problem(template: str) -> str | None:
-    """Return why a file name cannot safely replace ``{test_file}`` in a command; None if the command is safe."""
+    """Return why a file name cannot safely replace ``{test_file}`` in a command, or None if it can."""
     if PLACEHOLDER not in template:
         return f"must contain {PLACEHOLDER}"
     bare = _PLACED.sub(" ", template)
@@ -150,7 +150,7 @@ def _quote_open(text: str) -> bool:
 
 
 def with_file(template: str, test_file: str) -> str:
-    """Return the command with the test file as one shell word, which no program reads as an option."""
+    """Return the command with the test file as one quoted word, which no program can mistake for an option."""
     if "\0" in test_file or not test_file:
         raise ValueError("a test file needs a name without NUL characters")
     word = shlex.quote(f"./{test_file}" if test_file.startswith("-") else test_file)

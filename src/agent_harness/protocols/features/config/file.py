@@ -1,5 +1,5 @@
-"""Settings files in YAML, read as plain values with the line of every key, for error messages. ``Layers`` merges
-several sources and records the source of each key."""
+"""Reader for YAML settings files. Values are plain, and each key has its line number for error messages. ``Layers``
+merges several sources of settings and records the source of each key."""
 
 import io
 import json
@@ -22,14 +22,14 @@ _LIMIT_VALUES = 20_000
 
 @dataclass(frozen=True)
 class SettingsFile:
-    """Parsed content of a settings file: plain dicts, lists and scalars, and the line number of each key (from 1)."""
+    """Parsed content of a settings file: dicts, lists and scalars. ``lines`` has each key's line number, from 1."""
 
     path: Path
     values: dict[str, object]
     lines: Mapping[Key, int] = field(default_factory=dict)
 
     def line(self, key: Key) -> int | None:
-        """Return the line number of a key, else of the nearest enclosing section; None if the file contains neither."""
+        """Return the line number of a key, or of its nearest enclosing section. Return None if both are missing."""
         return next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), None)
 
 
@@ -55,7 +55,7 @@ def read(path: Path) -> SettingsFile:
 
 
 def scalar(text: str) -> object:
-    """Return the value of an environment variable, parsed as YAML; invalid YAML is returned unchanged."""
+    """Return the value of an environment variable, parsed as YAML. Invalid YAML is returned as an unchanged string."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -66,7 +66,7 @@ def scalar(text: str) -> object:
 
 
 def with_value(text: str, section: str, key: str, value: object) -> bytes:
-    """Return the text of a settings file with one value changed or added; comments, order and quotes are preserved."""
+    """Return the text of a settings file with one value set. Comments, key order and quotes stay as they are."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt", pure=True)
@@ -114,7 +114,7 @@ def _first_line(problem: object) -> str:
 
 
 class _Plain:
-    """Converter from the YAML parser's types to plain types. Files with too many values or levels are refused."""
+    """Converter from the YAML parser's types to plain types. It refuses files with too many values or levels."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -206,7 +206,7 @@ class Layers:
         return value
 
     def decided(self, key: Key) -> bool:
-        """Return True if any source sets the key. ``key: ""`` sets the key, a bare ``key:`` does not."""
+        """Return True if any source sets the key. ``key: ""`` sets the key, but ``key:`` without a value does not."""
         return key in self.sources
 
 
@@ -252,7 +252,7 @@ session:
 
 
 def default_text(project_name: str, *, full: str, feature: str, lint: str | None) -> str:
-    """Return a commented, valid ``.harness.yaml``. If ``lint`` is None, a linter can be detected later (C22)."""
+    """Return a valid ``.harness.yaml`` with comments. If ``lint`` is None, the linter can be added later (C22)."""
     name = " ".join("".join(char if char.isprintable() else " " for char in project_name).split())
     return _TEMPLATE.format(
         name=_on_one_line(name or "project"),
@@ -270,12 +270,12 @@ def _lint_line(command: str) -> str:
 
 
 def with_linter(text: str, command: str) -> str:
-    """Return a text from ``default_text`` with the linter added if the text has none; return other texts unchanged."""
+    """Return a text made by ``default_text`` with the linter command added. Return any other text unchanged."""
     return text.replace(_NO_LINTER, _lint_line(command))
 
 
 def _on_one_line(text: str) -> str:
-    """Return the text as a YAML scalar on one line. The text is double-quoted if it would not parse back unchanged."""
+    """Return the text as a one-line YAML scalar. The scalar is double-quoted if the text needs quotes."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     plain = _PLAIN.fullmatch(text) and text == text.strip() and text.lower() not in _NOT_TEXT and ": " not in text
     if plain and not re.fullmatch(r"\.[0-9._e+-]*|\.(?:inf|nan)", text, re.IGNORECASE):

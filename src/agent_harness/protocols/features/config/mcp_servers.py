@@ -1,6 +1,6 @@
-"""MCP servers that the settings enable. Source: features.md UAH-212..216, C59. In values, ``${NAME}`` or
-``${NAME:-text}`` stands for an environment variable, ``$${`` for ``${``. A key of ``config`` without a recipe is
-refused, never ignored, because the key may be ``read_only: true``."""
+"""Definitions of the MCP servers that the settings enable. In values, ``${NAME}`` or ``${NAME:-text}`` stands for an
+environment variable, and ``$${`` stands for ``${``. A key of ``config`` that no recipe knows is refused, because the
+key may be a restriction such as ``read_only: true``. Source: features.md UAH-212..216, C59."""
 
 import json
 import os
@@ -24,13 +24,13 @@ EDIT = "Edit .harness.yaml, then run the same command again"
 def switched_on(
     servers: Mapping[str, "McpServerSettings"], environ: Mapping[str, str] | None = None
 ) -> dict[str, McpServer]:
-    """Return the enabled MCP servers with their variables filled in. From now on, output masks these values."""
+    """Return the enabled MCP servers with their variables replaced by values. All later output masks these values."""
     environ = os.environ if environ is None else environ
     return {name: _ready(name, server, environ) for name, server in servers.items() if server.enabled}
 
 
 def demand_programs(servers: Mapping[str, McpServer], root: Path) -> None:
-    """Raise ``ToolMissing`` if the program of an MCP server is not installed. No program is started."""
+    """Raise ``ToolMissing`` if the program of an MCP server is not installed. The programs are not started."""
     for name, server in servers.items():
         program = server.command[0]
         if shutil.which(root / program if "/" in program else program) is None:
@@ -98,7 +98,7 @@ Started = tuple[tuple[str, ...], dict[str, str]]
 
 @dataclass(frozen=True)
 class GivenConfig:
-    """Section ``config`` of one MCP server. Recipes take the keys that they know; all other keys are refused."""
+    """The ``config`` section of one MCP server. A recipe reads the keys that it knows. Every other key is an error."""
 
     key: str
     values: Mapping[str, object]
@@ -119,7 +119,7 @@ class GivenConfig:
         return value
 
     def size(self, name: str) -> tuple[int, int] | None:
-        """Take the key ``name`` and return its width and height in pixels; None without the key."""
+        """Read the key ``name``. Return the width and height in pixels, or None if the key is missing."""
         value = self._take(name)
         if value is None:
             return None
@@ -136,12 +136,12 @@ class GivenConfig:
         return {str(name): str(each) for name, each in value.items()} if isinstance(value, Mapping) else {}
 
     def refuse(self, name: str, why: str) -> None:
-        """Take the key ``name``, and raise ``ConfigurationError`` if it is present and not false."""
+        """Raise ``ConfigurationError`` with the reason ``why`` if the key ``name`` has a value other than false."""
         if self._take(name) not in (None, False):
             raise ConfigurationError(f"{self.key}.{name} cannot be passed to the agent: {why}", hint=EDIT)
 
     def refuse_the_rest(self, package: str | None) -> None:
-        """Raise ``ConfigurationError`` about the first key that no recipe has taken, if there is one."""
+        """Raise ``ConfigurationError`` for the first key that no recipe has read. Do nothing if all keys were read."""
         left = next((name for name in self.values if name not in self.taken), None)
         if left is not None:
             who = f"{package} has no such setting" if package in RECIPES else f"unknown setting of {self.words[0]}"
@@ -182,7 +182,7 @@ def _puppeteer(given: GivenConfig) -> Started:
 
 
 def _postgres(given: GivenConfig) -> Started:
-    """Return the arguments and environment variables for a Postgres server, which is read-only by default."""
+    """Return the arguments and environment variables of a Postgres server, which is read-only by default."""
     workspace, only = given.text("connection_string"), given.switch("read_only")
     said = any(word.startswith("--access-mode") for word in given.words)
     mode = "unrestricted" if only is False else "restricted"
@@ -227,7 +227,7 @@ _NAME = re.compile(r"(@[\w.-]+/)?[\w.-]+")
 
 
 def _package(words: tuple[str, ...]) -> str | None:
-    """Return the MCP server package that a command line runs, as program or through npx; None if none is known."""
+    """Return the MCP server package that a command line starts, directly or with npx, or None if it starts none."""
     if (program := os.path.basename(words[0])) in PROGRAMS:
         return PROGRAMS[program]
     named = (found[0] for word in words[1:] if (found := _NAME.match(word)))

@@ -15,7 +15,7 @@ _SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "
 
 
 def _switch(value: object) -> object:
-    """Return the boolean for a YAML 1.1 word such as ``no``, which YAML 1.2 reads as a string."""
+    """Return the boolean that a YAML 1.1 word such as ``no`` means. Return any other value unchanged."""
     return _SWITCHES.get(value.lower(), value) if isinstance(value, str) else value
 
 
@@ -65,7 +65,8 @@ Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class Section(BaseModel):
-    """Frozen base model of a settings section. An empty value (``key:``) counts as absent; unknown keys are kept."""
+    """Immutable base model of a settings section. An empty value (``key:``) counts as missing. Unknown keys are kept in
+    the model."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, validate_default=False)
 
@@ -81,7 +82,7 @@ class Section(BaseModel):
 class ProjectSection(Section):
     name: Title = Field(description="Name of the project. Required.")
     github_repo: Title | None = Field(
-        None, description="GitHub repository (owner/name) for the issue mirror. github.repo takes precedence."
+        None, description="GitHub repository (owner/name) for the mirrored issues. github.repo takes precedence."
     )
 
 
@@ -89,7 +90,7 @@ class Environment(Section):
     init: Command = Field(
         "./init.sh", description="Command that starts the development environment. Exit code 0 means success."
     )
-    reset: Command = Field("./reset.sh", description="Command that forces a clean state if init fails.")
+    reset: Command = Field("./reset.sh", description="Command that resets the environment if environment.init fails.")
     health_check: OptionalCommand = Field(None, description="Command that exits with 0 if the environment is running.")
     stop: OptionalCommand = Field(None, description="Command that stops the processes that init started.")
 
@@ -97,7 +98,7 @@ class Environment(Section):
 class Sanity(Section):
     health: OptionalCommand = Field(None, description="Health check command. Default: environment.health_check.")
     lint: OptionalCommand = Field(
-        None, description="Lint command that runs before new work. Default: quality.lint_command."
+        None, description="Lint command that the harness runs before new work starts. Default: quality.lint_command."
     )
     type_check: OptionalCommand = Field(None, description="Type-check command to run before new work starts.")
 
@@ -105,42 +106,42 @@ class Sanity(Section):
 class Testing(Section):
     sanity: Sanity = Field(default_factory=Sanity)
     unit: OptionalCommand = Field(
-        None, description="Command for fast tests. Default: the test runner of testing.full on tests/unit -x."
+        None, description="Command for fast tests. By default, the runner of testing.full runs tests/unit with -x."
     )
     e2e: OptionalCommand = Field(
-        None, description="Command for end-to-end tests. Default: the test runner of testing.full on tests/e2e -x."
+        None, description="Command for end-to-end tests. By default, the runner of testing.full runs tests/e2e with -x."
     )
     full: OptionalCommand = Field(None, description="Command for the whole test suite. Default: pytest tests/ -v.")
     feature: OptionalCommand = Field(
         None,
-        description="Command for one feature's tests. {test_file} is replaced. Default: testing.full on that file.",
+        description="Command for the tests in {test_file}, a feature's test file. Default: testing.full on this file.",
     )
 
 
 class Costs(Section):
     per_session_usd: Dollars = Field(10.0, description="Budget of one session in US dollars.")
-    per_feature_usd: Dollars = Field(25.0, description="Budget of one feature over all of its sessions, in US dollars.")
+    per_feature_usd: Dollars = Field(25.0, description="Budget of one feature in US dollars, for all of its sessions.")
     total_project_usd: Dollars = Field(200.0, description="Budget of the whole project in US dollars.")
 
 
 class Models(Section):
     default: Title = Field("claude-sonnet-4", description="Model for every session type that has no model of its own.")
-    initializer: Title = Field("claude-sonnet-4", description="Model of the initializer session.")
-    coding: Title = Field("claude-sonnet-4", description="Model of coding sessions.")
-    continuation: Title = Field("claude-sonnet-4", description="Model of continuation sessions.")
-    cleanup: Title = Field("claude-haiku-3", description="Model to use for cleanup sessions.")
+    initializer: Title = Field("claude-sonnet-4", description="Model for the initializer session.")
+    coding: Title = Field("claude-sonnet-4", description="Model for coding sessions.")
+    continuation: Title = Field("claude-sonnet-4", description="Model for continuation sessions.")
+    cleanup: Title = Field("claude-haiku-3", description="Model for cleanup sessions.")
 
     @model_validator(mode="before")
     @classmethod
     def _fall_back(cls, given: object) -> object:
-        """Use the file's ``default`` model for each prompt type that the file does not list (UAH-164)."""
+        """Return the models. Each prompt type that the file omits gets the file's ``default`` model (UAH-164)."""
         if not isinstance(given, Mapping) or given.get("default") is None:
             return given
         listed = {k: v for k, v in given.items() if v is not None}
         return dict.fromkeys(("initializer", "coding", "continuation", "cleanup"), given["default"]) | listed
 
     def for_prompt(self, prompt_type: str) -> str:
-        """Return the model for a prompt type; an unknown type gets the default model (UAH-242)."""
+        """Return the model for a prompt type. For an unknown prompt type, return the default model (UAH-242)."""
         own = {
             "initializer": self.initializer,
             "coding": self.coding,
@@ -153,17 +154,17 @@ class Models(Section):
 class OnLimit(Section):
     auto_commit: Switch = Field(True, description="Commit unfinished work if the context limit ends the session.")
     commit_message_prefix: str = Field(
-        "WIP: Context limit - ", description="Start of the subject of the context limit's WIP commit."
+        "WIP: Context limit - ", description="Start of the WIP commit's subject if the context limit ends a session."
     )
     append_to_progress: Switch = Field(
-        True, description="Record in the progress file that the context limit ended the session."
+        True, description="Add an entry to the progress file if the context limit ends the session."
     )
 
 
 class Context(Section):
     window_tokens: Count = Field(200_000, description="Size of the model's context window in tokens.")
-    warn_threshold: Share = Field(0.75, description="Share of the window at which the agent is warned.")
-    force_threshold: Share = Field(0.90, description="Share of the window at which the agent is asked to wrap up.")
+    warn_threshold: Share = Field(0.75, description="Share of the context window at which the agent gets a warning.")
+    force_threshold: Share = Field(0.90, description="Share of the context window at which the agent must finish.")
     on_limit: OnLimit = Field(default_factory=OnLimit)
 
     @model_validator(mode="after")
@@ -181,25 +182,25 @@ def _repeated_error(count: object) -> str:
 
 class Progress(Section):
     check_interval_tokens: Count = Field(
-        50_000, description="Number of tokens that the context grows between two progress checks."
+        50_000, description="Number of tokens by which the context grows between two progress checks."
     )
     stuck_warning: str = Field(
         "You appear stuck. Consider a different approach.",
-        description="Message to the agent after the first check without progress.",
+        description="Message that the harness sends to the agent after the first check without progress.",
     )
     force_stop_after_stuck_checks: Count = Field(
-        2, description="Number of checks without progress after which the session ends."
+        2, description="Number of progress checks without progress after which the harness ends the session."
     )
     force_stop_message: str = Field(
         "Still stuck. Documenting current state and stopping. "
         "Please describe what's blocking you in claude-progress.txt.",
-        description="Message to the agent before a stuck session ends.",
+        description="Message that the harness sends to the agent before it ends a session without progress.",
     )
     max_repeated_errors: Count = Field(
-        5, description="Number of repeats of one error after which the agent gets a message."
+        5, description="Number of times that the same error occurs before the harness sends a message to the agent."
     )
     repeated_error_message: str = Field(
-        _repeated_error(5), description="Message to the agent about an error that was repeated too often."
+        _repeated_error(5), description="Message to the agent about an error that it has repeated too often."
     )
 
     @model_validator(mode="before")
@@ -212,52 +213,53 @@ class Progress(Section):
 
 class Quality(Section):
     lint_command: OptionalCommand = Field(
-        None, description="Lint command. Default: ruff, if the project can run it. '' disables linting."
+        None, description="Lint command. Default: ruff, if the project can run ruff. The value '' disables linting."
     )
-    max_file_lines: Count = Field(500, description="Number of lines above which a file is too large.")
+    max_file_lines: Count = Field(500, description="Maximum number of lines of a file. Longer files cause a warning.")
     cleanup_interval: Count = Field(10, description="Number of completed features between two cleanup sessions.")
     warn_on_lint_errors: Switch = Field(
-        True, description="true: lint errors cause a warning. false: lint errors reject the session."
+        True, description="true: lint errors cause a warning. false: the harness rejects a session with lint errors."
     )
 
 
 class Verification(Section):
-    require_evidence: Switch = Field(True, description="The agent must show the test output.")
-    harness_verify: Switch = Field(True, description="The harness runs the tests itself.")
+    require_evidence: Switch = Field(True, description="Require that the agent shows the feature's test output.")
+    harness_verify: Switch = Field(True, description="Let the harness run the tests itself before it accepts work.")
     max_features_per_session: Count = Field(
-        1, description="Maximum number of features that a session may claim. More claims reject the session."
+        1, description="How many features a session may mark as done. The harness rejects a session that marks more."
     )
-    regression_check: Switch = Field(True, description="Run the whole test suite before work is accepted.")
+    regression_check: Switch = Field(True, description="Run the whole test suite before the harness accepts work.")
     isolation: Literal["worktree", "in_place"] = Field(
         "worktree",
-        description="worktree: verify in a fresh checkout of the commit. in_place: verify in the project folder.",
+        description="Folder for verification. worktree: a fresh checkout of the commit. in_place: the project folder.",
     )
     links: Annotated[tuple[Folder, ...], Field(strict=False)] = Field(
-        (), description="Ignored folders, such as .venv or node_modules, that the verification checkout shares."
+        (),
+        description="Git-ignored folders, such as .venv or node_modules, to which the verification checkout has links.",
     )
-    timeout_minutes: Minutes = Field(30.0, description="Wall-clock limit of each verification command.")
+    timeout_minutes: Minutes = Field(30.0, description="Time limit of each verification command in minutes.")
     fix_rounds: CountOrNone = Field(
-        3, description="How many times the agent may fix its work in one session after verification fails."
+        3, description="Maximum number of times that the agent may fix its work in a session after a failed check."
     )
     trust: Literal["normal", "fast"] = Field(
         "normal",
-        description="normal: the tests must also fail on mutants of the work, and the code that they call "
-        "must give the same results outside tests. fast: skip these two checks.",
+        description="normal: the tests must also fail on mutants of the work. The code that the tests call must give "
+        "the same results outside tests. fast: the harness skips both checks.",
     )
     built_already: Literal["ask", "accept"] = Field(
         "ask",
-        description="Handling of a feature that already exists, with `--until-done`. ask: ask the user. accept: "
-        "accept the feature if its tests fail on older code.",
+        description="Decision about a feature that already exists, in a run with `--until-done`. ask: the harness asks "
+        "the user. accept: the harness accepts the feature if its tests fail on older code.",
     )
-    report: Inside | None = Field(None, description="JUnit XML file that a test runner other than pytest writes.")
+    report: Inside | None = Field(None, description="JUnit XML file of the test runner, if this runner is not pytest.")
 
 
 class Features(Section):
     max_verification_steps: Count = Field(
-        7, description="Number of verification steps above which a feature causes a warning."
+        7, description="Maximum number of verification steps of a feature. The harness warns if there are more steps."
     )
     max_stuck_sessions: Count = Field(
-        3, description="Number of unsuccessful sessions on one feature after which the user is asked."
+        3, description="Number of unsuccessful sessions on one feature after which the harness asks the user."
     )
     max_starts: Count = Field(200, description="Number of agent starts for one feature after which the user is asked.")
     require_test_file: Switch = Field(True, description="Require a test file for every feature.")
@@ -265,47 +267,47 @@ class Features(Section):
 
 class GitHub(Section):
     repo: Title | None = Field(
-        None, description="GitHub repository (owner/name) for the issue mirror. Default: project.github_repo."
+        None, description="GitHub repository (owner/name) for the mirrored issues. Default: project.github_repo."
     )
     sync_mode: Literal["mirror", "none"] = Field(
-        "mirror", description="mirror: create an issue for each feature. none: create no issues."
+        "mirror", description="mirror: create a GitHub issue for each feature. none: create no GitHub issues."
     )
-    sync_on_session_end: Switch = Field(True, description="Update the issues at the end of each session.")
-    create_missing_issues: Switch = Field(True, description="Create an issue for a feature that has none.")
-    close_on_verify: Switch = Field(True, description="Close the issue of a verified feature.")
+    sync_on_session_end: Switch = Field(True, description="Update the GitHub issues at the end of each session.")
+    create_missing_issues: Switch = Field(True, description="Create a GitHub issue for each feature that has no issue.")
+    close_on_verify: Switch = Field(True, description="Close the GitHub issue of a feature once the feature is proven.")
     on_sync_failure: Literal["warn", "fail"] = Field(
-        "warn", description="Effect of a failed issue update. warn: print a warning. fail: pause the project."
+        "warn", description="Effect of a failed update of an issue. warn: print a warning. fail: pause the project."
     )
 
 
 class GitSettings(Section):
     push: Literal["auto", "never"] = Field(
-        "auto", description="auto: push accepted commits if the branch has an upstream. never: do not push."
+        "auto", description="auto: push accepted commits if the branch has an upstream. never: push no commits."
     )
     on_dirty: Literal["stash", "abort"] = Field(
-        "stash", description="Handling of uncommitted changes before a session: stash them, or abort."
+        "stash", description="Uncommitted changes before a session. stash: stash the changes. abort: start no session."
     )
 
 
 class Logging(Section):
     level: Literal["critical", "important", "routine", "debug"] = Field(
-        "important", description="Lowest level of events that are logged."
+        "important", description="Lowest level of the events that the harness logs."
     )
-    retention_days: Count = Field(90, description="Number of days for which important events are kept.")
+    retention_days: Count = Field(90, description="Number of days for which events of the level important are kept.")
     structured_agent_output: Switch = Field(
         True, description="Log the actions that the agent reports with prefixes such as [FILE:READ]."
     )
     require_prefixes: Switch = Field(
-        False, description="Reject sessions whose agent reports no action with such a prefix."
+        False, description="Reject a session if the agent reports no action with a prefix such as [FILE:READ]."
     )
     fallback_tracking: Switch = Field(True, description="Log changed files from git if the agent did not report them.")
-    warn_on_missing_prefixes: Switch = Field(True, description="Log an event if the agent uses no prefixes.")
+    warn_on_missing_prefixes: Switch = Field(True, description="Log an event if the agent prints no action prefixes.")
 
 
 class Paths(Section):
     features: Inside = Field("features.json", description="Path of the feature list.")
     progress: Inside = Field("claude-progress.txt", description="Path of the progress log.")
-    state_dir: Folder = Field(".harness", description="Folder for run-time state, which is never committed.")
+    state_dir: Folder = Field(".harness", description="Folder for the harness's state. The harness never commits it.")
 
 
 class FilesystemTool(Section):
@@ -319,7 +321,7 @@ class ShellTool(Section):
     timeout_seconds: Count = Field(300, description="Time limit of one shell command in seconds.")
     denied_commands: Texts = Field(
         ("rm -rf /", "sudo", "> /dev/"),
-        description="Commands that the shell tool refuses. This is a guard rail, not a sandbox.",
+        description="Commands that the shell tool refuses. This list prevents accidents, but it is not a sandbox.",
     )
 
 
@@ -352,7 +354,7 @@ MCP_SERVERS: dict[str, dict[str, object]] = {
 
 
 def _with_known_servers(given: object) -> object:
-    """Return the file's MCP servers together with the two predefined, disabled servers (UAH-212..216)."""
+    """Return the file's MCP servers merged with the two predefined servers, which are disabled (UAH-212..216)."""
     if not isinstance(given, Mapping):
         return given
     merged: dict[str, object] = {name: dict(server) for name, server in MCP_SERVERS.items()}
@@ -378,22 +380,23 @@ class Tools(Section):
         dict[str, McpServerSettings], BeforeValidator(_with_known_servers), Field(validate_default=True)
     ] = Field(
         default_factory=dict,
-        description="MCP servers by name: `enabled`, `command`, `args`, `env`, `config`. `${VARIABLE}` is replaced. A "
-        "key of `config` that cannot be passed on is refused. See [agents](agents.md#mcp-servers).",
+        description="MCP servers by name, each with `enabled`, `command`, `args`, `env` and `config`. The harness "
+        "replaces `${VARIABLE}`. It refuses keys of `config` that it cannot pass to the server. See "
+        "[agents](agents.md#mcp-servers).",
     )
 
 
 class OnTimeout(Section):
     auto_commit: Switch = Field(True, description="Commit unfinished work if the time limit ends the session.")
     message_prefix: str = Field(
-        "WIP: Session timeout - ", description="Start of the subject of the time limit's WIP commit."
+        "WIP: Session timeout - ", description="Start of the WIP commit's subject if the time limit ends a session."
     )
 
 
 class Session(Section):
-    timeout_minutes: Minutes = Field(60.0, description="Wall-clock limit of a session.")
+    timeout_minutes: Minutes = Field(60.0, description="Time limit of a session in minutes.")
     timeout_warning_minutes: Minutes = Field(
-        50.0, description="Time after which the agent is warned about the session limit."
+        50.0, description="Number of minutes after which the harness warns the agent about the session's time limit."
     )
     response_seconds: Count | None = Field(
         None, description="Seconds without output after which a turn ends and is retried once. Default: no limit."
@@ -403,7 +406,7 @@ class Session(Section):
     @model_validator(mode="before")
     @classmethod
     def _warning_before_limit(cls, given: object) -> object:
-        """Set the warning time, if the file does not, to 5/6 of a session limit of at most 50 minutes."""
+        """Return the settings with a default for the warning time: 5/6 of a session limit of at most 50 minutes."""
         if not isinstance(given, Mapping) or given.get("timeout_warning_minutes") is not None:
             return given
         limit = given.get("timeout_minutes")
@@ -415,17 +418,17 @@ class Session(Section):
 class Checks(Section):
     working_directory: Switch = Field(True, description="Check that the project folder exists and is writable.")
     harness_files: Switch = Field(
-        True, description="Check that the harness files exist and the scripts are executable."
+        True, description="Check that the harness's files exist and that the scripts are executable."
     )
-    git_state: Switch = Field(True, description="Check that HEAD is on a branch and the work tree is clean.")
-    environment: Switch = Field(True, description="Check that init succeeds and the health check passes.")
+    git_state: Switch = Field(True, description="Check that HEAD is on a branch and that the work tree is clean.")
+    environment: Switch = Field(True, description="Check that environment.init and environment.health_check succeed.")
     baseline_tests: Switch = Field(True, description="Check that all tests that are known to pass still pass.")
-    budget: Switch = Field(True, description="Check that budget is left.")
+    budget: Switch = Field(True, description="Check that the project's budget is not used up.")
 
 
 class OnFailure(Section):
-    auto_reset: Switch = Field(True, description="Run reset if init fails.")
-    max_reset_attempts: CountOrNone = Field(2, description="Maximum number of resets before the check fails.")
+    auto_reset: Switch = Field(True, description="Run environment.reset if environment.init fails.")
+    max_reset_attempts: CountOrNone = Field(2, description="Maximum runs of environment.reset before the check fails.")
 
 
 class Preflight(Section):
@@ -435,20 +438,20 @@ class Preflight(Section):
 
 class Compatibility(Section):
     on_older_state: Literal["migrate", "abort"] = Field(
-        "migrate", description="Handling of state from an older harness version."
+        "migrate", description="State from an older harness version. migrate: migrate it. abort: end with an error."
     )
     on_newer_state: Literal["abort", "warn"] = Field(
-        "abort", description="Handling of state from a newer harness version."
+        "abort", description="State from a newer harness version. abort: end with an error. warn: print a warning."
     )
-    backup_before_migrate: Switch = Field(True, description="Copy the state before a migration.")
+    backup_before_migrate: Switch = Field(True, description="Copy the project's state before a migration.")
 
 
 class Checkpoints(Section):
     max_age_days: Count = Field(
-        7, description="Number of days after which checkpoints that are not needed are removed."
+        7, description="Number of days after which the harness removes checkpoints that are no longer needed."
     )
     keep_per_feature: Count = Field(
-        5, description="Number of newest checkpoints that are always kept for an unfinished feature."
+        5, description="Number of newest checkpoints that the harness always keeps for an unfinished feature."
     )
 
 
@@ -488,27 +491,28 @@ def _agent(value: object) -> object:
 
 class ReviewSection(Section):
     agent: Annotated[dict[str, object] | None, BeforeValidator(_agent)] = Field(
-        None, description="Second agent that reviews proven work, in the form of `agent:`. Default: no review."
+        None, description="Agent that reviews proven work, with settings like the section `agent`. Default: no review."
     )
-    max_minutes: Minutes = Field(10.0, description="Wall-clock limit of one review.")
+    max_minutes: Minutes = Field(10.0, description="Time limit of one review in minutes.")
     max_cost_usd: Dollars = Field(
-        1.0, description="Budget of one review in US dollars. It also counts as session cost."
+        1.0, description="Budget of one review in US dollars. The review's cost also counts toward the session's cost."
     )
     on_objection: Literal["tell", "reject"] = Field(
         "tell",
-        description="tell: the agent gets an objection once, then the objection is reported. reject: the agent gets "
-        "it in each fix round, then the session is rolled back.",
+        description="tell: the agent gets the reviewer's objection once, and the harness reports it. reject: the agent "
+        "gets the objection in each fix round, then the harness rolls the session back.",
     )
 
 
 class ReportSection(Section):
     after_run: Switch = Field(
-        False, description="Write the page of `harness report` after each `harness run`, and print its path."
+        False, description="Write the HTML page of `harness report` after each `harness run`, and print its path."
     )
 
 
 def _sandbox(value: object) -> object:
-    """Convert a bare value such as ``sandbox: off`` (which YAML may read as false) to a section with that mode."""
+    """Convert a bare value such as ``sandbox: off`` to a section with the value as its mode. YAML may have read ``off``
+    as false."""
     return {"mode": value} if isinstance(value, str | bool) else value
 
 
@@ -530,36 +534,37 @@ def _processes(value: object) -> object:
 class SandboxSection(Section):
     mode: Annotated[Literal["auto", "off", "required"], BeforeValidator(lambda given: given or "off")] = Field(
         "auto",
-        description="Sandbox of agents and checks. auto: the best available. off: no sandbox. required: refuse to "
-        "run without a sandbox. HARNESS_SANDBOX takes precedence.",
+        description="Sandbox of agents and checks. auto: the best available sandbox. off: no sandbox. required: the "
+        "harness refuses to run without a sandbox. The variable HARNESS_SANDBOX takes precedence.",
     )
     writable: Texts = Field(
-        (), description="Other absolute paths that agents and checks may change. ~ is the home folder."
+        (), description="Other absolute paths that agents and checks may change. ~ stands for the home folder."
     )
     network: Literal["auto", "loopback", "open"] = Field(
         "auto",
-        description="Network access of checks. loopback: only a separate loopback interface. open: no limit. auto: "
-        "open if environment.health_check is set, else loopback.",
+        description="Network access of checks. loopback: only a separate loopback interface. open: full access. auto: "
+        "open if environment.health_check is set, and loopback if it is not set.",
     )
 
     memory: Annotated[str, BeforeValidator(_memory)] = Field(
         MEMORY,
-        description="Memory limit of an agent or a check with its child processes: `4 GiB`, `50%` (of the machine), or "
-        "off. A command that exceeds the limit is killed and reported.",
+        description="Memory limit of an agent or check with its child processes: an amount (`4 GiB`), a share (`50%`) "
+        "or off. The harness kills and reports a command that exceeds the limit.",
     )
     processes: Annotated[int | Literal["auto", "off"], BeforeValidator(_processes)] = Field(
         "auto",
-        description="Maximum number of processes and threads of an agent or a check: a number, off, or auto (256 per "
-        "processor, at least 4,096).",
+        description="Maximum number of processes and threads of an agent or a check: a number, off, or auto. auto "
+        "allows 256 per processor, and at least 4,096.",
     )
     free_disk: Annotated[str, BeforeValidator(_room)] = Field(
         FREE_DISK,
-        description="Free space that an agent or a check must leave on each disk, if it was free before: an amount, or "
-        "off.",
+        description="Free space that an agent or a check must leave on each disk: an amount, or off. The limit applies "
+        "only to disks that had this much free space before.",
     )
 
     def settings(self, *, services: bool = False) -> SandboxSettings:
-        """Return the sandbox settings. ``network: auto`` means open if the project runs ``services``, else loopback."""
+        """Return the sandbox settings. ``network: auto`` means open if the project runs ``services``, and loopback if
+        it runs none."""
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
         return SandboxSettings(
             mode=self.mode,
@@ -599,5 +604,5 @@ class HarnessFile(Section):
     maintenance: Maintenance = Field(default_factory=Maintenance)
     parallel: Parallel = Field(default_factory=Parallel)
     agent: Annotated[dict[str, object] | None, BeforeValidator(_agent)] = Field(
-        None, description="Agent of this project with its `fallback`. --agent and HARNESS_AGENT take precedence."
+        None, description="Agent of this project, and its `fallback`. --agent and HARNESS_AGENT take precedence."
     )

@@ -1,5 +1,6 @@
-"""Settings of a project, each with its source. Precedence rises: default, file, environment, flag.
-``HARNESS_<SECTION>__<KEY>`` sets a key: ``HARNESS_COSTS__PER_SESSION_USD=5``. Source: ``features.md`` section J."""
+"""Settings of a project, each with its source. A later source overrides an earlier one: default, file, environment,
+flag. ``HARNESS_<SECTION>__<KEY>`` sets a key, as in ``HARNESS_COSTS__PER_SESSION_USD=5``. Source: ``features.md``
+section J."""
 
 import copy
 import os
@@ -58,7 +59,8 @@ class Config:
         return copy.deepcopy(dict(self._raw))
 
     def origin(self, key: str) -> Source:
-        """Return the source of ``section.key``, or a section's strongest source. Raise ``KeyError`` if unknown."""
+        """Return the source of a key. For a section, return the source with the highest precedence among its keys.
+        Raise ``KeyError`` for an unknown name."""
         if key in self._rows:
             return self._rows[key][1]
         found = [source for name, (_, source) in self._rows.items() if name.startswith(f"{key}.")]
@@ -67,7 +69,7 @@ class Config:
         return max(found, key=_STRENGTH.index)
 
     def is_model_chosen(self, prompt_type: str) -> bool:
-        """Return True if the user set the model. Agents may ignore a model that is only a default."""
+        """Return True if the user set the model. An agent may ignore a model that is only a default."""
         return any(self.origin(f"models.{name}") != "default" for name in ("default", prompt_type))
 
     def rows(self) -> Iterator[tuple[str, object, Source]]:
@@ -87,8 +89,8 @@ class Config:
         return [command for command in found if command]
 
     def test_command(self, test_file: str) -> str:
-        """Return the command for one feature's tests, or for all tests if ``test_file`` is empty (UAH-190). Raise
-        ``ConfigurationError`` if the command is not set and cannot be derived (C22)."""
+        """Return the command for the tests in ``test_file``, or for all tests if ``test_file`` is empty (UAH-190).
+        Raise ``ConfigurationError`` if the command is not set and cannot be derived (C22)."""
         if not test_file:
             return str(self.testing.full)
         if self.testing.feature is None:
@@ -113,8 +115,8 @@ def load(
     *,
     flags: Mapping[str, object] | None = None,
 ) -> Config:
-    """Return a project's settings. ``flags`` has command-line values by dotted key. Unknown keys cause warnings. A
-    missing or malformed file, or a wrong value, raises ``ConfigurationError`` with the file, key and line."""
+    """Return a project's settings. ``flags`` maps dotted keys to command-line values. An unknown key causes a warning.
+    For a missing or malformed file or a wrong value, raise ``ConfigurationError`` with the file, key and line."""
     root = Path(project)
     environ = os.environ if environ is None else environ
     document = file.read(Path(FeatureLayout(root).settings))
@@ -146,7 +148,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Key, ob
 
 
 def _derive(layers: Layers, facts: commands.FoundTooling) -> None:
-    """Fill in missing settings from a related key (C17), else from the tools found in the project (C22)."""
+    """Fill in each missing setting from a related key (C17), or from the tools found in the project (C22)."""
     for key, other in _NEIGHBOURS:
         if not layers.decided(key) and layers.get(other):
             layers.set(key, layers.get(other), layers.sources.get(other, "default"))

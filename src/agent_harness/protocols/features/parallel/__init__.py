@@ -1,1 +1,1 @@
-"""Parallel runs of feature projects: the port that ``agent_harness.parallel`` uses, and the jobs of its workers."""
+"""Code for parallel runs of feature projects: the coordinator's access to the project, and the jobs of workers."""

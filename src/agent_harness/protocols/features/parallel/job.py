@@ -1,8 +1,7 @@
 """Jobs of a worker for a feature project: one session on a feature, or one run of the test suite on a merge candidate.
 
-A job runs in a separate process, in a workspace with its own state. The module therefore imports nothing from the
-coordinator.
-"""
+A job runs in a separate process and in a workspace with its own state. This module therefore imports nothing from the
+coordinator."""
 
 import os
 import shutil
@@ -35,7 +34,7 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import CostRecord, SessionState
 from agent_harness.protocols.features.sessions import checkpoints
 from agent_harness.protocols.features.sessions.run import Runs
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.session import ledger
 from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.verification.runner.installed_record import FirstLook
@@ -46,7 +45,7 @@ OTHERS_STATE = ("open_session.json", "open_session.json.bak", "pause.json", "ver
 
 
 def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Run the job, either a session or the test suite, in a workspace whose HEAD is the job's base commit."""
+    """Run the job, which is a session or a run of the suite, and return its result. HEAD is the job's base commit."""
     if job.kind == ATTEMPT:
         return _attempt(workspace, job, folder)
     return _verify(workspace, job)
@@ -118,9 +117,8 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
 
 
 def _opened(workspace: Workspace, *, checks_baseline: bool) -> Project:
-    """Open the project in the workspace, without the issue mirror.
-
-    Without ``checks_baseline`` the session skips the baseline tests at its start: the base is verified already."""
+    """Open and return the project in the workspace, with its issue mirror disabled. If ``checks_baseline`` is false,
+    the session does not run the baseline tests first, because the base commit is already verified."""
     config: Config = load(workspace.folder)
     checks = config.preflight.checks
     if not checks_baseline:
@@ -139,7 +137,8 @@ def _say(line: str) -> None:
 
 
 def _seed(project: Project, job: Job) -> None:
-    """Write the project's state at the start of the job into the workspace, in place of the state of earlier jobs."""
+    """Replace the workspace's state, which an earlier job may have left, with the project's state at the job's
+    start."""
     inputs, at = job.inputs, project.layout
     remove(at.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(at.logs)
@@ -162,7 +161,7 @@ def _seed(project: Project, job: Job) -> None:
 
 
 def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
-    """Check out a feature's earlier work as a WIP commit on top of the base, after a checkpoint for a rollback."""
+    """Create a checkpoint, check out a feature's earlier work as a WIP commit, and return the new state."""
     inputs, git = job.inputs, project.git
     checkpoint = checkpoints.create(project, inputs["session"] - 1, inputs["feature"])
     told = inputs["told"]
@@ -183,7 +182,7 @@ def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
 
 
 def _status_of(last: JsonObject, state: SessionState, problem: HarnessError | None) -> JsonObject:
-    """Return the session's result as the parallel run reports it, with the question that the session asked."""
+    """Return the session's result in the form that the parallel run uses, with any question that the session asked."""
     asked = state.question if questions.stops(state.question) else None
     found: JsonObject = {
         "reason": last.get("reason") or "none",
@@ -202,7 +201,7 @@ def _status_of(last: JsonObject, state: SessionState, problem: HarnessError | No
 
 
 def _alone(project: Project, feature_id: int) -> bool:
-    """Return True if this workspace's costs alone exceed a budget, without the project's other costs."""
+    """Return True if the costs recorded in this workspace alone exceed a budget."""
     return (
         costs.available(project.store.costs(), project.budgets, feature_id) <= 0
         or (project.store.costs().last_session_usd or 0.0) >= project.budgets.per_session
@@ -210,7 +209,7 @@ def _alone(project: Project, feature_id: int) -> bool:
 
 
 def _left(project: Project, state: SessionState, base: str) -> JsonObject | None:
-    """Return the unfinished work that the next session continues, or None."""
+    """Return the unfinished work that the next session continues, or None if no work is left."""
     head = project.git.head()
     if state.next_prompt != "continuation" or head in (None, base):
         return None
@@ -218,7 +217,7 @@ def _left(project: Project, state: SessionState, base: str) -> JsonObject | None
 
 
 def _spent(project: Project, before: float, number: int) -> JsonObject | None:
-    """Return the tokens and cost of the session, or None if no session started."""
+    """Return the session's tokens and cost, or None if no session started."""
     after = project.store.costs()
     current = records.json_object(after.record.get("current_session")) or {}
     if current.get("session_id") != number:
@@ -238,7 +237,7 @@ def _spent(project: Project, before: float, number: int) -> JsonObject | None:
 
 
 def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
-    """Remove the workspace's copies of installed packages, so that one session cannot affect another."""
+    """Remove the workspace's copies of installed packages. Otherwise, one session could affect the next session."""
     for path in job.lend:
         with suppress(OSError):
             remove(os.path.join(workspace.folder, path))
@@ -250,7 +249,8 @@ def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
 
 
 def _verify(workspace: Workspace, job: Job) -> JsonObject:
-    """Run the suite on the candidate: known tests and those that prove the candidate's features must pass."""
+    """Run the suite on the merge candidate and return the result. All known tests must pass, and so must the tests that
+    prove the candidate's features."""
     project = _opened(workspace, checks_baseline=False)
     remove_tree(project.layout.state_dir)
     os.makedirs(project.layout.logs)

@@ -7,8 +7,7 @@ state.
 
 Each session has its own number, assigned together with its job. costs.yaml records a session's cost under the name of
 the job, so that the cost is counted once. All other updates can be repeated safely. A feature counts as done after its
-work has landed (was merged into the branch).
-"""
+work has landed (was merged into the branch)."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -33,7 +32,7 @@ from agent_harness.protocols.features.selection import finalized
 from agent_harness.protocols.features.sessions import accept, locking
 from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.protocols.features.verdict import quality
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.session import ledger, now
 from agent_harness.session.ledger import ClaimVerdict
 
@@ -59,8 +58,7 @@ class FeatureProjectPort:
     def __init__(
         self, project: Project, folder: str, workers: int, attempt: JsonObject, branch: str | None = None
     ) -> None:
-        """Open the project for a parallel run in ``folder``; ``branch`` is by default the checked-out one.
-
+        """Open the project for a parallel run in ``folder``. The default for ``branch`` is the checked-out branch.
         ``attempt`` contains the settings of every session: the agents, the refusal policy and the costs so far."""
         self._project, self._store, self._git = project, project.store, project.git
         self._folder = folder
@@ -87,9 +85,8 @@ class FeatureProjectPort:
         self._state_stamps = []
 
     def put_back(self, *, histories: bool = False) -> dict[str, str]:
-        """Discard other processes' changes to state files; return the restored files.
-
-        With ``histories``, the complete logs are checked too."""
+        """Discard other processes' changes to state files, and return the restored files. With ``histories``, restore
+        the complete logs too."""
         if self._state_stamps is None:
             return {}
         lost = self._store.put_back_histories() if histories else []
@@ -102,11 +99,12 @@ class FeatureProjectPort:
         return dict.fromkeys(changed, "")
 
     def note_touched(self, item: str, message: str) -> None:
-        """Write an event that says that something in the project folder was changed during a job."""
+        """Log an event: during the job of ``item``, something in the project folder was changed. ``message`` gives the
+        details."""
         self._store.event("home_touched", "critical", message=f"Feature #{item}: {message}")
 
     def _look_at_state(self) -> None:
-        """Restore the state files if the session state or the cost record has changed on disk."""
+        """Restore all state files if session_state.json or costs.yaml was changed by another process."""
         at = self._project.layout
         if self._state_stamps != [files.stamp_of(each) for each in (at.session_state, at.costs)]:
             self.put_back()
@@ -114,7 +112,8 @@ class FeatureProjectPort:
                 self._state_stamps = [files.stamp_of(each) for each in (at.session_state, at.costs)]
 
     def _push_target(self) -> PushTarget | None:
-        """Return what ``git.push`` selects; None if the branch has no upstream or is not checked out."""
+        """Return the remote branch to push to. Return None if ``git.push`` is not ``auto``, or if the branch has no
+        upstream or is not checked out."""
         git = self._project.git
         if self._branch != git.branch() or self._project.config.git.push != "auto":
             return None
@@ -126,9 +125,8 @@ class FeatureProjectPort:
     # ---- known state
 
     def document(self) -> FeatureList:
-        """Return features.json of the target branch; if the branch was deleted during the run, the last one known.
-
-        Raise ``StateDamaged`` if the committed features.json is malformed."""
+        """Return features.json of the target branch. If the branch was deleted during the run, return the last known
+        version. Raise ``StateDamaged`` if the committed features.json is malformed."""
         tip = str(self._git.commit_of(self._branch) or next(iter(self._documents), None))
         if tip not in self._documents:
             found = features_at(self._project, tip)
@@ -139,9 +137,8 @@ class FeatureProjectPort:
         return self._documents[tip]
 
     def baseline(self) -> Baseline:
-        """Return the passing tests of the target branch. For the checked-out branch, this is the project's baseline.
-
-        For another branch, the suite runs first if the branch has moved since its passing tests were recorded."""
+        """Return the passing tests of the target branch. For the checked-out branch, return the project's baseline. For
+        another branch, run the suite first if the branch has moved since its passing tests were recorded."""
         tip = str(self._git.commit_of(self._branch))
         if self._branch == self._git.branch():
             return self._store.baseline()
@@ -192,9 +189,8 @@ class FeatureProjectPort:
         return os.path.join(self._folder, "items", f"{item}.json")
 
     def items(self) -> list[OpenItem]:
-        """Return the open features whose dependencies have landed, in the order of `harness run`.
-
-        Features that wait for a person, or will ask a question when their session starts, are left out."""
+        """Return the open features whose dependencies have been merged, in the order of `harness run`. Omit features
+        that wait for a person, and features whose next session would first ask a question."""
         at, folder = self._project.layout, os.path.dirname(self._store.ledger())
         document = self.document()
         paths = (at.session_state, os.path.join(folder, "starts.jsonl"), os.path.join(self._folder, "items"))
@@ -221,7 +217,8 @@ class FeatureProjectPort:
         return answer
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return exit code and message of a pause, a question that stops everything, or a used-up budget; else None."""
+        """Return the exit code and message of a pause, of a question that stops all sessions, or of a used-up budget.
+        Return None if sessions may start."""
         self._look_at_state()
         try:
             locking.refuse_resting(self._project)
@@ -238,7 +235,7 @@ class FeatureProjectPort:
         return {item: asked for item, asked in found if asked}
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """Return what the session of each job is doing, by feature. The state is read from the job's workspace."""
+        """Return the activity of each job's running session, by feature id, as read from the job's workspace."""
         found: dict[str, JsonObject] = {}
         for each in jobs:
             folder = trusted_state.existing(os.path.join(each.workspace, ".git"), each.workspace)
@@ -248,9 +245,7 @@ class FeatureProjectPort:
         return found
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return the remaining features as the second of three lists; the others are always empty.
-
-        They are open and have no kept work that waits for an answer."""
+        """Return three lists. Only the second can have entries: the ids of open features that await no answer."""
         kept = {asked.feature_id for asked in self._store.state().kept_candidates}
         return [], [str(f.id) for f in self.document().features if f.is_open and f.id not in kept], []
 
@@ -267,11 +262,11 @@ class FeatureProjectPort:
         return feature is not None and feature.is_open and claimed.get("order") == job
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Keep the assignment of features to the jobs in ``held``, and release all other features."""
+        """Keep the features that are assigned to the jobs in ``held``. Release all other assigned features."""
         self._write_claims({item: each for item, each in self._claims().items() if each.get("order") in held})
 
     def keep(self) -> None:
-        """Do nothing, because features have no leases to renew and the project lock ends with the process."""
+        """Do nothing. Features have no leases to renew, and the project lock ends with the process."""
 
     def _let_go(self, item: str, job: str) -> None:
         items = self._claims()
@@ -282,7 +277,7 @@ class FeatureProjectPort:
     # ---- inputs of a workspace
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """Return the project state that a session needs, with the unfinished work that it continues."""
+        """Return the project state that a session needs, with the feature's unfinished work."""
         self.put_back()
         number = self._store.next_session()
         state = self._store.update_state(last_session=number)
@@ -313,7 +308,8 @@ class FeatureProjectPort:
         }
 
     def _unfinished(self, item: str, head: str, fix: JsonObject | None) -> tuple[str | None, JsonObject]:
-        """Return the git tree that a session continues, and facts about it; None and {} for a fresh start."""
+        """Return the git tree that the next session continues, and facts about this work. Return None and {} if no
+        unfinished work exists."""
         if fix:
             return str(fix["seed"]), _told(fix)
         kept = records.json_object(self.item(item).get("wip")) or {}
@@ -327,9 +323,8 @@ class FeatureProjectPort:
         return found.tree, {"partial": {**partial, "left": left}, "failure": kept.get("failure")}
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """Merge a feature's work with git, except for features.json and the progress log.
-
-        These two are taken from the branch head, and the feature's own changes are added to them."""
+        """Merge a feature's work into the branch with git. In features.json and the progress log, add only the
+        feature's own changes to the version of the branch head."""
         if head == base and proven:
             return Merged(tree=self._git.tree_of(commit))
         project, git = self._project, self._git
@@ -347,7 +342,7 @@ class FeatureProjectPort:
         return replace(found, tree=repository.tree_with(git, found.tree, contents))
 
     def _features(self, head: str, commit: str, feature_id: int, *, proven: bool) -> bytes:
-        """Return features.json of the branch head; for proven work, with the feature's new status."""
+        """Return features.json of the branch head. If the work is proven, the feature has its new status."""
         now = self._git.show(head, self._project.features_name) or b"{}"
         theirs = features_at(self._project, commit).by_id(feature_id)
         document = features_at(self._project, head)
@@ -370,7 +365,8 @@ class FeatureProjectPort:
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Copy a finished job's costs, records and logs, once. Proven work stays assigned until it has landed."""
+        """Copy the costs, records and logs of a finished job to the project. A second call copies nothing again. Proven
+        work stays assigned to the job until it is merged."""
         self.put_back(histories=True)
         found = well_formed(result if result is not None else self._lost(job, rescues, spent_usd))
         if found.get("id") or result is None:
@@ -393,18 +389,16 @@ class FeatureProjectPort:
             self._note_not_landed(job, fix, records.json_object(found.get("proven")) or {})
 
     def _note_sent_back(self, feature_id: int, fix: JsonObject) -> None:
-        """Write an event that says why proven work was not merged, because the journal of the run may be lost."""
+        """Log an event with the reason why proven work was not merged, in case the run's journal is lost."""
         why, met = str(fix.get("why")), records.texts(fix.get("met"))
         printed = redact(str(fix.get("output") or "")).strip().splitlines()
         what = records.texts(fix.get("files")) or printed[:1] or records.texts(fix.get("failing"))
-        told = (
-            f"Feature #{feature_id} was proven, but was not merged ({why.replace('_', ' ')}): {', '.join(what)[:500]}"
-        )
+        told = f"Feature #{feature_id} was proven, but not merged ({why.replace('_', ' ')}): {', '.join(what)[:500]}"
         told += f"; merged meanwhile: {', '.join(f'#{each}' for each in met)}" if met else ""
         self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
 
     def _note_not_landed(self, job: str, fix: JsonObject, proved: JsonObject) -> None:
-        """Record in the ledger that work proven in its workspace was not merged."""
+        """Record in the verdict ledger that work was proven in its workspace but not merged."""
         claims = [ClaimVerdict.from_record(each) for each in proved.get("verdicts") or []]
         if claim := next((each for each in reversed(claims) if each.accepted), None):
             at = self._project.layout
@@ -412,7 +406,7 @@ class FeatureProjectPort:
             ledger.not_landed(self._store.ledger(), at.verdicts, at.root, claim, fix, job=job)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Add a late cost to the totals of project and feature, once per job (``orders``) and amount."""
+        """Add a late cost to the project's and the feature's costs. Do nothing if this cost was already added."""
         known = self._store.costs()
         jobs, key = records.texts(known.record.get("orders")), f"{job}={spent_usd:.4f}"
         if more_usd <= LEAST_USD or key in jobs:
@@ -423,7 +417,8 @@ class FeatureProjectPort:
         )
 
     def _with_all_costs(self, job: str, found: JsonObject, spent_usd: float) -> JsonObject:
-        """Return the result with all costs of the job, even of a killed agent or before a record existed."""
+        """Return the result with all costs of the job. The agent may have been killed, or may have left no record of
+        its costs."""
         row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))
         if spent is None:
             known = self._lost(job, found.get("rescues") or [], spent_usd) if spent_usd > 0.0 else {}
@@ -470,7 +465,7 @@ class FeatureProjectPort:
                 ledger.write(self._store.ledger(), self._with_outputs(verdict, found))
 
     def _take_logs(self, folder: str, session: int) -> None:
-        """Copy a session's log rows and files from the workspace. Rows that were copied before are skipped."""
+        """Copy a session's log rows and files from the workspace. Skip the rows that an earlier call copied."""
         at = self._project.layout
         for name in LOGS:
             files.own_place(at.log(name), at.root)
@@ -481,7 +476,7 @@ class FeatureProjectPort:
         copy_plain(folder, at.logs, lambda name: name.startswith(f"session-{session}."))
 
     def _with_outputs(self, verdict: ClaimVerdict, result: Mapping[str, object]) -> ClaimVerdict:
-        """Return the verdict as a line for the project's ledger, after the output of its steps is stored."""
+        """Save the output of the verdict's steps, and return the verdict as a line for the project's ledger."""
         printed = records.json_object(result.get("outputs")) or {}
         path = self._store.ledger()
         steps: list[ledger.VerdictStep] = []
@@ -498,7 +493,7 @@ class FeatureProjectPort:
         return replace(verdict, steps=tuple(steps), n=0, prev=None)
 
     def _count(self, item: str, found: JsonObject) -> None:
-        """Update failure counts, unfinished work and question after a session that did not prove the feature."""
+        """Store the failure count, unfinished work and question of a session that did not prove the feature."""
         placed, state = SessionState(found["state"]), self._store.state()
         failures = {name: n for name, n in state.failures.items() if name != item}
         failures |= {item: placed.failures[item]} if item in placed.failures else {}
@@ -524,7 +519,7 @@ class FeatureProjectPort:
         self.keep_item(item, state=own, wip=found.get("wip"), question=asked)
 
     def _kept(self, candidate: JsonObject, found: JsonObject) -> JsonObject:
-        """Return the question about work that a person can accept. A ref in the project keeps the work."""
+        """Return the question about a candidate that a person can accept. A ref in the project keeps the candidate."""
         commit, session = str(candidate.get("commit")), records.number(found.get("session"))
         ref = f"refs/harness/kept/{session}"
         if self._git.commit_of(commit):
@@ -547,9 +542,8 @@ class FeatureProjectPort:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the check that runs the suite on a merge candidate; empty if the commit is already verified.
-
-        All tests known to pass must pass, and so must the tests that prove the candidate's features."""
+        """Return the check that runs the suite on a merge candidate, or an empty list if the commit is already
+        verified. All known tests and the tests that prove the candidate's features must pass."""
         if members is None and commit in self._verified:
             return []
         self.put_back()
@@ -652,7 +646,7 @@ class FeatureProjectPort:
             raise StateDamaged(found[0], hint=f"git show {commit[:10]}:{self._project.features_name}")
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Update the state files after a merge with the remote: record its new commits and their passing tests."""
+        """Record the new commits and their passing tests in the state files, after a merge with the remote."""
         store, baseline = self._store, self.baseline()
         passing = baseline.passing
         if checked.get("commit") == commit:
@@ -676,7 +670,7 @@ class FeatureProjectPort:
         self.reopen(items, f"#{by} broke it (commit {commit[:7]}); it fails on {head[:7]}")
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Store a question; ask it unless another question already stops the runs."""
+        """Store a question, and ask the user this question unless another question already prevents runs."""
         kept = records.json_object(self.item(item).get("question")) if item else None
         if kept is None and reason in questions.KEEPING:
             return  # it is one of the kept candidates
@@ -690,14 +684,14 @@ class FeatureProjectPort:
             self._ask(item, kept)
 
     def _ask(self, item: str | None, asked: JsonObject) -> None:
-        """Store a question in the project and reset its feature's counter of failed sessions."""
+        """Store a question in the project. Reset the number of failed sessions of the feature that it is about."""
         questions.store(self._project, Question(asked))
         if item:
             state = records.json_object(self.item(item).get("state")) or {}
             self.keep_item(item, question=None, state={**state, "stuck_count": 0} if state else None)
 
     def ask_next(self) -> None:
-        """Ask the next stored question about a feature, unless another question waits for an answer."""
+        """Ask the user the next stored question about a feature, unless another question prevents runs."""
         if questions.stops(self._store.state().question):
             return
         for item, asked in self._waiting().items():
@@ -714,7 +708,8 @@ class FeatureProjectPort:
 
 
 def sent_back(store: FeatureStore) -> dict[str, int]:
-    """Return how often each feature's proven work was sent back since its last merge, by recent events."""
+    """Return, by feature id, how often the merge queue rejected proven work since the feature's last merge. Only recent
+    events count."""
     counts: dict[str, int] = {}
     for row in store.recent("events.jsonl", 5000):
         item = str(row.get("feature_id"))
@@ -744,9 +739,8 @@ def features_at(project: Project, commit: str) -> FeatureList:
 
 
 def _is_taken(row: JsonObject, session: int) -> bool:
-    """Return True if this row of a workspace's log is copied to the project.
-
-    Rows that mark a feature as done are left out: the coordinator writes these itself."""
+    """Return True if this row of a workspace's log must be copied to the project. The rows about a completed feature
+    are not copied, because the coordinator writes them itself."""
     return row.get("session") == session and row.get("type") not in ("feature_completed", "awaiting_manual")
 
 

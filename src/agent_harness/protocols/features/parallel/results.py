@@ -1,7 +1,4 @@
-"""Validation of a session result that another process wrote.
-
-Malformed members count as missing, and usage is never negative.
-"""
+"""Validation of a session result from another process. Malformed members count as missing, negative usage as 0."""
 
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
@@ -17,7 +14,7 @@ _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens
 
 
 def well_formed(result: JsonObject) -> JsonObject:
-    """Return the result without the members that have a wrong type. Missing members of ``spent`` are filled in."""
+    """Return the result without the members that have a wrong type. Add the missing members of ``spent``."""
     found = {name: value for name, value in result.items() if isinstance(value, _KINDS.get(name, object))}
     if spent := found.get("spent"):
         found["spent"] = _used(spent)
@@ -25,7 +22,7 @@ def well_formed(result: JsonObject) -> JsonObject:
 
 
 def _used(found: JsonObject) -> JsonObject:
-    """Return a session's usage as members of ``costs.Spent``. An unknown cost stays unknown."""
+    """Return a session's usage in the form of ``costs.Spent``. If the cost is unknown, it stays ``None``."""
     price = found.get("cost_usd")
     return {
         "started": str(found.get("started") or clock.timestamp()),

@@ -1,4 +1,4 @@
-"""Parallel run of a feature project (``harness run --workers N``), from the recovery to the coordinator's result."""
+"""Parallel run of a feature project (``harness run --workers N``), from recovery to the coordinator's result."""
 
 import os
 from collections.abc import Sequence
@@ -39,9 +39,8 @@ from agent_harness.supervision import interruption
 
 
 def run_parallel(project: Project, request: RunRequest) -> JsonObject:
-    """Let several agents work on the project; return the coordinator's result.
-
-    Unfinished work of a serial run continues in a workspace. Raise the errors of ``Runs.run`` before any session."""
+    """Let several agents work on the project in parallel, and return the coordinator's result. A workspace continues
+    the unfinished work of a serial run. Before the first session, raise the same errors as ``Runs.run``."""
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
     target = branch_to_land_on(project.git, kept, request.branch, otherwise="harness run")
@@ -104,7 +103,7 @@ def settings_of(project: Project) -> ParallelSettings:
 
 
 def _known(folder: str) -> RunPlan:
-    """Return the plan of the last run, or an empty plan if its ledger is unreadable."""
+    """Return the plan of the last parallel run, or an empty plan if the run's ledger is unreadable."""
     try:
         return fold(Ledger(folder, only_read=True).events)
     except (KeyError, TypeError, AttributeError, ValueError):
@@ -112,7 +111,7 @@ def _known(folder: str) -> RunPlan:
 
 
 def _doubt(project: Project) -> JsonObject:
-    """Return an error result if unproven features were marked as passing during the run, otherwise an empty record."""
+    """Return an error result if a feature is marked as passing but not proven, or else an empty object."""
     try:
         proven.check(project)
     except HarnessError as error:
@@ -145,9 +144,8 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
 
 
 def _adopt_unfinished(project: Project, port: FeatureProjectPort, *, is_here: bool) -> None:
-    """Move a serial run's unfinished work from the branch to a workspace, and roll the branch back.
-
-    Raise ``UnsafeTree`` if it is not on the target branch, or if the branch has commits on top of it (SC-10)."""
+    """Move a serial run's unfinished work from the branch to a workspace, and roll back the branch. Raise
+    ``UnsafeTree`` if the work is not on the target branch, or if the branch has newer commits (SC-10)."""
     state = project.store.state()
     kept, feature_id = state.feature_checkpoint, state.current_feature
     if state.next_prompt != "continuation" or not kept or feature_id is None:
@@ -165,7 +163,7 @@ def _adopt_unfinished(project: Project, port: FeatureProjectPort, *, is_here: bo
 
 
 def _commit_story(project: Project) -> None:
-    """Commit the harness's entries in the progress log; uncommitted ones would block every merge."""
+    """Commit the harness's entries in the progress log, because uncommitted entries would block every merge."""
     if project.progress_name in repository.dirty_paths(project.git):
         repository.commit_files(project.git, [project.progress_name], "harness: the story so far")
 
@@ -181,8 +179,7 @@ def preview(
     max_sessions: int | None = None,
     elsewhere: bool = False,
 ) -> JsonObject:
-    """Return the first jobs of a parallel run, and why the other features wait; change nothing.
-
+    """Return the first jobs of a parallel run, and the reason why each other feature waits. Change nothing.
     ``elsewhere=True`` means that the workers are on other machines."""
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)

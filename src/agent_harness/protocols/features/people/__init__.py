@@ -1,1 +1,1 @@
-"""Actions of a person on a project: verify, take over, abort, answer questions, check health, maintain, undo."""
+"""Actions of a person: verify features, take over, abort, answer questions, measure health, maintain and undo."""

@@ -1,6 +1,6 @@
-"""Functions that carry out a person's answers. ``ANSWERS_OF_KIND`` takes precedence over ``ANSWERS`` for one kind of
-question. A destructive answer is never selected automatically. Source: features.md section T, UAH-058, UAH-392..402,
-UAH-533, C11, C12, C27, C53."""
+"""Functions that carry out a person's answers to questions. For one kind of question, a function in ``ANSWERS_OF_KIND``
+takes precedence over a function in ``ANSWERS``. A destructive answer is never selected automatically. Source:
+features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27, C53."""
 
 import os
 import shlex
@@ -19,7 +19,7 @@ from agent_harness.protocols.features.reader import asked_question
 from agent_harness.protocols.features.records import Feature, Question, SessionState
 from agent_harness.protocols.features.selection import next_feature
 from agent_harness.protocols.features.sessions import locking
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.protocols.features.work import kept_candidate
 from agent_harness.session.project_view import AskedQuestion
 from agent_harness.supervision.starts import go_on
@@ -33,8 +33,8 @@ def resume(
     feature_id: int | None = None,
     shown: AskedQuestion | None = None,
 ) -> JsonObject:
-    """End a pause and answer the first question, or the question about ``feature_id``; start no session (C40). Raise
-    ``UsageError`` for an unknown or missing answer, ``Superseded`` if the question differs from ``shown``."""
+    """End a pause, and answer the first question or the question about ``feature_id``. No session starts (C40). Raise
+    ``UsageError`` for an unknown or missing answer, and ``Superseded`` if the question differs from ``shown``."""
     waiting = questions.waiting(project.store.state(), project.store.features())
     asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)
     if shown is not None and (asked is None or asked_question(asked) != shown):
@@ -168,7 +168,7 @@ KEYS = {"Session": "per_session_usd", "Feature": "per_feature_usd", "Project": "
 
 
 def raise_budget(project: Project, limit: str, budget_usd: float | None) -> JsonObject:
-    """Raise a budget to ``budget_usd``, or to twice its value, and commit the settings. ``limit`` names the budget."""
+    """Set the budget named ``limit`` to ``budget_usd``, or double it if ``budget_usd`` is None. Commit the settings."""
     key = KEYS.get(limit, "per_session_usd")
     now = float(getattr(project.config.costs, key))
     wanted = budget_usd if budget_usd is not None else 2 * now
@@ -208,14 +208,14 @@ def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _confirm_rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Print that the rollback was already carried out. The answer changes nothing (C03, E3)."""
+    """Print that the session was already rolled back, and where its work is. Nothing else happens (C03, E3)."""
     project.say(f"Session {asked.session} has already been rolled back. Nothing is left to do.")
     _say_rescue(project, asked)
     return {"rescue_ref": asked.rescue_ref}
 
 
 def _review(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Print the broken tests and the rescue ref that keeps the work that broke them (UAH-402)."""
+    """Print the broken tests, and the rescue ref that keeps the work of the session that broke the tests (UAH-402)."""
     for node in asked.failing:
         project.say(f"- {node}")
     _say_rescue(project, asked)
@@ -229,7 +229,7 @@ def _skip_broken(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _split_large(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Skip a feature that is too large, and propose smaller features as its replacement (UAH-533)."""
+    """Skip a feature that is too large, and propose smaller features that can replace it (UAH-533)."""
     parts = [part for i in asked.features for part in _parts(project, overrides.feature_of(project, i))]
     _skip_to_split(project, asked)
     project.say("Add the parts, for example:")
@@ -263,7 +263,7 @@ def _parts(project: Project, feature: Feature) -> list[str]:
 
 
 def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Keep a large feature unchanged, and never again ask about its size."""
+    """Keep a large feature as it is, and record that no question about its size is asked again."""
     state = project.store.state()
     accepted = [*state.sizes_accepted, *asked.features]
     project.store.update_state(sizes_accepted=sorted(set(accepted)))
@@ -275,7 +275,7 @@ def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObj
 
 
 def _accept_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Verify the kept work again, and merge the work if it passes. If it does not pass, the question stays open."""
+    """Verify the kept candidate again, and merge it if it passes. If it fails, the question stays open."""
     with running(project) as environment:
         environment.up(auto_reset=False, max_reset_attempts=0)
         taken = kept_candidate.take(project, Judge(project), asked)
@@ -283,7 +283,7 @@ def _accept_kept(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _reject_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Count a failure of the feature, and record the reason for the next session. A rescue ref keeps the work."""
+    """Record a person's rejection of the feature's work as a failure, with the reason for the next session."""
     state, name = project.store.state(), str(asked.feature_id)
     told = f"A person rejected the work of Session {asked.session}: {asked.message}"
     line = [("HARNESS", [f"A person rejected the work on Feature #{asked.feature_id}, which was rolled back."])]

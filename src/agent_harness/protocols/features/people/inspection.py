@@ -1,5 +1,5 @@
-"""Health, verification, preview, doctor checks and maintenance, without an agent. Source: features.md UAH-048..052,
-UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488, C36, C51, C52."""
+"""Health, verification, preview, checks for `harness doctor`, and maintenance. No agent is started. Source: features.md
+UAH-048..052, UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488, C36, C51, C52."""
 
 import os
 import shlex
@@ -34,14 +34,14 @@ from agent_harness.protocols.features.sessions import actions, locking
 from agent_harness.protocols.features.sessions.locking import locked
 from agent_harness.protocols.features.sessions.open_session import CLEANUP
 from agent_harness.protocols.features.verdict import proven, quality
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.session import ledger
 from agent_harness.supervision import interruption
 from agent_harness.verification.checkout import clear_leftovers
 
 
 def measure(project: Project) -> JsonObject:
-    """Print and return all health metrics. Tests of open features do not count (C23)."""
+    """Print and return all health metrics of the project. Tests of unfinished features do not count (C23)."""
     project.require_initialised()
     clear_leftovers(project.root)
     document = project.store.believed(project.store.features())
@@ -112,15 +112,15 @@ def _lines(found: JsonObject) -> list[str]:
 
 
 def verify(project: Project, feature_id: int) -> JsonObject:
-    """Run one feature's tests on a clean copy of the work tree and return the report. Change no status (UAH-051)."""
+    """Run one feature's tests on a clean copy of the work tree, and return the report. No status changes (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
     return Judge(project).report(selection.existing_feature(preflight.valid_features(project), feature_id))
 
 
 def verify_all(project: Project) -> JsonObject:
-    """Run the whole suite on the work tree and return the results. Change no feature's status. A feature that a person
-    marked never counts as ``wrongly_marked``."""
+    """Run the whole suite on the work tree and return the results. No feature's status changes. A feature that a person
+    marked as passing is never in ``wrongly_marked``."""
     project.require_initialised()
     clear_leftovers(project.root)
     document = preflight.valid_features(project)
@@ -176,7 +176,7 @@ def _row(feature: Feature, passing: frozenset[str], failing: frozenset[str]) -> 
 
 
 def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool]) -> JsonObject:
-    """Ask the person whether a feature works. After a yes, mark the feature as passing (UAH-062, UAH-063)."""
+    """Ask the person whether a feature works. If the answer is yes, mark the feature as passing (UAH-062, UAH-063)."""
     feature = overrides.feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} already passes", hint="harness status")
@@ -200,7 +200,7 @@ def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool])
 
 
 def preview(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Return a description of the next session. Nothing on disk is changed (UAH-048, UAH-049)."""
+    """Return a description of the next session without changing any file (UAH-048, UAH-049)."""
     project.require_initialised()
     migrations.refuse_newer(project)
     state = project.store.state()
@@ -265,7 +265,7 @@ def _estimate(project: Project, document: FeatureList) -> JsonObject:
 
 @dataclass(frozen=True)
 class ProjectCheck:
-    """Result of one project check. ``fix`` is a command that fixes the problem; ``repair`` makes only safe repairs."""
+    """Result of one check of the project. ``fix`` is a command for the user. ``repair`` is a safe automatic repair."""
 
     name: str
     state: str  # ok, warning, wrong
@@ -275,7 +275,7 @@ class ProjectCheck:
 
 
 def checks(folder: Path) -> Iterator[ProjectCheck]:
-    """Yield the results of the checks of settings, state, features, scripts and locks."""
+    """Yield the result of each check of the project's settings, state, features, scripts and locks."""
     config = load(folder)
     yield ProjectCheck("settings", "ok", ".harness.yaml is valid")
     for warning in config.warnings:
@@ -354,7 +354,8 @@ LOOK_SECONDS = 0.5
 
 
 def maintain(project: Project) -> JsonObject:
-    """Run the test suite at every interval until the user stops maintenance. Raise ``Escalated`` if the suite fails."""
+    """Run the test suite at regular intervals until the user ends maintenance mode. Raise ``Escalated`` if a test that
+    should pass fails."""
     path = project.layout.maintenance
     own_place(path, project.layout.root)
     files.write_json(path, {"since": clock.timestamp(), "harness": owner.current().as_record()})
@@ -376,7 +377,7 @@ def maintain(project: Project) -> JsonObject:
 
 
 def stop(project: Project) -> JsonObject:
-    """End maintenance mode. The result's ``stopped`` is true if maintenance mode was on."""
+    """End maintenance mode. In the result, ``stopped`` is true if maintenance mode was on."""
     path = project.layout.maintenance
     there = os.path.lexists(path)
     if there:
@@ -386,7 +387,7 @@ def stop(project: Project) -> JsonObject:
 
 
 def _wait(project: Project, stop: interruption.Stop) -> bool:
-    """Return True at the end of the interval, False at once if a stop is requested."""
+    """Wait for the maintenance interval, then return True. If a stop is requested, return False immediately."""
     until = time.monotonic() + project.config.maintenance.interval_minutes * 60 * clock.time_scale()
     while stop.requested() is None:
         left = until - time.monotonic()
@@ -397,7 +398,7 @@ def _wait(project: Project, stop: interruption.Stop) -> bool:
 
 
 def _check(project: Project) -> bool:
-    """Run the whole suite once and return True. If another harness holds the project's lock, return False."""
+    """Run the whole suite once and return True. Return False if another harness process holds the project's lock."""
     try:
         with locked(project):
             questions.forget_passing(project)

@@ -1,5 +1,5 @@
-"""Listing, restoring and pruning of removed work, which private git refs keep until a person prunes them. Source:
-features.md C09, C26."""
+"""Functions that list, restore and prune work that was removed from the branch. Private git refs keep this work until a
+person prunes it. Source: features.md C09, C26."""
 
 import os
 import re
@@ -30,7 +30,7 @@ _PLAN = "rolled back with a plan for more features"
 
 @dataclass(frozen=True, kw_only=True)
 class KeptWork:
-    """Commit that contains removed work. ``kind`` is a key of ``KINDS``, and ``what`` is a readable description."""
+    """Commit with work that was removed from the branch. ``kind`` is a key of ``KINDS``, ``what`` is a description."""
 
     ref: str
     kind: str
@@ -51,7 +51,7 @@ def listed(git: Git) -> JsonObject:
 
 
 def show(git: Git, ref: str) -> JsonObject:
-    """Return removed work with its ``base`` commit, its ``commits``, and the ``files`` that the work changed."""
+    """Return one piece of removed work: its ``base`` commit, its ``commits``, and the ``files`` that it changed."""
     found = find(git, ref)
     base = _base(git, found)
     below = git.commit_of(f"{base}^1") if found.subject.startswith("Rescued ") else base
@@ -65,8 +65,8 @@ def show(git: Git, ref: str) -> JsonObject:
 
 
 def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tuple[str, ...] = ()) -> JsonObject:
-    """Restore removed work into the new folder ``to``, or else into the work tree. If an affected file of the work tree
-    has changed, raise ``UnsafeTree`` and change nothing. HEAD, branches and the index stay unchanged."""
+    """Restore removed work into the new folder ``to``, or into the work tree if ``to`` is None. Raise ``UnsafeTree``
+    and change nothing if an affected file in the work tree has changed. HEAD, branches and the index stay unchanged."""
     found = find(git, ref)
     if to is not None:
         folder = os.path.join(cwd, os.path.expanduser(to))
@@ -81,7 +81,8 @@ def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tup
 
 
 def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) -> JsonObject:
-    """Delete old rescue refs, except refs that a question needs. Return the deleted refs and the number kept."""
+    """Delete the refs of removed work that are older than ``older_than_days`` days, except those in ``waiting``. Return
+    the deleted refs and the number of refs that were kept."""
     limit = clock.timestamp(clock.now() - timedelta(days=older_than_days))
     known = entries(git)
     old = [each for each in known if each.at <= limit and each.ref not in waiting]
@@ -110,7 +111,7 @@ def _short(ref: str) -> str:
 
 
 def _base(git: Git, found: KeptWork) -> str:
-    """Return the commit that the rollback restored, or else the commit where the work left the branch."""
+    """Return the commit that the rollback restored. If there was no rollback, return the merge base with HEAD."""
     if found.subject.startswith("Rescued "):
         return snapshot.rescue_base(git, found.commit, found.subject)
     fork = git.text("merge-base", "HEAD", found.commit, check=False).strip()

@@ -1,5 +1,5 @@
-"""Hand-off to a person, hand-back, abort (moves the state; commits, logs and costs stay), and new state after an abort
-or in a clone. Source: features.md UAH-064..067, UAH-075, C06, C39, C40, C48, C65."""
+"""Hand-off to a person, hand-back, abort, and creation of new state after an abort or in a clone. An abort moves the
+state away, and keeps commits, logs and costs. Source: features.md UAH-064..067, UAH-075, C06, C39, C40, C48, C65."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -16,13 +16,13 @@ from agent_harness.protocols.features.selection import next_feature
 from agent_harness.protocols.features.sessions import locking, recover
 from agent_harness.protocols.features.sessions.locking import locked
 from agent_harness.protocols.features.verdict import proven, quality
-from agent_harness.protocols.features.verdict.judge import Judge, Suite
+from agent_harness.protocols.features.verdict.project_judge import Judge, Suite
 
 Ask = Callable[[str], bool]
 
 
 def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Hand the project over to the user: no session starts until `harness hand-back`. Repeated calls change nothing."""
+    """Hand the project over to the user. No session starts until `harness hand-back`. The call can be repeated."""
     state = project.store.state()
     document = project.store.features()
     passing, total = document.counts()
@@ -42,7 +42,8 @@ def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def takeback(project: Project, ask: Ask) -> JsonObject:
-    """Verify the person's work. For each open feature that now passes, ask whether the feature counts as passing."""
+    """End the hand-off to the person, and verify the person's work. For each open feature that now passes, ask whether
+    to mark the feature as passing."""
     state = project.store.state()
     handed = state.handoff
     if not isinstance(handed, dict):
@@ -90,7 +91,7 @@ def _commits(project: Project, since: object) -> list[str]:
 
 
 def _is_green(feature: Feature, suite: Suite) -> bool:
-    """Return True if the feature is open, has tests, and all its tests passed in this suite run."""
+    """Return True if the feature is open, has tests, and passed all of these tests in the given suite run."""
     own, failing = (
         {n for n in nodes if proven.belongs(n, feature.test_file)} for nodes in (suite.passing, suite.failing)
     )
@@ -98,7 +99,8 @@ def _is_green(feature: Feature, suite: Suite) -> bool:
 
 
 def _verified(project: Project, feature: Feature, suite: Suite) -> bool:
-    """Return True if the feature's tests pass in the harness's own run and no baseline test is broken."""
+    """Run the feature's tests. Return True if they pass and no baseline test is broken, or if the feature was
+    marked."""
     project.say(f"{feature.name} test file: {feature.test_file}")
     if feature.passes:
         project.say(f"{feature.name} already passes.")
@@ -129,7 +131,7 @@ def _broken(project: Project, suite: Suite) -> list[str]:
 
 
 def abort(project: Project) -> JsonObject:
-    """End the running session, recover its work, and move the state away. The user has already confirmed."""
+    """End the running session, keep its work, and move the state away. The caller has asked the user first."""
     project.require_initialised()
     project.store.finalize_in()
     project.store.write_pause({"reason": "aborted by a person", "at": clock.timestamp()})
@@ -144,7 +146,7 @@ def abort(project: Project) -> JsonObject:
 
 
 def clear_state(project: Project) -> JsonObject:
-    """Move the session state to ``.harness/aborted-TIME/``. The caller holds the lock."""
+    """Move the session state to ``.harness/aborted-TIME/``, and return the result. The caller holds the lock."""
     at = project.layout
     stamp = clock.now().strftime("%Y%m%dT%H%M%S")
     folder = free_name(os.path.join(at.state_dir, f"aborted-{stamp}"))
@@ -169,7 +171,7 @@ def was_aborted(project: Project) -> bool:
 
 
 def can_begin_anew(project: Project) -> bool:
-    """Return True if the project has committed features but no state, as after an abort or in a fresh clone."""
+    """Return True if the project has committed features but no state, as after an abort or in a new clone."""
     at, git = project.layout, project.git
     if was_aborted(project):
         return True
@@ -179,7 +181,7 @@ def can_begin_anew(project: Project) -> bool:
 
 
 def is_clone(project: Project) -> bool:
-    """Return True if this folder never had any state, so that a run may create the state without asking."""
+    """Return True if this folder never contained state. A run may then create the state without asking the user."""
     at = project.layout
     if os.path.islink(at.state_dir) or (os.path.lexists(at.state_dir) and not os.path.isdir(at.state_dir)):
         return False
@@ -187,8 +189,8 @@ def is_clone(project: Project) -> bool:
 
 
 def begin_anew(project: Project) -> JsonObject:
-    """Create new state from features.json, a run of the suite at HEAD, and the sessions in the logs. Raise
-    ``Escalated`` (E9) if tests of marked features fail, ``Refused`` if the suite cannot run."""
+    """Create new state from features.json, the session logs, and a run of the suite at HEAD. Raise ``Escalated`` (E9)
+    if tests of features marked as passing fail, and ``Refused`` if the suite cannot run."""
     if not can_begin_anew(project):
         raise NotAProject(f"{project.root} is not an initialised project", hint="harness init --spec FILE")
     with locked(project):
@@ -227,7 +229,7 @@ def suite_at_head(project: Project) -> Suite:
 
 
 def fresh_state(project: Project, facts: Suite, *, known_failures: Sequence[str] = ()) -> None:
-    """Write the baseline, file sizes and, last, the session state for HEAD."""
+    """Write the baseline, the file sizes and the session state for HEAD. The session state is written last."""
     at, document, commit = project.layout, project.store.features(), str(project.git.head())
     told = (entry.session for entry in progress.recent_entries(at.progress))
     last = max([0, *project.store.recorded_sessions(), *told])

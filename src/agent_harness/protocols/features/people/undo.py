@@ -1,8 +1,8 @@
-"""Undo of an accepted feature: one new commit reverts the feature's changes and reopens the feature. The commit is
-built from git objects, and the whole suite runs on the commit before the branch moves. History is never rewritten. An
-undo is refused, and nothing changes, if tests of another feature would break. Later work on the same lines, uncommitted
-files in the way or an unfinished feature also prevent an undo. An undo cannot be undone. Source: ``faces.md``
-F-STORY-2."""
+"""Undo of an accepted feature. One new commit reverts the feature's changes and reopens the feature. The commit is
+built from git objects, and the whole suite runs on it before the branch moves. History is never rewritten. An undo is
+refused, and changes nothing, if it would break a test of another feature. It is also refused if later work changed the
+same lines, if uncommitted files are in the way, or if a feature is unfinished. An undo cannot itself be undone. Source:
+``faces.md`` F-STORY-2."""
 
 import json
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from agent_harness.errors import Refused, UsageError, VerificationFailed
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import reversal
-from agent_harness.parallel.reversal import Changed, Reversal
+from agent_harness.parallel import undo_commit
+from agent_harness.parallel.undo_commit import Changed, Reversal
 from agent_harness.protocols.features import overrides, repository
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature
 from agent_harness.protocols.features.verdict import proven
-from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.protocols.features.work import undoing
+from agent_harness.protocols.features.verdict.project_judge import Judge
+from agent_harness.protocols.features.work import undo_steps
 from agent_harness.session.ledger import ClaimVerdict
 
 
@@ -56,38 +56,39 @@ class UndoPlan:
 
 
 def named(project: Project, what: str) -> int:
-    """Return the feature id that ``3``, ``#3`` or ``S8`` (a session on the feature) refers to. Raise ``Refused`` for
-    the commit of an undo, and ``UsageError`` for anything else."""
+    """Return the id of the feature that ``what`` names: ``3``, ``#3`` or a session such as ``S8``. Raise ``Refused`` if
+    ``what`` is the commit of an undo, and ``UsageError`` for any other text."""
     word, path = what.strip().removeprefix("#"), project.store.ledger(make=False)
     is_number = word.isascii() and word.isdecimal()
     if is_number and project.store.features().by_id(int(word)):
         return int(word)
-    if found := [int(item) for item in reversal.of_session(path, word) if item.isdecimal()]:
+    if found := [int(item) for item in undo_commit.of_session(path, word) if item.isdecimal()]:
         return found[0]
-    reversal.refuse_undo(path, word)
+    undo_commit.refuse_undo(path, word)
     if is_number:
         return overrides.feature_of(project, int(word)).id
     raise UsageError(f"{what!r} is neither a feature nor a session", hint="harness undo 3  # or harness undo S8")
 
 
 def asked(project: Project, what: str) -> str:
-    """Return the name of the accepted feature that ``what`` names. Otherwise raise ``UsageError`` or ``Refused``."""
+    """Return the name of the accepted feature to which ``what`` refers. Raise ``UsageError`` or ``Refused`` if it
+    refers to no accepted feature."""
     feature = overrides.feature_of(project, named(project, what))
-    if reversal.decided(project.store.reversal()) is None:  # else a killed one is completed first
+    if undo_commit.decided(project.store.reversal()) is None:  # else a killed one is completed first
         _accepted(project, feature)
     return feature.name
 
 
 def interrupted(project: Project, what: str) -> Reversal | None:
-    """Return the undo that ``what`` refers to if this undo was decided on but interrupted, otherwise None."""
-    found = reversal.decided(project.store.reversal())
+    """Return the interrupted undo of the feature that ``what`` names, or None if no such undo exists."""
+    found = undo_commit.decided(project.store.reversal())
     if found is None:
         return None
     return found if found.item == str(named(project, what)) else None
 
 
 def ended(project: Project, found: Reversal) -> JsonObject | None:
-    """Return the result of an interrupted undo if the undo is complete by now, otherwise ``None``."""
+    """Return the result of an interrupted undo if the branch already contains the undo, or None if it does not."""
     if not found.has_moved(project.git):
         return None
     known = {"feature_id": int(found.item), "head": found.head, "commit": found.commit}
@@ -95,8 +96,8 @@ def ended(project: Project, found: Reversal) -> JsonObject | None:
 
 
 def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
-    """Undo a feature with one new commit; with ``dry_run``, only print the changes. If that is not possible, change
-    nothing and raise ``Refused``, ``UnsafeTree`` or ``VerificationFailed``."""
+    """Undo a feature with one new commit. With ``dry_run``, only print the changes. If the undo is impossible, raise
+    ``Refused``, ``UnsafeTree`` or ``VerificationFailed`` and change nothing."""
     plan = _planned(project, named(project, what))
     project.say(
         f"{plan.feature.name}: session {plan.verdict.session} was accepted at {str(plan.verdict.commit)[:10]}"
@@ -110,7 +111,7 @@ def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
     if dry_run:
         return {**plan.as_record(), "undone": False, "next": f"harness undo {what}"}
     _judge(project, plan)
-    undoing.carry_out(project, plan.as_reversal())
+    undo_steps.carry_out(project, plan.as_reversal())
     project.say(f"Undid {plan.feature.name} in commit {plan.commit[:10]}. The feature is open again.")
     return {**plan.as_record(), "undone": True, "commit": plan.commit, "next": "harness status"}
 
@@ -125,16 +126,16 @@ def _planned(project: Project, feature_id: int) -> UndoPlan:
         current = project.store.state().current_feature
         raise Refused(f"Feature #{current} is unfinished; the harness works on it first", hint="harness run")
     git = project.git
-    branch, head = reversal.stands_on(git)
+    branch, head = undo_commit.stands_on(git)
     verdict = _accepted(project, feature)
-    until, since = str(verdict.commit), reversal.before(git, verdict)
+    until, since = str(verdict.commit), undo_commit.before(git, verdict)
     own = matcher((project.features_name, project.progress_name))
-    tree = reversal.tree_without(git, head, since=since, until=until, own=own)
+    tree = undo_commit.tree_without(git, head, since=since, until=until, own=own)
     told = f"A person undid {feature.name}, accepted at {until[:10]}. The feature is open again."
     message = f"harness: take back {feature.name}\n\nThis reverts what {until[:12]} brought.\n"
     contents = _contents(project, feature, told, head=head)
     commit = git.commit_tree(repository.tree_with(git, tree, contents), [head], message)
-    changed = reversal.changed_by(git, head, commit, own=own, free=(project.progress_name,))
+    changed = undo_commit.changed_by(git, head, commit, own=own, free=(project.progress_name,))
     baseline = project.store.baseline().passing
     goes = (n for n in baseline if proven.belongs(n, feature.test_file) or n.partition("::")[0] in changed.gone)
     return UndoPlan(
@@ -150,10 +151,10 @@ def _planned(project: Project, feature_id: int) -> UndoPlan:
 
 
 def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
-    """Return the verdict that accepted a proven feature. Raise ``Refused`` if no such verdict is recorded."""
+    """Return the verdict that accepted the feature. Raise ``Refused`` if the ledger has no such verdict."""
     if not feature.passes:
         raise Refused(f"{feature.name} is not proven, so there is nothing to undo", hint=f"harness why {feature.id}")
-    verdict = reversal.accepted(project.git, project.store.ledger(make=False), str(feature.id))
+    verdict = undo_commit.accepted(project.git, project.store.ledger(make=False), str(feature.id))
     if verdict is None:
         by_word = f"harness override --feature {feature.id} --passes false"
         raise Refused(f"No commit of {feature.name} is recorded in this project", hint=by_word)
@@ -161,8 +162,8 @@ def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
 
 
 def _contents(project: Project, feature: Feature, told: str, *, head: str) -> dict[str, bytes]:
-    """Return the new content of features.json, in which the feature is open, and of the progress log. A progress log
-    that someone has edited stays unchanged."""
+    """Return the new contents of features.json, which reopens the feature, and of the progress log, which reports the
+    undo. A progress log with uncommitted changes stays as it is."""
     document = project.store.features()
     listed = [
         {name: value for name, value in each.items() if name != "marked"} | {"passes": False}
@@ -175,7 +176,7 @@ def _contents(project: Project, feature: Feature, told: str, *, head: str) -> di
     log = project.git.show(head, project.progress_name)
     if log is not None:
         tells = project.progress_name not in repository.dirty_paths(project.git)
-        contents[project.progress_name] = log + (undoing.entry(project, told).encode() if tells else b"")
+        contents[project.progress_name] = log + (undo_steps.entry(project, told).encode() if tells else b"")
     return contents
 
 
@@ -183,8 +184,8 @@ def _contents(project: Project, feature: Feature, told: str, *, head: str) -> di
 
 
 def _judge(project: Project, plan: UndoPlan) -> None:
-    """Run the test suite on the undo's commit. Raise ``VerificationFailed`` if a baseline test fails that the undo does
-    not remove."""
+    """Run the test suite on the undo's commit. Raise ``VerificationFailed`` if a baseline test fails, unless it is a
+    test that the undo removes."""
     project.say(f"Running the whole suite without {plan.feature.name}...")
     facts = Judge(project).suite(plan.commit)
     baseline = project.store.baseline()

@@ -1,1 +1,1 @@
-"""Creation of features: from a specification, from an existing project, individually, or planned by an agent."""
+"""Functions that create features: from a specification, from existing code, one by one, or planned by an agent."""

@@ -1,5 +1,5 @@
-"""Addition of features: one by a person, or several that an agent plans. A plan may only append features, each with one
-new test file. Source: features.md UAH-071, UAH-074, UAH-101..105, UAH-257, UAH-266, C48."""
+"""Addition of features to a project: one feature by a person, or several that an agent plans. A plan may only append
+features, each with one new test file. Source: features.md UAH-071, UAH-074, UAH-101..105, UAH-257, UAH-266, C48."""
 
 import os
 import re
@@ -42,7 +42,8 @@ MESSAGE = "Plan more features"
 
 
 def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject:
-    """Let an agent plan more features; commit and return them. An invalid plan raises ``VerificationFailed``."""
+    """Let an agent plan more features, then commit and return the features. Raise ``VerificationFailed`` if the plan is
+    invalid."""
     text = initializer.specification(spec)
     allowed = run.choose_agents(project, agents)
     told: JsonObject = {"project": str(project.root), "item": "harness plan-features"}
@@ -131,7 +132,7 @@ def _problems(project: Project, before: FeatureList, checkpoint: SessionCheckpoi
 
 
 def _wrong_files(project: Project, new: list[Feature], checkpoint: SessionCheckpoint) -> list[str]:
-    """Return one line for each missing test file of a new feature, and for each other file that was changed."""
+    """Return one line for each missing test file of a new feature, and for each other file that the agent changed."""
     rollback_point = checkpoint.snapshot
     tests = {f.test_path for f in new}
     candidate = project.candidate("extend", MESSAGE, rollback_point)
@@ -190,15 +191,12 @@ def add(
     visual_steps: Sequence[str] = (),
     may_change: Sequence[str] = (),
 ) -> JsonObject:
-    """Commit one new feature, with a failing test stub if needed. Raise ``UsageError`` if the feature is invalid."""
+    """Commit one new feature. Write a failing test stub if needed. Raise ``UsageError`` if the feature is invalid."""
     text = " ".join(description.split())
     if not text:
         raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
     if (automated_checks or manual_checks) and verification_type in (None, "automated"):
-        raise UsageError(
-            "--manual-check needs --verification hybrid or manual",
-            hint="--verification hybrid  # or --verification manual",
-        )
+        raise UsageError("Checks need --verification", hint="--verification hybrid  # or --verification manual")
     overrides.refuse_unsafe(project)
     document = project.store.features()
     feature: JsonObject = {
@@ -234,7 +232,7 @@ def add(
 
 
 def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject:
-    """Add the features of an imported list in one commit. A feature whose ``source`` is already known is skipped."""
+    """Add the features of an imported list in one commit. Skip a feature if its ``source`` was imported before."""
     overrides.refuse_unsafe(project)
     document = project.store.features()
     came = by_source(document)
@@ -269,13 +267,13 @@ def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject
 
 
 def by_source(document: FeatureList) -> dict[str, int]:
-    """Return the feature ids by import source, for the features that record a source."""
+    """Return the feature id for each import source that a feature records."""
     listed = ((each.record.get("source"), each.id) for each in document.features if each.has_id)
     return {source: feature_id for source, feature_id in listed if isinstance(source, str)}
 
 
 def _append(project: Project, document: FeatureList, new: list[JsonObject], message: str) -> tuple[str, list[str]]:
-    """Append the features, write their test stubs, and commit. Return the commit and the stub files."""
+    """Append the features, write their test stubs, and commit. Return the commit and the names of the stubs."""
     before = records.problems(document, require_test_file=project.config.features.require_test_file)
     if before:
         raise ConfigurationError(before[0], hint=f"edit {project.features_name}", problems=before)
@@ -301,8 +299,8 @@ def _size(steps: Sequence[str]) -> str:
 
 
 class NewTestFiles:
-    """Names for new test files, in the folder that has most test files of features. If no feature has a test file, the
-    baseline's test names show whether the tests are in Python."""
+    """Generator of names for new test files. It uses the folder with the most test files of features. Without any test
+    file, the test names in the baseline show whether the project's tests are in Python."""
 
     def __init__(self, document: FeatureList, baseline: Baseline | None = None) -> None:
         known = [f.test_path for f in document.features if f.test_file]

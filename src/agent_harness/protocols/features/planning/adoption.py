@@ -1,5 +1,5 @@
-"""Adoption of existing code (`harness init --adopt`), without an agent. From then on, sessions may not break the tests
-that pass at HEAD. Existing files are never overwritten. Source: features.md C23, C48."""
+"""Adoption of existing code (`harness init --adopt`), without an agent. After the adoption, sessions may not break the
+tests that pass at HEAD. Existing files are never overwritten. Source: features.md C23, C48."""
 
 import os
 import stat
@@ -21,7 +21,7 @@ from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.sessions.locking import locked
 from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.protocols.features.verdict import proven
-from agent_harness.protocols.features.verdict.judge import Suite
+from agent_harness.protocols.features.verdict.project_judge import Suite
 
 MESSAGE = "harness: project adopted"
 ADOPTED = [("WHAT I DID", ["the project was adopted with the code and tests that it had"])]
@@ -34,8 +34,8 @@ RUNNERS = (
 
 
 def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
-    """Turn the repository in ``root`` into a feature project. If that is unsafe, raise an error and change nothing. If
-    no test passes, raise ``Refused``, unless ``allow_failing`` is set. A repeated call resumes the adoption."""
+    """Turn the repository in ``root`` into a feature project. A repeated call resumes the adoption. Raise an error and
+    change nothing if the adoption is unsafe. Raise ``Refused`` if no test passes, unless ``allow_failing`` is true."""
     layout = initializer.layout_of(root)
     git = Git(root)
     is_anew = roots.is_anew(os.fspath(root))
@@ -165,7 +165,8 @@ def _no_features(name: str) -> str:
 
 
 def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> Suite:
-    """Return the suite's results at HEAD. Raise ``Refused`` if no test runs, or no test passes, unless allowed."""
+    """Return the suite's results at HEAD. Raise ``Refused`` if no test runs. Unless ``allow_failing`` is true, also
+    raise ``Refused`` if no test passes."""
     facts = takeover.suite_at_head(project)
     left = f" Nothing was committed; {written[0]} is new." if written else " Nothing was committed."
     if facts.problem or not facts.total:
@@ -180,7 +181,7 @@ def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> 
 
 
 def _record(project: Project, facts: Suite) -> JsonObject:
-    """Write the state of the adopted project, as the last step. Return the passing and failing tests."""
+    """Write the adopted project's state, as the last step of the adoption. Return the passing and failing tests."""
     failing = proven.not_open(project.store.features(), facts.failing)
     takeover.fresh_state(project, facts, known_failures=failing)
     project.store.event("adopted", session=0, passing=len(facts.passing), known_failures=len(failing))
@@ -191,7 +192,8 @@ def _record(project: Project, facts: Suite) -> JsonObject:
 
 
 def traces(layout: FeatureLayout) -> JsonObject:
-    """Return the files of the harness. Raise ``Busy`` during a run, ``Refused`` after an interrupted session."""
+    """Return the files that the harness created. Raise ``Busy`` during a run, and ``Refused`` after an interrupted
+    session."""
     state, name = FeatureStore(layout), layout.relative(layout.lock)
     if (holder := lock.holder(layout.root, name)) is not None:
         raise Busy(f"A harness is running here: {holder}", hint="harness pause  # then the same command")
@@ -212,7 +214,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
 
 
 def _is(name: str, what: str, layout: FeatureLayout) -> bool:
-    """Return True if a script is still the template that the harness wrote, without changes."""
+    """Return True if the script ``name`` is still the unchanged template that the harness wrote."""
     try:
         return Path(layout.root, name).read_bytes() == initializer.SCRIPT.format(what=what).encode()
     except OSError:

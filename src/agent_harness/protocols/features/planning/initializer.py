@@ -24,7 +24,7 @@ from agent_harness.protocols.features.config.mcp_servers import demand_programs,
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.verdict import quality
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.protocols.features.work.plan import PlanWork, remember_failed_try
 from agent_harness.session.runner import walk
 from agent_harness.supervision import interruption
@@ -41,7 +41,8 @@ SCRIPTS = {
 
 
 def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> JsonObject:
-    """Plan a new project in ``root`` from a specification. If that is not safe, raise an error and change nothing."""
+    """Let an agent plan a new project in ``root`` from a specification. If the folder is not safe to use, raise an
+    error and change nothing."""
     text, is_anew = specification(spec), roots.is_anew(os.fspath(root))
     _refuse_unsafe(root, spec)
     config = load(root) if os.path.exists(FeatureLayout(root).settings) else None
@@ -67,7 +68,7 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
 
 
 def forget_earlier(root: Path, say: Say) -> None:
-    """Move the state of an earlier, deleted project in this folder away. Call ``is_anew`` before anything inspects the
+    """Move away the state of an earlier, deleted project in this folder. Call ``is_anew`` before anything inspects the
     repository, because an inspection creates the harness's own files."""
     layout = layout_of(root)
     if aside := trusted_state.set_aside(layout.git_dir, layout.root):
@@ -78,7 +79,7 @@ def forget_earlier(root: Path, say: Say) -> None:
 
 
 def specification(spec: Path) -> str:
-    """Return the text of a file. Raise ``UsageError`` if the file is unreadable, too large, empty or not UTF-8."""
+    """Return the text of a specification. Raise ``UsageError`` if it is unreadable, too large, empty or not UTF-8."""
     try:
         raw = spec.read_bytes()
     except OSError as error:
@@ -134,7 +135,7 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
 
 
 def _left_by_an_earlier_try(layout: FeatureLayout) -> set[str]:
-    """Return the uncommitted files that a failed ``harness init`` left and recorded below ``.git``."""
+    """Return the uncommitted files that a failed ``harness init`` left. A file below ``.git`` lists them."""
     try:
         found = files.read_json(os.path.join(layout.git_dir, "harness", "failed_init.json")).get("paths")
     except (OSError, StateDamaged):
@@ -171,7 +172,7 @@ def ignored_lines(layout: FeatureLayout) -> list[str]:
 
 
 def ignore(root: Path, lines: list[str]) -> None:
-    """Add missing lines to .gitignore. Raise ``Refused`` if .gitignore is a symbolic link."""
+    """Add each of ``lines`` that is missing to .gitignore. Raise ``Refused`` if .gitignore is a symbolic link."""
     path = root / ".gitignore"
     if path.is_symlink():
         raise Refused(".gitignore is a symbolic link, which the harness does not follow", hint="ls -l .gitignore")
@@ -182,7 +183,7 @@ def ignore(root: Path, lines: list[str]) -> None:
 
 
 def _plan(project: Project, agent: Agent, specification: str, stop: interruption.Stop) -> None:
-    """Let the agent plan features.json, with one fix round. Raise ``VerificationFailed`` if the file stays invalid."""
+    """Let the agent write features.json, with one fix round. Raise ``VerificationFailed`` if it stays invalid."""
     config = project.config
     prompt = prompts.render(
         "initializer",
@@ -229,7 +230,7 @@ def _problems(project: Project) -> list[str]:
 
 
 def _complete_files(project: Project) -> None:
-    """Check the settings, add the linter, make scripts executable, and write the progress entry of session 0."""
+    """Check the settings, add the linter to them, make scripts executable, and log session 0 in the progress file."""
     _settle_linter(project)
     load(project.root)
     for name, what in SCRIPTS.items():
@@ -252,7 +253,7 @@ def _complete_files(project: Project) -> None:
 
 
 def _settle_linter(project: Project) -> None:
-    """Add the linter to the settings file if the agent has configured a linter since the file was written (C22)."""
+    """Add the linter that the agent has configured to the settings file, unless a linter is already set (C22)."""
     place = Path(project.layout.settings)
     if place.is_symlink() or not place.is_file():
         return
@@ -262,7 +263,7 @@ def _settle_linter(project: Project) -> None:
 
 
 def _commit(project: Project) -> str:
-    """Commit the set-up files and return the commit. If nothing is uncommitted, return HEAD."""
+    """Commit the files of the new project and return the commit. Return HEAD if nothing is uncommitted."""
     before = project.git.head()
     commit = project.candidate("0", COMMIT_MESSAGE)
     if commit != before:
@@ -272,7 +273,7 @@ def _commit(project: Project) -> str:
 
 
 def _state(project: Project, commit: str) -> None:
-    """Write the state of a project that is ready for its first session, as the last step."""
+    """Write the state of a new project that is ready for its first session. This is the last step of the set-up."""
     at = project.layout
     document = project.store.features()
     facts = Judge(project).suite(commit)
@@ -322,7 +323,7 @@ COMPOSERS = ("docker", "docker-compose", "podman", "podman-compose")
 
 
 def findings(text: str, root: Path) -> list[str]:
-    """Return one line per command that may harm what the script did not create, or one line if parsing fails."""
+    """Return one line for each command that can damage files that the script did not create, or for a syntax error."""
     script = read(text)
     if script.fault:
         return [f"it cannot be read: {script.fault}"]

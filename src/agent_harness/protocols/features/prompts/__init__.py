@@ -1,6 +1,6 @@
-"""Prompts for agents, from files with ``{{name}}`` placeholders. A long orientation summary drops key files first, then
-decisions, then lists of partial work. Source: features.md section K, UAH-244..251, UAH-319, UAH-403, C49, C57;
-UAH-434..451 for the verification types."""
+"""Prompts for agents, made from files with ``{{name}}`` placeholders. If the orientation summary is too long, it loses
+key files first, then decisions, then lists of partial work. Source: features.md section K, UAH-244..251, UAH-319,
+UAH-403, C49, C57; UAH-434..451 for the verification types."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ NAMES = ("initializer", "repair", "coding", "continuation", "cleanup", "extend",
 
 
 def render(name: str, values: Mapping[str, str]) -> str:
-    """Return the prompt ``name`` with its placeholders filled in. Raise ``KeyError`` for an unknown placeholder."""
+    """Return the prompt ``name`` with its placeholders replaced. Raise ``KeyError`` if a placeholder has no value."""
     text = files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8")
     parts = text.split("{{")
     filled = [parts[0]]
@@ -29,7 +29,7 @@ def render(name: str, values: Mapping[str, str]) -> str:
 
 
 def note_for_agent(feature: Feature, screenshots: str) -> str:
-    """Return the prompt's text on free files, visual checks and manual verification; may be empty (UAH-447)."""
+    """Return the prompt's part on files that may change, visual checks and manual checks. It can be empty (UAH-447)."""
     return _free_files(feature) + _look(feature, screenshots) + _person(feature)
 
 
@@ -99,7 +99,7 @@ def tokens(text: str) -> int:
 
 
 def summary(facts: OrientationFacts) -> str:
-    """Return the orientation summary for an agent, which always has fewer than ``TOKEN_LIMIT`` tokens."""
+    """Return the orientation summary for an agent. The summary always has fewer than ``TOKEN_LIMIT`` tokens."""
     text = ""
     for candidate in _ever_shorter(facts):
         task = _partial(candidate) or _task(candidate)
@@ -256,7 +256,7 @@ _ROWS_OF_DECISIONS = 200  # the last of the log; an agent may decide without end
 
 
 def _decided(project: Project) -> list[tuple[int, str]]:
-    """Return the most recent decisions as (session, text) pairs. Rolled-back decisions are marked."""
+    """Return the latest decisions as (session, text) pairs. The text of a rolled-back decision ends with a mark."""
     rows = project.store.recent("decisions.jsonl", _ROWS_OF_DECISIONS)
     told = [(records.number(row.get("session")), str(row["text"])) for row in rows if row.get("text")]
     gone = {row.get("session_id") for row in project.store.recent("sessions.jsonl", 50) if row.get("rejected")}
@@ -280,7 +280,7 @@ def _health(project: Project, state: SessionState) -> str:
 
 
 def _key_files(project: Project) -> tuple[tuple[str, int | None], ...]:
-    """Return the most recently changed source files, each with the session of the change, newest first."""
+    """Return the source files that changed most recently, newest first, each with the session that changed it."""
     known = records.json_object(project.store.file_sizes().get("files")) or {}
     rows = [
         (path, row.get("session_changed") or row.get("session_added"))

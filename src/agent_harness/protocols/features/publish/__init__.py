@@ -1,1 +1,1 @@
-"""Publishing of accepted work: pushes, each retried after a rebase if needed, and GitHub issues."""
+"""Publication of accepted work: pushes to the remote, and GitHub issues. A rejected push is retried after a rebase."""

@@ -1,6 +1,5 @@
-"""Access to GitHub issues through PyGithub, with retries and one-line errors. The extra ``github`` installs the
-library. ``GITHUB_API_URL`` has the address, ``GH_TOKEN`` or ``GITHUB_TOKEN`` the token. Source: features.md
-UAH-383..386, C28."""
+"""Access to GitHub issues with PyGithub, which the extra ``github`` installs. Requests are retried. The address is in
+``GITHUB_API_URL``, the token in ``GH_TOKEN`` or ``GITHUB_TOKEN``. Source: features.md UAH-383..386, C28."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -48,12 +47,11 @@ def repository_name(text: str) -> str:
 
 
 class GitHubTracker:
-    """Issue tracker of one GitHub repository, limited to issues with the harness's label. Each call raises
-    ``HarnessError`` if it fails."""
+    """Issues with the harness's label in one GitHub repository. Methods raise ``HarnessError`` if they fail."""
 
     def __init__(self, repository: str, *, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
-        """Open the tracker without a call. Raise ``ToolMissing`` without the library, ``HarnessError`` without a
-        token."""
+        """Open the tracker without a request to GitHub. Raise ``ToolMissing`` if PyGithub is missing, and
+        ``HarnessError`` if no token is set."""
         self._name = repository
         self._say = say
         self._waited = 0.0
@@ -79,7 +77,7 @@ class GitHubTracker:
         return client.get_repo(self._name)
 
     def issues(self) -> list[Issue]:
-        """Return every issue with the harness's label, open or closed, without pull requests."""
+        """Return every open or closed issue with the harness's label. Pull requests are not included."""
 
         def ask() -> list[Issue]:
             found = self._repository.get_issues(state="all", labels=[LABEL], sort="created", direction="asc")
@@ -88,7 +86,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def rows(self, labels: Sequence[str], *, closed: bool) -> list[JsonObject]:
-        """Return the issues with all ``labels`` as JSON rows, oldest first, without pull requests."""
+        """Return the issues that have all ``labels`` as JSON rows, oldest first. Pull requests are not included."""
 
         def ask() -> list[JsonObject]:
             state = "all" if closed else "open"
@@ -110,7 +108,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def issue(self, number: int) -> Issue | None:
-        """Return one issue, or ``None`` if the issue was deleted or moved to another repository."""
+        """Return the issue with this number, or None if it was deleted or moved to another repository."""
 
         def ask() -> Issue | None:
             try:
@@ -124,7 +122,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def create(self, title: str, body: str) -> Issue:
-        """Create and return an open issue. If an earlier try without a response created it, return that issue."""
+        """Create and return an issue. If an earlier, unanswered request created it, return that issue instead."""
         tries = 0
 
         def ask() -> Issue:
@@ -150,7 +148,7 @@ class GitHubTracker:
     # -- retries -----------------------------------------------------------------------------------------------------
 
     def _tried(self, ask: Callable[[], T]) -> T:
-        """Call ``ask`` with retries and return its result. Raise ``HarnessError`` if a retry cannot help."""
+        """Call ``ask``, with retries, and return its result. Raise ``HarnessError`` after the last failure."""
         import requests
         import stamina
         from stamina.instrumentation import set_on_retry_hooks
@@ -174,7 +172,7 @@ class GitHubTracker:
         raise AssertionError("stamina ends with an answer or an error")
 
     def _wait_before_next(self, error: Exception) -> bool | float:
-        """Return True if a retry can help, False if not, or the seconds that GitHub asks the caller to wait."""
+        """Return True if a retry can help, False if it cannot, or the seconds to wait if GitHub asks for a delay."""
         import requests
 
         if isinstance(error, self._library.GithubException):
@@ -213,7 +211,7 @@ _REFUSALS: Mapping[int, tuple[str, str, str | None]] = {
 
 
 def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> float | None:
-    """Return the seconds that GitHub asks the caller to wait, or ``None`` without a rate limit (UAH-383)."""
+    """Return the seconds that GitHub asks the caller to wait, or None if no rate limit applies (UAH-383)."""
     if status not in (403, 429):
         return None
     at = clock.now()

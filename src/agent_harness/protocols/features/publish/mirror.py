@@ -1,5 +1,6 @@
-"""Mirror of features as issues, written after sessions and never read back. Each issue ends with a marker, so that a
-lost ``github_issues.json`` makes no duplicates. Source: features.md section U, C01, C17, C37, C38."""
+"""Mirror of features as GitHub issues, written after sessions. The harness never reads decisions from issues. Each
+issue ends with a marker, so that a lost ``github_issues.json`` causes no duplicates. Source: features.md section U,
+C01, C17, C37, C38."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -70,8 +71,7 @@ def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], choic
     open      false   nothing
     closed    false   reopen the issue if the harness closed it; nothing if a person closed it (C37)
     closed    true    nothing
-    ========  ======  =================================================================================
-    """
+    ========  ======  ================================================================================="""
     if issue is None:
         return "create" if choices.create_missing else None
     if issue.is_open and passes:
@@ -84,17 +84,17 @@ def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], choic
 
 
 def marker(project: str, feature_id: int) -> str:
-    """Return the marker that is the last line of an issue's text and identifies the feature."""
+    """Return the marker that identifies the feature. The marker is the last line of an issue's text."""
     return f"<!-- agent-harness: {quote(project, safe='')} feature {feature_id} -->"
 
 
 def title(feature: Feature) -> str:
-    """Return the title of a feature's issue, without a number sign, which would link to another issue."""
+    """Return the title of a feature's issue. The title contains no ``#``, because GitHub would make it a link."""
     return _cut(f"Feature {feature.id}: {_plain(feature.description)}", _TITLE)
 
 
 def body(project: str, feature: Feature) -> str:
-    """Return the text of a feature's issue: description, tests, dependencies and, as the last line, the marker."""
+    """Return the text of a feature's issue: description, tests, dependencies and the marker as the last line."""
     listed = [f"- {_plain(step)}" for step in feature.steps]
     needs = ", ".join(f"Feature {i}" for i in feature.depends_on)
     parts = [
@@ -109,7 +109,7 @@ def body(project: str, feature: Feature) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return the text on one line, with secrets masked and mentions, issue links and markers made ineffective."""
+    """Return the text on one line. Secrets are masked, and mentions, issue links and markers have no effect."""
     one_line = " ".join(redact(text).split())
     return one_line.replace("@", "@\u200b").replace("#", "#\u200b").replace("<!--", "<\u200b!--")
 
@@ -122,7 +122,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 class Mirror:
-    """Updater of one project's issues. Progress is saved to disk after each step."""
+    """Updater of one project's issues. It saves its progress to disk after each step."""
 
     def __init__(self, project: Project, tracker: GitHubTracker, repository: str) -> None:
         self._project = project
@@ -136,7 +136,7 @@ class Mirror:
         self.report = MirrorReport()
 
     def bring_up_to_date(self) -> MirrorReport:
-        """Update the issues of all features once and return the report. Issues that are up to date cause no call."""
+        """Update the issues of all features once and return the report. An up-to-date issue causes no request."""
         document = self._project.store.features()
         name = document.project or self._project.config.project.name
         listed = {issue.number: issue for issue in self._tracker.issues()}
@@ -163,7 +163,8 @@ class Mirror:
         self._act(name, feature, found)
 
     def _find(self, feature_id: int, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
-        """Return the feature's recorded issue if it exists, else the first issue with the feature's marker."""
+        """Return the recorded issue of the feature, or else the first issue with the feature's marker. Return None if
+        neither issue exists."""
         number = self._known.get(str(feature_id), {}).get("number")
         if isinstance(number, int):
             recorded = listed.get(number) or self._tracker.issue(number)
@@ -217,7 +218,7 @@ class Mirror:
 
 
 def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
-    """Return the recorded issues by feature id; empty if the record is about another repository."""
+    """Return the recorded issues by feature id, or an empty object if the record belongs to another repository."""
     rows = found.get("issues")
     if found.get("repository") != repository or not isinstance(rows, dict):
         return {}
@@ -228,7 +229,7 @@ def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
 
 
 def after_session(project: Project, session: int) -> str | None:
-    """Update the issues if the settings say so. Return None, or an error of the tracker as one line."""
+    """Update the issues if the settings enable this. Return the tracker's error as one line, or None after success."""
     settings = project.config.github
     if settings.repo is None or settings.sync_mode == "none" or not settings.sync_on_session_end:
         return None
@@ -250,8 +251,8 @@ def after_session(project: Project, session: int) -> str | None:
 
 
 def close(project: Project, result: Result) -> Result:
-    """Update the issues and return the session's result (C38). With ``on_sync_failure: fail``, a failed update sets
-    exit code 5. After Ctrl-C, the next session makes the update."""
+    """Update the issues and return the session's result (C38). If the update fails with ``on_sync_failure: fail``, the
+    exit code is 5. After Ctrl-C, no update is made until the next session."""
     if result.reason == "user_pause":
         return result
     problem = after_session(project, result.session)
@@ -271,7 +272,7 @@ def _tell(project: Project, session: int, report: MirrorReport) -> None:
 
 
 def _failed(project: Project, session: int, error: HarnessError, report: MirrorReport) -> str:
-    """Report a failed update and return the problem as one line. With ``on_sync_failure: fail``, also pause (C38)."""
+    """Report a failed update, and return its problem. Pause if the settings say ``on_sync_failure: fail`` (C38)."""
     problem = " ".join(redact(error.message).split())[:300]
     strict = project.config.github.on_sync_failure == "fail"
     project.store.event(

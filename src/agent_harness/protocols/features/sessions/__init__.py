@@ -1,2 +1,2 @@
-"""Steps of every session: run, locking, recover (a sequence); prepare, actions (up to verification); open_session,
-checkpoints (records from before the agent); accept, wip, finalization (the end)."""
+"""Modules for the steps of a session. All sessions: run, locking, recover. Up to the verification: prepare, actions.
+Records made before the agent starts: open_session, checkpoints. End of a session: accept, wip, finalization."""

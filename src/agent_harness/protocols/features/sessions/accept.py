@@ -1,6 +1,6 @@
-"""Finalizations of accepted and rolled-back sessions. State files are first restored from memory, settings from the
-commit before the session. Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09; rows UAH-296..300,
-UAH-341..346."""
+"""Finalizations of accepted and rolled-back sessions. First, the state files are restored from memory, and the settings
+from the commit before the session. Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09; rows
+UAH-296..300, UAH-341..346."""
 
 import os
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question, listed
 from agent_harness.protocols.features.sessions.finalization import Finalization
 from agent_harness.protocols.features.sessions.open_session import OpenSession, seconds_since
-from agent_harness.protocols.features.verdict.judge import Ruling
+from agent_harness.protocols.features.verdict.project_judge import Ruling
 from agent_harness.session import turn_end
 
 
 def put_back_features(project: Project, under_way: OpenSession) -> None:
-    """Restore features.json to its content before the session. The agent's claims and edits are discarded."""
+    """Restore the content that features.json had before the session. The agent's changes to the file are lost."""
     own_place(project.layout.features, project.layout.root)
     expected = files.dumps(under_way.features.record)
     kept = project.git.show(under_way.checkpoint.snapshot.commit, project.features_name)
@@ -31,7 +31,8 @@ def put_back_features(project: Project, under_way: OpenSession) -> None:
 
 
 def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str] | None:
-    """Return a code and a message if the agent left a git operation unfinished or rewrote history; otherwise None."""
+    """Return a code and a message if the agent left a git operation unfinished or rewrote history. Return None if the
+    agent did neither."""
     if left := turn_end.left_unfinished(project.git):
         return turn_end.OPERATION, left
     base = under_way.checkpoint.snapshot.head
@@ -40,14 +41,14 @@ def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str
 
 
 def branch_tip(project: Project, branch: str) -> str | None:
-    """Return the tip of the session's branch, even if the agent has switched to another."""
+    """Return the last commit of the session's branch, even if the agent switched to another branch."""
     return project.git.head() if branch == DETACHED else project.git.commit_of(branch)
 
 
 def candidate(project: Project, under_way: OpenSession, message: str) -> str:
     """Commit everything that the agent left to a private ref, and return the commit. The branch does not move. If the
-    agent rewrote history or committed the harness's files, its commits are kept under ``refs/harness/rewritten/N``. The
-    candidate is then one new commit on the original history."""
+    agent rewrote history or committed the harness's files, ``refs/harness/rewritten/N`` keeps the agent's commits. The
+    returned commit is then one new commit on the original history."""
     rollback_point = under_way.checkpoint.snapshot
     tip = branch_tip(project, rollback_point.branch)
     commit = project.candidate(str(under_way.session), message, rollback_point)
@@ -73,20 +74,20 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
 
 
 def _holds_state(project: Project, base: str, tip: str) -> bool:
-    """Return True if any commit after ``base`` up to ``tip`` contains state files, even if a later one removes them."""
+    """Return True if a commit after ``base`` up to ``tip`` has state files, even if a later commit removes them."""
     words = ("rev-list", "--max-count=1", "--full-history", tip, f"^{base}", "--", f"{project.state_name}/")
     return bool(project.git.run(*words, env={"GIT_LITERAL_PATHSPECS": "1"}).strip())
 
 
 def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Sequence[progress.Part]) -> None:
-    """Add an entry with these parts to the progress file, unless the session already has an entry (UAH-368)."""
+    """Add an entry with these parts to the progress file if the file has no entry for the session (UAH-368)."""
     own_place(project.layout.progress, project.layout.root)
     if not progress.has_entry(project.layout.progress, under_way.session):
         progress.append(project.layout.progress, progress.entry(under_way.session, parts))
 
 
 def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that moves the branch, if it has not moved since, to the candidate, and pushes."""
+    """Return the finalization that moves the branch to the accepted candidate, and pushes the branch."""
     feature = under_way.feature
     rollback_point = under_way.checkpoint.snapshot
     completed = f"{feature.name} ({feature.description})"
@@ -164,7 +165,8 @@ def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> B
 def without_rollback_point(
     project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: Question
 ) -> Finalization:
-    """Return the finalization of a session whose checkpoint is lost. A person must answer ``asked`` (UAH-390)."""
+    """Return the finalization of a session whose checkpoint was deleted. Nothing is rolled back, and a person must
+    answer ``asked`` (UAH-390)."""
     state = under_way.state_after(
         "failed",
         reason="error",
@@ -184,8 +186,8 @@ def without_rollback_point(
 
 
 def rolled_back(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back all sessions on the feature into a rescue ref (C08). If a person has
-    committed since the first of them, it rolls back only the last session."""
+    """Return the finalization that rolls back the feature's sessions and keeps their work in a rescue ref (C08). If a
+    person committed after the first of these sessions, only the last session is rolled back."""
     feature = under_way.feature
     state = under_way.state_after(
         "failed", failure=failure, summary={"completed": "nothing", "commits": [], "status": "failed, rolled back"}
@@ -210,7 +212,7 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
 
 
 def kept_for_person(project: Project, under_way: OpenSession, asked: Question, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back, and keeps the candidate for ``asked``. No failure is counted."""
+    """Return the finalization that rolls back the work, keeps the candidate for ``asked``, and counts no failure."""
     told = f"kept until a person answers ({asked.kind})"
     state = under_way.state_after(
         "failed",
@@ -231,7 +233,7 @@ def kept_for_person(project: Project, under_way: OpenSession, asked: Question, u
 
 
 def blocked_features(document: FeatureList, feature_ids: Sequence[int]) -> list[int]:
-    """Return the ids of open features that depend, directly or indirectly, on the given features."""
+    """Return the ids of open features that depend, directly or indirectly, on one of the given features."""
     work = {f.id: f.depends_on for f in document.features}
     waiting = {d for i in feature_ids for d in graph.dependents(work, i)}
     return [f.id for f in document.features if f.id in waiting and not f.passes]
@@ -272,8 +274,8 @@ TAMPERED = "harness_state_tampered"
 
 
 def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
-    """Restore changed files of the harness and return their names. Logs that lost rows are completed. If only logs had
-    changed, return an empty list, because lost rows cause no rejection."""
+    """Restore the harness's files that the agent changed, and return their names. Rows that logs lost are restored too.
+    Return an empty list if only logs had changed, because lost rows do not cause a rejection."""
     lost = project.store.put_back_histories()
     changed = [*_tampered_settings(project, under_way), *project.store.tampered()]
     if lost and not changed:
@@ -292,14 +294,14 @@ def tampering(changed: list[str]) -> str:
 
 
 def report_tampering(project: Project, under_way: OpenSession) -> None:
-    """Restore changed files of the harness, and report them to the user. For sessions that end without a verdict."""
+    """Restore the harness's files that the agent changed, and report them. Use this for sessions without a verdict."""
     if changed := put_back_state(project, under_way):
         project.say(f"{tampering(changed)}. They were restored.")
         under_way.event(project, TAMPERED, "critical", message=tampering(changed))
 
 
 def put_back_settings(project: Project, under_way: OpenSession) -> str | None:
-    """Restore the settings file. If it had changed, return the path of a copy of the changed file; otherwise None."""
+    """Restore the settings file. Return the path of a copy of the changed settings, or None if nothing had changed."""
     at = project.layout
     try:
         found = files.read_bytes(at.settings)

@@ -1,6 +1,6 @@
-"""Log of the agent's actions in a session, from message prefixes, tool calls, output, and git. Images of
-``[VISUAL:SCREENSHOT]`` are copied. Source: features.md section W, UAH-092, UAH-139, UAH-422..436, UAH-448, C43, C44,
-C59."""
+"""Log of the agent's actions in a session, from message prefixes, tool calls, output and git. Images that
+``[VISUAL:SCREENSHOT]`` names are copied. Source: features.md section W, UAH-092, UAH-139, UAH-422..436, UAH-448, C43,
+C44, C59."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ _OF_ONE_SESSION = 25_000  # rows at most: a turn writes 5,000, and there are few
 
 
 class ActionLog:
-    """Log of the agent's actions in one turn. Each action is written as soon as the agent reports it."""
+    """Log of the agent's actions in one turn. An action is logged as soon as the agent reports it."""
 
     def __init__(self, project: Project, session: int, model: str | None, feature_id: int | None = None) -> None:
         self._project = project
@@ -57,7 +57,7 @@ class ActionLog:
             store.event(str(row["type"]), "routine", session=self._session, what=row.get("path") or row.get("cmd"))
 
     def close(self, seconds: float) -> None:
-        """Log the end of the turn. If the agent used no message prefixes, log this too (UAH-427)."""
+        """Log the end of the turn. If the agent used no message prefixes, log this as an event too (UAH-427)."""
         store = self._project.store
         store.event("agent_turn", "debug", session=self._session, seconds=round(seconds, 1), rows=self._actions.given)
         if self._structured and not self._actions.structured and self._project.config.logging.warn_on_missing_prefixes:
@@ -82,7 +82,7 @@ MOST_TOLD = 20  # lines of one part of an entry
 
 
 def told_by_traces(project: Project, under_way: OpenSession) -> list[progress.Part]:
-    """Return WHAT I DID and DECISIONS from commits, files and prefixes, for an agent that wrote no progress entry."""
+    """Return a progress entry for an agent that wrote none. It is made from the agent's commits, files and prefixes."""
     decided = [
         " ".join(str(row.get("text")).split())
         for row in project.store.recent("decisions.jsonl", _OF_ONE_SESSION)
@@ -114,14 +114,14 @@ def _at_most(lines: list[str]) -> list[str]:
 
 
 def last_test_run(project: Project, session: int) -> str | None:
-    """Return the session's last logged test result, in the test runner's words; None if there is none."""
+    """Return the test runner's last logged result in the session, or None if no test run is logged."""
     results = [row.get("result") for row in of_session(project, session) if row.get("type") == "test_run"]
     return str(results[-1]) if results else None
 
 
 def missing_prefixes(project: Project, session: int) -> str | None:
-    """Return why the agent's claim is refused for missing prefixes; None if prefixes were used or are not required
-    (``logging.require_prefixes``, UAH-200)."""
+    """Return why the claim is rejected if ``logging.require_prefixes`` is set but the agent used no message prefixes
+    (UAH-200). Return None in all other cases."""
     settings = project.config.logging
     if not settings.require_prefixes or not settings.structured_agent_output:
         return None
@@ -131,7 +131,7 @@ def missing_prefixes(project: Project, session: int) -> str | None:
 
 
 def log_from_git(project: Project, under_way: OpenSession, commit: str | None) -> None:
-    """Log each file that the session's commit changed and that the agent did not report (UAH-428, C43)."""
+    """Log each file that the session's commit changed but the agent did not report (UAH-428, C43)."""
     if commit is None or not project.config.logging.fallback_tracking:
         return
     told = {row.get("path") for row in of_session(project, under_way.session) if row.get("type") == "file_write"}
@@ -151,14 +151,14 @@ MOST_IMAGES = 50  # of one turn
 
 
 def folder_for_images(project: Project) -> str:
-    """Create the folder for the agent's images, and return the folder's path relative to the project (UAH-092)."""
+    """Create the folder for the agent's images. Return its path relative to the project (UAH-092)."""
     folder = project.layout.screenshots
     own_place(os.path.join(folder, "image"), project.layout.root)
     return project.layout.relative(folder)
 
 
 def keep_screenshots(project: Project, session: int, feature_id: int | None, named: Iterable[str]) -> list[str]:
-    """Copy the images that the agent reported; return the copies' relative paths. Events name images that fail."""
+    """Copy the images that the agent reported, and return the relative paths of the copies. Log each missing image."""
     kept: list[str] = []
     for path in list(dict.fromkeys(named))[:MOST_IMAGES]:
         fields = {"session": session, "feature_id": feature_id, "path": path}
@@ -188,7 +188,7 @@ def _folder(project: Project, session: int) -> str:
 
 
 def _image(project: Project, path: str) -> str | None:
-    """Return the absolute path of an image file inside the project; None for anything else, such as a link."""
+    """Return the absolute path of an image inside the project. Return None for a link, another file or a large file."""
     root = os.path.realpath(project.root)
     try:
         found = os.path.join(root, path)

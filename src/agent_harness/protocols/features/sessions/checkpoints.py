@@ -1,15 +1,14 @@
 """Checkpoints taken before a session: a git snapshot, and copies of the project's state.
 
-The snapshot is under a private ref and also in the record of the open session. Deleting ``.harness/checkpoints``
-therefore removes no rollback point. Checkpoints are kept as follows:
+A private ref and the record of the open session both name the snapshot. Rollbacks therefore stay possible even if
+``.harness/checkpoints`` is deleted. Checkpoints are kept as follows:
 
     forever         the newest checkpoint of each completed feature
     while needed    the rollback point of unfinished work or of a running session
     always          the newest ``checkpoints.keep_per_feature`` of each unfinished feature
     for a time      every other checkpoint, until it is older than ``checkpoints.max_age_days``
 
-A checkpoint is deleted together with its private ref. Source: features.md UAH-463..467, UAH-477..479, C09, C31, C34.
-"""
+A checkpoint is deleted together with its private ref. Source: features.md UAH-463..467, UAH-477..479, C09, C31, C34."""
 
 import os
 import secrets
@@ -29,7 +28,7 @@ from agent_harness.protocols.features.records import FeatureList
 
 @dataclass(frozen=True, kw_only=True)
 class SessionCheckpoint:
-    """Checkpoint of a session. ``rest`` keeps record members that this version does not know."""
+    """Checkpoint of a session. ``rest`` contains record members that this version of the harness does not know."""
 
     id: str = ""
     timestamp: str | None = None
@@ -44,7 +43,7 @@ class SessionCheckpoint:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "SessionCheckpoint":
-        """Return the checkpoint in the record. Raise ``StateDamaged`` if the record contains no snapshot."""
+        """Return the checkpoint that the record describes. Raise ``StateDamaged`` if the record has no snapshot."""
         try:
             rest = {**record}
             taken = Snapshot.from_record(rest.pop("snapshot"))
@@ -59,7 +58,7 @@ class SessionCheckpoint:
         return {**known, "snapshot": self.snapshot.as_record(), **self.rest}
 
     def is_gone(self, project: Project) -> bool:
-        """Return True if git no longer has the checkpoint's commit. A rollback is then impossible (UAH-390)."""
+        """Return True if the checkpoint's commit is missing in git, so that no rollback is possible (UAH-390)."""
         return project.git.commit_of(self.snapshot.commit) is None
 
 
@@ -123,7 +122,7 @@ REFS = "refs/harness/checkpoints/"
 
 
 def prune(project: Project) -> list[str]:
-    """Remove expired checkpoints and return their ids. A checkpoint that cannot be removed is left out."""
+    """Remove expired checkpoints and return the ids of the removed checkpoints."""
     found = _all(project)
     state, session = project.store.state(), project.store.open_session() or {}
     # rollback points of unfinished work, or of a running session
@@ -153,13 +152,14 @@ def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int
 
 
 def _expired(found: Mapping[str, JsonObject], kept: set[str], old: datetime) -> list[str]:
-    """Return the ids older than ``old`` and not in ``kept``. Checkpoints without a readable time never expire."""
+    """Return the ids of records older than ``old``, except ``kept``. A record without a valid time never expires."""
     taken = {name: clock.parse(record.get("timestamp")) for name, record in found.items() if name not in kept}
     return [name for name, moment in taken.items() if moment is not None and moment < old]
 
 
 def _all(project: Project) -> dict[str, JsonObject]:
-    """Return the record of every checkpoint by id, from the checkpoint's folder or else from its ref."""
+    """Return the record of every checkpoint by id. Each record is from the checkpoint's folder, or else from its
+    ref."""
     found: dict[str, JsonObject] = {}
     listed = project.git.text("for-each-ref", "--format=%(refname) %(creatordate:iso-strict)", REFS)
     for line in listed.splitlines():
@@ -177,7 +177,8 @@ def _all(project: Project) -> dict[str, JsonObject]:
 
 
 def _remove(project: Project, record: JsonObject) -> bool:
-    """Remove a checkpoint's ref, then its folder. If the ref cannot be removed, keep both and return False."""
+    """Remove a checkpoint's ref and folder and return True. If the ref cannot be removed, keep both and return
+    False."""
     snapshot = record.get("snapshot")
     ref = str(snapshot.get("ref")) if isinstance(snapshot, Mapping) else ""
     try:

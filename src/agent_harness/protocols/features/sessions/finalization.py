@@ -1,5 +1,5 @@
-"""Final steps of a session, as data. The data is recorded first, so that the steps can be repeated after a crash.
-Repeating a step has no second effect (features.md UAH-003, C08, C56)."""
+"""Final steps of a session, as data. The data is recorded before the steps begin, so that the steps can be repeated
+after a crash. A repeated step has no second effect. Source: features.md UAH-003, C08, C56."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ from agent_harness.session.ledger import ClaimVerdict
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Result of one session. ``docs/exit-codes.md`` explains ``exit_code``."""
+    """Result of one session. The page ``docs/exit-codes.md`` explains the values of ``exit_code``."""
 
     session: int
     feature_id: int | None
@@ -48,7 +48,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Finalization:
-    """Planned final steps of a session. ``rest`` keeps record members that this version does not know."""
+    """Planned final steps of a session. ``rest`` contains members of the record that this version does not know."""
 
     kind: str  # accept, hand_off, rollback, nothing
     session: int
@@ -104,14 +104,14 @@ class Finalized:
 
 
 def finalize(project: Project, open_session: JsonObject, finalization: Finalization) -> Finalized:
-    """Write the finalization durably to the record of the open session, then carry out its steps."""
+    """Save the finalization in the record of the open session, then carry out its steps and return the result."""
     record = {**open_session, "phase": "settling", "settlement": finalization.record}
     project.store.write_open_session(record)
     return carry_out(project, record)
 
 
 def carry_out(project: Project, open_session: JsonObject) -> Finalized:
-    """Carry out every step of the finalization in the record. Can be repeated after a crash at any point."""
+    """Carry out every step of the recorded finalization. The call can be repeated after a crash at any point."""
     finalization = Finalization.from_record(open_session["settlement"])
     if lock := repository.index_lock(project.git):  # left by a dead process: preflight saw none, and the agent is gone
         os.unlink(lock)
@@ -155,7 +155,7 @@ def _tree(project: Project, open_session: JsonObject, finalization: Finalization
 
 
 def is_overtaken(project: Project, finalization: Finalization) -> bool:
-    """Return True if the branch has moved since the finalization was recorded, so that its commit no longer fits."""
+    """Return True if the branch has moved to another commit since the finalization was recorded."""
     if not finalization.commit or not finalization.branch:
         return False
     detached = finalization.branch == DETACHED
@@ -164,7 +164,7 @@ def is_overtaken(project: Project, finalization: Finalization) -> bool:
 
 
 def _is_on_branch(project: Project, finalization: Finalization) -> bool:
-    """Return True if an earlier try moved the branch to the finalization's commit, and newer commits followed."""
+    """Return True if the branch already contains the finalization's commit, followed by newer commits."""
     tip = project.git.commit_of("HEAD" if finalization.branch in (None, DETACHED) else finalization.branch)
     commit = finalization.commit or ""
     return tip not in (None, commit, finalization.expected_head) and project.git.ancestor(commit, str(tip))
@@ -213,7 +213,8 @@ def _files(project: Project, finalization: Finalization) -> None:
 
 
 def _verdict(project: Project, open_session: JsonObject, finalization: Finalization) -> None:
-    """Write the verdict on the last claim to the ledger, if it is not there. Only accepted work has a commit."""
+    """Write the verdict on the last claim to the ledger, unless the verdict is already there. Add the commit only for
+    accepted work."""
     if found := open_session.get("verdict"):
         commit = finalization.commit if finalization.kind == "accept" else None
         ledger.write(project.store.ledger(), replace(ClaimVerdict.from_record(found), commit=commit))
@@ -247,7 +248,7 @@ def _logs(project: Project, finalization: Finalization, rescue: JsonObject) -> N
 
 
 def push(project: Project, finalization: Finalization, recorded: JsonObject | None) -> Pushed | None:
-    """Push the commit of an accepted session, and return the outcome; None if there is nothing to push."""
+    """Push the commit of an accepted session and return the outcome, or None if there is nothing to push."""
     upstream = project.git.upstream(finalization.branch) if finalization.push else None
     if upstream is None or project.config.git.push != "auto":
         return None
@@ -264,7 +265,7 @@ def push(project: Project, finalization: Finalization, recorded: JsonObject | No
 
 
 def _forget_candidates(project: Project, finalization: Finalization) -> None:
-    """Delete the private refs of the session's candidates. The branch or a rescue ref now contains their work."""
+    """Delete the private refs of the session's candidates. The branch or a rescue ref now keeps their work."""
     usual = (f"refs/harness/candidates/{finalization.session}", f"refs/harness/candidates/{finalization.session}-wip")
     kept = filter(None, [finalization.kept_ref])
     for ref in dict.fromkeys((*usual, *kept, *project.candidate_refs)):

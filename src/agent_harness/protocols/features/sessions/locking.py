@@ -1,5 +1,5 @@
-"""Exclusive access to a project. The pause request is outside the project, where no agent can remove it; ``paused`` in
-the session state is a copy for readers. Source: features.md UAH-004, UAH-056..058, UAH-075, C06, C56."""
+"""Exclusive access to a project. The pause request is stored outside the project, where no agent can remove it.
+``paused`` in the session state is a copy for readers. Source: features.md UAH-004, UAH-056..058, UAH-075, C06, C56."""
 
 import os
 import time
@@ -21,8 +21,8 @@ RUN_LOCK = "run.lock"
 
 @contextmanager
 def locked(project: Project) -> Iterator[None]:
-    """Hold the project's lock during the context. Raise ``Busy`` if another process holds it. A second lock file
-    outside the project still works if an agent removes the first."""
+    """Hold the project's lock during the context. Raise ``Busy`` if another process holds the lock. A second lock file
+    outside the project excludes other processes even if an agent removes the first lock file."""
     name = project.layout.relative(project.layout.lock)
     lock = Lock(project.root, file=name, compatible=False, timeout_seconds=LOCK_SECONDS)
     kept = trusted_state.make(project.layout.git_dir, project.layout.root)[0]
@@ -46,7 +46,7 @@ def _take_beside(held: ExitStack, lock: LockFile) -> None:
 
 @contextmanager
 def finalized(project: Project) -> Iterator[None]:
-    """Hold the project's lock during the context. First migrate old state, and recover an interrupted session."""
+    """Hold the project's lock during the context. First migrate old state and recover an interrupted session."""
     project.require_initialised()
     with locked(project):
         if note := project.store.finalize_in():
@@ -64,8 +64,8 @@ LOOK_SECONDS = 0.2
 
 
 def pause(project: Project, reason: str | None) -> JsonObject:
-    """Pause the project, wait until the running session has ended, and return the pause. Raise ``Busy`` after ten
-    minutes; the pause request stays in force."""
+    """Request a pause, wait until the running session has ended, and return the pause. Raise ``Busy`` after ten
+    minutes. The request stays in force."""
     project.require_initialised()
     project.store.finalize_in()
     paused = {"reason": reason or "paused by a person", "at": clock.timestamp(), **project.store.by}
@@ -90,7 +90,7 @@ def wait_and(project: Project, act: Any) -> None:
 
 
 def keep(project: Project, paused: JsonObject) -> None:
-    """Copy the pause request to the session state, and write an event."""
+    """Copy the pause request to the session state and log an event."""
     state = project.store.state()
     if state.paused != paused:
         project.store.update_state(paused=paused)
@@ -103,7 +103,7 @@ def found(project: Project) -> JsonObject | None:
 
 
 def refuse_resting(project: Project) -> None:
-    """Raise ``Busy`` if the project is paused or handed off to a person (UAH-075)."""
+    """Raise ``Busy`` if the project is paused or handed over to a person (UAH-075)."""
     handed = project.store.state().handoff
     if handed is not None:
         since = handed.get("at")

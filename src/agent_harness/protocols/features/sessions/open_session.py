@@ -1,5 +1,5 @@
-"""Record of the running session, written before the session does anything, with all that recovery needs. Source:
-features.md C31, C56."""
+"""Record of the running session, with everything that a recovery needs. It is written before the session changes
+anything. Source: features.md C31, C56."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpo
 
 @dataclass(frozen=True, kw_only=True)
 class OpenSession:
-    """Session in progress, from its first record to the end of its finalization."""
+    """Session in progress, from its first record until its finalization is complete."""
 
     session: int
     feature_id: int | None  # None: a cleanup session
@@ -42,7 +42,7 @@ class OpenSession:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "OpenSession":
-        """Return the session in the record, without unknown members. Raise ``StateDamaged`` if it is incomplete."""
+        """Return the session that the record describes. Raise ``StateDamaged`` if the record is incomplete."""
         try:
             known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
             known |= {name: parse(known[name] or {}) for name, parse in PARSERS.items()}
@@ -54,7 +54,7 @@ class OpenSession:
         return {n: getattr(self, n).record if n in PARSERS else getattr(self, n) for n in self.__dataclass_fields__}
 
     def at(self, project: Project, phase: str, **changes: Any) -> "OpenSession":
-        """Return the session in the given phase, with these changes. Its record is written durably first."""
+        """Return the session in the new phase and with ``changes``. The session's record is first written durably."""
         moved = replace(self, phase=phase, harness=owner.current().as_record(), **changes)
         project.store.write_open_session(moved.as_record())
         return moved
@@ -63,7 +63,8 @@ class OpenSession:
         project.store.event(kind, level, session=self.session, feature_id=self.feature_id, **fields)
 
     def state_after(self, status: str, **facts: Any) -> SessionState:
-        """Return the session state if the session ended now. ``facts`` are fields of ``SessionEnding``."""
+        """Return the session state that would follow if the session ended now. ``facts`` are fields of
+        ``SessionEnding``."""
         ending = lifecycle.SessionEnding(
             session=self.session, feature_id=self.feature_id, status=status, at=clock.timestamp(), **facts
         )
@@ -87,7 +88,7 @@ PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
 
 
 def totals_of(project: Project, session: int) -> usage.Totals:
-    """Return the session's tokens and cost from ``usage.jsonl``, which a crash of the harness does not destroy."""
+    """Return the session's tokens and cost, as recorded in ``usage.jsonl`` during the session."""
     from agent_harness.agents.events import Usage, event_from
     from agent_harness.kernel import journal
 
@@ -101,6 +102,6 @@ def totals_of(project: Project, session: int) -> usage.Totals:
 
 
 def seconds_since(started_at: str) -> float:
-    """Return the seconds since an ISO timestamp, or 0 if it cannot be parsed."""
+    """Return the number of seconds since an ISO timestamp, or 0 if the timestamp is not valid."""
     started = clock.parse(started_at)
     return max(0.0, (clock.now() - started).total_seconds()) if started else 0.0

@@ -1,4 +1,4 @@
-"""Steps before an agent may start, which cost no tokens. Source: features.md section M, C23, C24, UAH-279, UAH-280."""
+"""Steps before an agent starts. They cost no tokens. Source: features.md section M, C23, C24, UAH-279, UAH-280."""
 
 import time
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from agent_harness.protocols.features.sessions import checkpoints
 from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict import proven
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.verification.runner_config import is_test_file
 
 
@@ -31,9 +31,8 @@ class Start:
 def prepare(
     project: Project, judge: Judge, environment: DevelopmentEnvironment, feature: Feature, verified_tree: str | None
 ) -> Start:
-    """Run every preflight check, start the environment, and return the session's start values. Raise the error of the
-    first check that fails. The suite does not run if HEAD has the tree ``verified_tree``, whose tests have just
-    passed."""
+    """Run every preflight check, start the environment, and return the session's start values. Raise the first failed
+    check's error. The suite is skipped if HEAD has the tree ``verified_tree``, on which the suite has just passed."""
     state = project.store.state()
     number = project.store.next_session()
     project.say(f"Session {number} starting...")
@@ -105,8 +104,8 @@ def _checks(
 def _baseline(
     project: Project, judge: Judge, state: SessionState, verified_tree: str | None
 ) -> tuple[frozenset[str] | None, Baseline]:
-    """Run the suite at HEAD. Raise an error if a baseline test fails, unless unfinished work broke the test (C15, C23).
-    Return the newly failing tests of an interrupted session, or None, and the baseline with all tests that pass now."""
+    """Run the suite at HEAD. Raise an error if a baseline test fails, unless unfinished work broke it (C15, C23).
+    Return the tests that an interrupted session newly broke, or None, and the baseline with all tests that now pass."""
     baseline = project.store.baseline()
     known = baseline.passing
     head = project.git.head() or "HEAD"
@@ -139,7 +138,8 @@ def _has_tests(project: Project, commit: str) -> bool:
 
 
 def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
-    """Take the checkpoint, record the session as open, and return it. From here on, a crash can be recovered."""
+    """Take the checkpoint, record the session as open, and return the session. From now on, a crash can be
+    recovered."""
     state = start.state
     checkpoint = checkpoints.create(project, start.number, start.feature.feature_id)
     kept = state.feature_checkpoint if start.prompt_type == "continuation" else None

@@ -1,6 +1,6 @@
-"""Recovery of a session that was left open, by the table in ``recovery.py``. Only the record outside the project is
-trusted. With a record inside the project, the work is kept but no decision is carried out. Source: features.md C31,
-C56, S11; UAH-354."""
+"""Recovery of a session that was left open. The table in ``recovery.py`` gives the step. Only the record outside the
+project is trusted. If only a record inside the project exists, its work is kept, but no decision is carried out.
+Source: features.md C31, C56, S11; UAH-354."""
 
 import os
 from dataclasses import replace
@@ -11,14 +11,14 @@ from agent_harness.kernel import owner, process
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import recovery
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.publish import push_retry
 from agent_harness.protocols.features.records import listed
 from agent_harness.protocols.features.sessions import accept, actions, wip
 from agent_harness.protocols.features.sessions import finalization as engine_finalization
 from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.sessions.finalization import Result
 from agent_harness.protocols.features.sessions.open_session import OpenSession, totals_of
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.protocols.features.work import plan
 from agent_harness.protocols.features.work.cleanup import ended_early as cleanup_ended_early
 
@@ -26,14 +26,14 @@ NAMED = 10  # files of a WIP commit that are named to the person
 
 
 def recover(project: Project) -> JsonObject | None:
-    """Recover an interrupted session, and return its number and the step taken; None if no session was open. Raise
-    ``Busy`` if the process of the open session is still alive."""
+    """Recover an interrupted session. Return its number and the step taken, or None if no session was open. Raise
+    ``Busy`` if the process of the open session is still running."""
     project.store.clear_places()
     project.store.sweep()
     if (left_open := project.store.reversal()) and os.path.lexists(left_open):
-        from agent_harness.protocols.features.work import undoing
+        from agent_harness.protocols.features.work import undo_steps
 
-        undoing.finish(project)
+        undo_steps.finish(project)
     found = project.store.open_session()
     if found is not None and not _is_of_this_repository(project, found):
         project.say(f"The session record of another repository at this path was renamed to {_set_aside(project)}.")
@@ -74,21 +74,21 @@ def recover(project: Project) -> JsonObject | None:
 
 
 def _finalize(project: Project, found: JsonObject) -> str:
-    """Carry out the recorded finalization; if the branch has moved, only keep the commit. Return the step taken."""
+    """Carry out the recorded finalization and return the step taken. If the branch has moved, only keep the commit."""
     finalization = engine_finalization.Finalization.from_record(found["settlement"])
     if not engine_finalization.is_overtaken(project, finalization):
         finalized = engine_finalization.carry_out(project, found)
         if finalized.rescue_ref:
             project.say(f"Rolled back. The removed work is kept: git show {finalized.rescue_ref}")
-        pushes.after_push(project, lambda: Judge(project), finalization, finalized, found.get("git_config"))
+        push_retry.after_push(project, lambda: Judge(project), finalization, finalized, found.get("git_config"))
         return "settle"
     engine_finalization.finalize(project, found, wip.overtaken(project, OpenSession.from_record(found), finalization))
     return "unadopted"
 
 
 def _recover_copy(project: Project) -> JsonObject | None:
-    """Recover a session whose record exists only in the project. Its work is kept and its verdict ignored. Return the
-    session's number and the step taken, or None if there is nothing to recover."""
+    """Recover a session whose record exists only inside the project. Its work is kept, and its verdict is ignored.
+    Return the session's number and the step taken, or None if there is nothing to recover."""
     found = project.store.session_copy()
     if found is None:
         return None
@@ -109,7 +109,7 @@ def _recover_copy(project: Project) -> JsonObject | None:
 
 
 def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
-    """Return the session of an untrusted record, with the state on disk; None if record and state do not match."""
+    """Return the session of an untrusted record, with the state from disk, or None if record and state do not match."""
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)
@@ -142,7 +142,7 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
 
 
 def _is_of_this_repository(project: Project, found: JsonObject) -> bool:
-    """Return True if git has the recorded checkpoint. The record may be of an earlier repository at this path."""
+    """Return True if git has the checkpoint in the record. Otherwise, another repository here wrote the record."""
     try:
         commit = SessionCheckpoint.from_record(found.get("checkpoint") or {}).snapshot.commit
     except StateDamaged:
@@ -157,7 +157,7 @@ def _set_aside(project: Project) -> str:
 
 
 def interrupted(project: Project, reason: str, message: str | None = None) -> Result:
-    """End this process's session after Ctrl-C or an error, and return its result. Its unfinished work is kept."""
+    """End this process's session after Ctrl-C or an error, keep its unfinished work, and return its result."""
     project.store.clear_places()
     found = project.store.open_session()
     if found is None:
@@ -196,7 +196,7 @@ def _hand_off(project: Project, under_way: OpenSession, reason: str, message: st
 
 
 def _restore_state(project: Project, found: JsonObject) -> None:
-    """Restore the state files from the session's record, because the agent may have changed them (C31)."""
+    """Restore the state files from the session's record. The agent may have changed these files (C31)."""
     for path, value in (
         (project.layout.session_state, found.get("state")),
         (project.layout.baseline, found.get("baseline")),

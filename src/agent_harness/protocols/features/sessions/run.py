@@ -27,7 +27,7 @@ from agent_harness.protocols.features.sessions.finalization import Result
 from agent_harness.protocols.features.sessions.locking import locked
 from agent_harness.protocols.features.sessions.prepare import Start, begin, prepare
 from agent_harness.protocols.features.verdict import proven
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.protocols.features.work import kept_candidate
 from agent_harness.protocols.features.work.cleanup import CleanupWork
 from agent_harness.protocols.features.work.cleanup import ask_for as ask_for_cleanup
@@ -40,7 +40,7 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
-    """Return the agent and the fallbacks that can start. ``ToolMissing``: the agent or a needed program is missing."""
+    """Return the agent and its fallbacks that can start. Raise ``ToolMissing`` if a needed program is missing."""
     demand_programs(switched_on(project.config.tools.mcp_servers), project.root)
     agents = registry.resolve_all(specs, configured=project.config.agent, environ=os.environ, root=project.root)
     return startable(agents, project.say, "harness run --agent SPEC", project.root)
@@ -53,7 +53,7 @@ class _Limits:
     feature_id: int | None
 
     def allow(self, results: Sequence[Result]) -> bool:
-        """Return True if one more session may start. Sessions that the provider refused do not count."""
+        """Return True if one more session may start. Sessions in which the provider refused the agent do not count."""
         return self.max_sessions is None or sum(r.reason != "rate_limited" for r in results) < self.max_sessions
 
 
@@ -66,7 +66,7 @@ class Runs:
         self._unattended = False  # the run goes on without a person as far as it can
 
     def clean_up(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
-        """Run one cleanup session now, even if all features are complete. Return the run's answer (UAH-055)."""
+        """Run one cleanup session now, even if all features are complete, and return the run's result (UAH-055)."""
         self._cleanup_only = True
         self._project.say("Triggering cleanup session...")
         return self.run(agents=agents, policy=policy)
@@ -80,9 +80,10 @@ class Runs:
         until_done: bool = False,
         feature_id: int | None = None,
     ) -> JsonObject:
-        """Run sessions until all features (or ``feature_id``) are proven, a limit is reached, or a person is needed.
-        Refused sessions do not count for ``max_sessions``; a rejected session ends the run unless ``until_done``.
-        ``policy`` decides after a refusal. ``Busy``: paused or handed off; ``LimitInForce``: none could start."""
+        """Run sessions until all features (or ``feature_id``) are proven, a limit is reached, or a person is needed. A
+        rejected session also ends the run, unless ``until_done`` is set. Sessions that the provider refused do not
+        count for ``max_sessions``. Raise ``Busy`` if the project is paused, and ``LimitInForce`` if no session could
+        start."""
         project = self._project
         project.require_initialised()
         migrations.refuse_newer(project)
@@ -115,7 +116,7 @@ class Runs:
     def _stretch(
         self, dispatcher: Dispatcher, stop: interruption.Stop, results: list[Result], limits: "_Limits"
     ) -> JsonObject:
-        """Run sessions and return the run's answer. Raise ``LimitInForce`` if the provider lets no agent start."""
+        """Run sessions and return the result of the run. Raise ``LimitInForce`` if the provider lets no agent start."""
         project, feature_id = self._project, limits.feature_id
         with locked(project):
             recovered = self.put_in_order()
@@ -135,8 +136,8 @@ class Runs:
         return _summary(project, results, recovered)
 
     def put_in_order(self, *, marks: bool = True) -> JsonObject | None:
-        """Bring the project in order before a run, and return the answer of the recovery. The caller holds the lock.
-        ``marks=False`` does not check the marks in features.json, because an interrupted merge must be completed
+        """Bring the project into order before a run, and return the result of the recovery. The caller holds the lock.
+        ``marks=False`` skips the check of features marked as passing, because an interrupted merge must be completed
         first."""
         project = self._project
         clear_leftovers(project.root)
@@ -171,7 +172,7 @@ class Runs:
         return selection.Choice(selection.chosen_feature(document, state, feature_id))
 
     def _ask_about_circle(self, state: SessionState) -> None:
-        """Store the question about a dependency cycle (E8), unless another question already stops all sessions."""
+        """Store the question about a dependency cycle (E8), unless another question already prevents sessions."""
         asked = questions.of_cycle(self._project.store.features())
         stored = state.question
         if asked is None or (stored and questions.stops(stored) and stored.kind != asked.kind):
@@ -249,7 +250,7 @@ class Runs:
         return True
 
     def _escalate(self, feature_id: int | None, result: Result | None = None) -> None:
-        """Store the question that the feature or its last session raises, unless a question stops all sessions."""
+        """Store the question about the feature or its last session, unless a question already prevents runs."""
         project = self._project
         state = project.store.state()
         if not questions.stops(state.question):
@@ -259,8 +260,8 @@ class Runs:
 
 
 def _refuse_waiting(project: Project, feature_id: int | None) -> None:
-    """Raise the error of a pending question, or of a project without eligible features. It says more than the error
-    about an agent. Do nothing if a session needs recovery."""
+    """Raise the error of a pending question, or of a project without eligible features. This error says more than an
+    error about a missing agent. Do nothing if a session needs recovery."""
     if project.store.open_session() is not None:
         return
     state, document = project.store.state(), valid_features(project)
@@ -277,7 +278,7 @@ def _refuse_waiting(project: Project, feature_id: int | None) -> None:
 
 
 def _as_fault(error: Exception) -> HarnessError:
-    """Return the error that ends a run after an agent was started. Its exit code is not that of a refusal."""
+    """Return the error that ends a run after an agent was started. Its exit code is never the code for a refusal."""
     if not isinstance(error, HarnessError):
         told = " ".join(f"{type(error).__name__}: {error}".split())
         return HarnessError(f"Unexpected: {told}", hint="HARNESS_DEBUG=1 harness run shows where")
@@ -324,7 +325,8 @@ def _skipped(document: FeatureList) -> list[JsonObject]:
 def _nothing_left(
     project: Project, choice: selection.Choice, results: Sequence[Result], recovered: JsonObject | None
 ) -> JsonObject:
-    """Return the run's answer if all features are proven or skipped; else ``PersonNeeded`` or ``NothingEligible``."""
+    """Return the run's result if all features are proven or skipped. Raise ``PersonNeeded`` or ``NothingEligible`` if
+    features remain."""
     document = project.store.features()
     passing, total = document.counts()
     if not choice.all_proven:
@@ -357,7 +359,7 @@ def _nothing_left(
 
 
 def _final_check(project: Project, passing: int, total: int, recovered: JsonObject | None) -> JsonObject:
-    """Run the whole suite and the linter, and return the answer of a run without sessions (UAH-483)."""
+    """Run the whole suite and the linter, and return the result of a run without sessions (UAH-483)."""
     head = project.git.head() or "HEAD"
     judge = Judge(project)
     facts = judge.suite(head)

@@ -1,5 +1,5 @@
-"""End of a session with unfinished work: a local WIP commit, which the next session continues. Source: features.md C07,
-C15, C16, C66; rows UAH-341..346, UAH-368."""
+"""End of a session with unfinished work. A local WIP commit keeps the work, and the next session continues it. Source:
+features.md C07, C15, C16, C66; rows UAH-341..346, UAH-368."""
 
 from dataclasses import dataclass, replace
 
@@ -13,7 +13,7 @@ from agent_harness.protocols.features.records import Feature, listed
 from agent_harness.protocols.features.sessions import accept, actions
 from agent_harness.protocols.features.sessions.finalization import Finalization
 from agent_harness.protocols.features.sessions.open_session import OpenSession
-from agent_harness.protocols.features.verdict.judge import Unfinished
+from agent_harness.protocols.features.verdict.project_judge import Unfinished
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ WORDINGS = {
 
 
 def recorded(reason: str) -> str:
-    """Return the reason under which the records store this reason: one of ``lifecycle.REASONS``."""
+    """Return the value of ``lifecycle.REASONS`` under which the records store ``reason``."""
     return (WORDINGS[reason].recorded or reason) if reason in WORDINGS else reason
 
 
@@ -134,8 +134,8 @@ def handed_off(
     message: str | None = None,
 ) -> Finalization:
     """Return the finalization of a session with unfinished work. Unverified claims are discarded. If no file has
-    changed, there is no commit and the next session starts from scratch (C66). ``unfinished`` is None if no tests ran.
-    An unfinished merge or rebase is rolled back into a rescue ref."""
+    changed, no commit is made, and the next session starts from scratch (C66). An unfinished merge or rebase is rolled
+    back into a rescue ref. ``unfinished`` is the suite's result on the unfinished work, or None if no tests ran."""
     if waiting := accept.cannot_be_judged(project, under_way):
         return accept.rolled_back(project, under_way, waiting[1], used)
     accept.put_back_features(project, under_way)
@@ -172,7 +172,7 @@ def handed_off(
 
 def overtaken(project: Project, under_way: OpenSession, finalization: Finalization) -> Finalization:
     """Return the finalization of a session whose branch has moved. A ref keeps the session's commit. The claim is
-    removed from features.json; the agent's other files and a person's commits stay."""
+    removed from features.json. The agent's other files and a person's commits stay."""
     commit = str(finalization.commit)
     wanted = f"refs/harness/unadopted/{under_way.session}"
     ref = wanted if project.git.commit_of(wanted) == commit else repository.free_ref(project.git, wanted)
@@ -213,7 +213,7 @@ def overtaken(project: Project, under_way: OpenSession, finalization: Finalizati
 
 
 def _take_back_claim(project: Project, commit: str) -> None:
-    """Restore the branch's features.json, if the file still equals that of the unmerged commit."""
+    """Restore the branch's features.json if the file on disk still equals the version in the unmerged commit."""
     theirs = project.git.show("HEAD", project.features_name)
     claimed = project.git.show(commit, project.features_name)
     try:
@@ -256,7 +256,8 @@ def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Lef
 
 
 def _is_committed(project: Project, reason: str) -> bool:
-    """Return True if the settings ask for a WIP commit. Otherwise the changes stay uncommitted (UAH-171, UAH-219)."""
+    """Return True if the settings ask for a WIP commit after a session that ended for this reason. If they do not, the
+    changes stay uncommitted (UAH-171, UAH-219)."""
     if reason == "timeout":
         return project.config.session.on_timeout.auto_commit
     return reason != "context_limit" or project.config.context.on_limit.auto_commit
@@ -272,7 +273,7 @@ def what_became_of_it(project: Project, finalization: Finalization, reason: str)
 
 
 def _passes_without_trace(project: Project, under_way: OpenSession, reason: str) -> bool:
-    """Return True if the provider refused the agent before it changed anything. No progress entry is written."""
+    """Return True if the provider refused the agent before any change. No progress entry is then written."""
     quiet = reason in WORDINGS and WORDINGS[reason].quiet
     unmoved = project.git.head() == under_way.checkpoint.snapshot.head
     return quiet and unmoved and not repository.dirty_paths(project.git)
@@ -325,8 +326,8 @@ def _tell_termination(project: Project, under_way: OpenSession, reason: str) -> 
 def _partial(
     project: Project, under_way: OpenSession, reason: str, left: _Left, unfinished: Unfinished | None
 ) -> JsonObject:
-    """Return the record of the unfinished work, from the progress entry, git and the tests. An earlier session's record
-    fills gaps, except for failing tests."""
+    """Return the record of the unfinished work, from the progress entry, git and the tests. The earlier session's
+    record fills gaps, except for failing tests."""
     entries = [e for e in progress.recent_entries(project.layout.progress) if e.session == under_way.session]
     told = entries[-1] if entries else None
     done = told.part("WHAT I DID") if told else []
@@ -347,7 +348,7 @@ def _partial(
 
 
 def _failing(feature: Feature, unfinished: Unfinished | None) -> list[str]:
-    """Return lines about the test results of the unfinished work; an empty list if no tests were run."""
+    """Return lines about the results of tests on the unfinished work, or an empty list if no tests were run."""
     if unfinished is None or unfinished == NOT_RUN:
         return []
     lines = [f"these tests worked before, and fail now: {listed(unfinished.red, 5)}"] if unfinished.red else []
@@ -359,6 +360,6 @@ def _failing(feature: Feature, unfinished: Unfinished | None) -> list[str]:
 
 
 def rest(project: Project, reason: str) -> None:
-    """Pause the project until `harness resume`, if the session ended because the provider is overloaded (C28)."""
+    """Pause the project until `harness resume` if the session ended because its provider is overloaded (C28)."""
     if reason == "overloaded":
         project.store.write_pause({"reason": "overloaded", "at": clock.timestamp()})

@@ -1,1 +1,1 @@
-"""Verification of features: the agent's claims, the verdicts on them, and the features that count as proven."""
+"""Verification of features: the agent's claims, the verdicts on the claims, and the features that count as proven."""

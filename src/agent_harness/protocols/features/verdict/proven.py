@@ -1,14 +1,12 @@
 """Record of the features that the harness itself has accepted. Only these features count as proven.
 
-``proven.json``, outside the project, lists these features and the commit that contains their work. A feature that
-features.json marks as passing may be missing from the list because somebody edited features.json, or because the
-project was moved or copied. Such a feature is trusted only after the suite has run at HEAD and its own tests have
-passed. If sessions have run in this project before, all changes since the feature was open are also verified in the
-same way as a session's work.
+``proven.json``, outside the project, lists these features and the commit that contains their work. The list can lack a
+feature that features.json marks as passing: somebody may have edited features.json, or moved or copied the project. The
+harness trusts such a feature only after the suite has run at HEAD and the feature's own tests have passed. If the
+project has had sessions before, all changes since the feature was open are also verified like a session's work.
 
 An agent may only change ``last_updated``, and ``passes`` from false to true. Any other change is a violation. Source:
-features.md C14, C21, C31, UAH-110..112, UAH-301..303, UAH-489.
-"""
+features.md C14, C21, C31, UAH-110..112, UAH-301..303, UAH-489."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,13 +17,13 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import preflight, questions
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature, FeatureList, listed
-from agent_harness.protocols.features.verdict.judge import Judge, Suite
+from agent_harness.protocols.features.verdict.project_judge import Judge, Suite
 from agent_harness.session import ledger
 
 
 def check(project: Project, facts: Suite | None = None) -> None:
-    """Run the tests of features that are marked but were never accepted, then record these as accepted. If tests fail,
-    raise ``PreflightFailed`` for broken baseline tests, otherwise ``Escalated`` (E9)."""
+    """Run the tests of marked features that the harness never accepted, and record these features as accepted. If tests
+    fail, raise ``PreflightFailed`` for broken baseline tests, and ``Escalated`` for all other failures (E9)."""
     marked = _marked(project.store.features())
     head = project.git.head()
     unproven = {i: file for i, file in sorted(marked.items()) if i not in _accepted(project, head)}
@@ -45,7 +43,7 @@ def check(project: Project, facts: Suite | None = None) -> None:
 
 
 def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
-    """Raise ``Escalated`` if a feature that was marked outside a session does not pass the whole verification."""
+    """Raise ``Escalated`` if a feature that was marked outside a session does not pass the complete verification."""
     judge = Judge(project)
     for feature_id in feature_ids:
         feature = project.store.features().by_id(feature_id)
@@ -60,7 +58,7 @@ def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
 
 
 def _accepted(project: Project, head: str | None) -> set[int]:
-    """Return the features in proven.json, if HEAD contains the commit that the file names; otherwise an empty set."""
+    """Return the features in proven.json, or an empty set if HEAD does not contain the commit that this file names."""
     found = project.store.proven()
     commit, accepted = found.get("commit"), found.get("features")
     if head is None or not isinstance(commit, str) or not isinstance(accepted, list):
@@ -70,14 +68,14 @@ def _accepted(project: Project, head: str | None) -> set[int]:
 
 
 def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
-    """Record in proven.json a person's decision that a feature counts as accepted, or no longer counts."""
+    """Record a person's decision in proven.json: the feature counts as accepted, or it no longer counts."""
     head = project.git.head()
     others = _accepted(project, head) - {feature_id}
     project.store.write_proven({"commit": head, "features": sorted(others | ({feature_id} if proven else set()))})
 
 
 def require(project: Project, facts: Suite) -> None:
-    """Raise ``Escalated`` unless the baseline and all tests of marked features pass. Open features do not count."""
+    """Raise ``Escalated`` unless the baseline and all tests of marked features pass. Ignore open features."""
     document = project.store.features()
     marked = _marked(document)
     baseline = project.store.baseline().passing
@@ -94,8 +92,8 @@ def require(project: Project, facts: Suite) -> None:
 
 
 def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
-    """Return the failing baseline tests if they explain every failure and a feature is still open; otherwise an empty
-    list. If all features are marked, a person decides what is wrong (E9)."""
+    """Return the failing baseline tests if they explain every failure and a feature is still open, or else an empty
+    list. If all features are marked, a person must decide what is wrong (E9)."""
     known = project.store.baseline().passing
     lost = known - facts.passing
     explained = failing <= known and all(any(belongs(node, file) for node in lost) for file in empty)
@@ -104,7 +102,7 @@ def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[s
 
 
 def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failing: set[str], empty: list[int]) -> None:
-    """Store a question and raise ``Escalated`` if a feature is marked as passing but the suite shows a failure (E9)."""
+    """Store a question and raise ``Escalated`` if the suite fails although features are marked as passing (E9)."""
     if not (facts.problem or failing or empty):
         return
     passing, total = project.store.features().counts()
@@ -123,7 +121,7 @@ def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failin
 
 
 def not_open(document: FeatureList, nodes: Iterable[str]) -> list[str]:
-    """Return, in sorted order, the tests that do not belong to an open feature."""
+    """Return the tests that belong to no open feature, sorted by id."""
     still_open = [f.test_file for f in document.features if not f.passes]
     return sorted(node for node in nodes if not any(belongs(node, file) for file in still_open if file))
 
@@ -137,7 +135,7 @@ def _marked(document: FeatureList) -> dict[int, str]:
 
 
 def belongs(node: str, test_file: str) -> bool:
-    """Return True if the test with the id ``node`` belongs to ``test_file``, which may have a ``::node`` suffix."""
+    """Return True if the test id ``node`` belongs to ``test_file``, a path that may have a ``::node`` suffix."""
     return node == test_file or node.startswith((f"{test_file}::", f"{test_file}[", f"{test_file}/"))
 
 
@@ -153,14 +151,14 @@ _FREE_MEMBERS = frozenset({"features", "last_updated"})
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimedChanges:
-    """Features newly marked as passing, in file order, and one line for each forbidden change to features.json."""
+    """Features that the agent marked as passing, in file order, and one line per forbidden change to features.json."""
 
     claims: tuple[int, ...] = ()
     violations: tuple[str, ...] = ()
 
 
 def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedChanges:
-    """Return the agent's changes to features.json. ``after`` is None if the file is unreadable."""
+    """Return the agent's changes to features.json. ``after`` is None if the changed file is unreadable."""
     if after is None:
         return ClaimedChanges(violations=("features.json does not parse, or is not a file",))
     entries = after.record.get("features")
@@ -188,7 +186,7 @@ def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedCha
 
 
 def _by_id(document: FeatureList) -> dict[object, Feature]:
-    """Return the features by id. The text of an id is its key if the id is neither a number nor a string."""
+    """Return the features by id. If an id is neither a number nor a string, its text representation is the key."""
     found: dict[object, Feature] = {}
     for feature in document.features:
         key = feature.record.get("id")

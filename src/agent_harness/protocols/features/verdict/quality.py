@@ -1,4 +1,4 @@
-"""File sizes and lint findings. Source: features.md UAH-314, UAH-315, UAH-438..442, C52."""
+"""File sizes and lint findings of a commit. Source: features.md UAH-314, UAH-315, UAH-438..442, C52."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ class Lint:
         return self.errors + self.warnings
 
     def introduced_since(self, before: "Lint") -> dict[str, int]:
-        """Return the number of findings that were added since ``before``, by kind. A moved finding is not counted."""
+        """Return the number of additional findings since ``before``, by kind. A moved finding does not count."""
         now, then = (each.kinds or {LINES: each.total} for each in (self, before))
         return {kind: count - then.get(kind, 0) for kind, count in now.items() if count > then.get(kind, 0)}
 
@@ -51,9 +51,9 @@ _SUM = re.compile(r"(?:Found (\d+) errors?(?:\.| in )|\W*(\d+) problems?\b)")
 
 
 def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
-    """Return lint findings by code and file, from ruff, flake8, pylint, mypy, eslint or rustc. W codes are warnings. If
-    a printed total is higher, the rest has kind ``OTHER``. In unknown output of a failed linter, each line is an error.
-    Absolute file names become relative to ``root``."""
+    """Return the lint findings by code and file, read from the output of ruff, flake8, pylint, mypy, eslint or rustc. W
+    codes are warnings. If the printed total is higher, the difference has the kind ``OTHER``. If a linter failed with
+    unknown output, each line is one error. Absolute file names become relative to ``root``."""
     lines, kinds, files, soft = output.splitlines(), Counter[str](), Counter[str](), 0
     for kind, warns, file in _findings(lines):
         kinds[kind] += 1
@@ -68,7 +68,7 @@ def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
 
 
 def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the kind of each finding, True if it is a warning, and its file."""
+    """Yield three values for each finding: the kind, True for a warning, and the file."""
     title = ""
     for line in lines:
         if _PLACE.match(line):
@@ -92,18 +92,18 @@ def _kind(found: re.Match[str]) -> tuple[str, bool]:
 
 
 def large_files(sizes: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Return the files with more than 80 % of ``max_lines`` lines, largest first (C36)."""
+    """Return the files that have more than 80 % of ``max_lines`` lines, largest file first (C36)."""
     found = [{"path": path, "lines": row["lines"]} for path, row in sizes.items() if row["lines"] > 0.8 * max_lines]
     return sorted(found, key=lambda row: (-row["lines"], row["path"]))
 
 
 def next_cleanup(completed: int, interval: int) -> int:
-    """Return the number of completed features at which the next cleanup session is due (UAH-321)."""
+    """Return the total number of completed features at which the next cleanup session starts (UAH-321)."""
     return (completed // interval + 1) * interval
 
 
 def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], test_files: Iterable[str]) -> JsonObject:
-    """Return the lines of each source file in a commit, with the session that added it (UAH-132)."""
+    """Return the number of lines of each source file, with the sessions that added and changed it (UAH-132)."""
     found = before.get("files")
     known: JsonObject = found if isinstance(found, dict) else {}
     tests = {t.split("::", 1)[0] for t in test_files}
@@ -124,7 +124,7 @@ GROWS_FAST = 50  # lines from one accepted session to the next
 
 def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
     """Return an alert for each file that is too large or grows fast. ``grown`` is the number of lines added since the
-    last accepted session, and ``sessions`` the number of sessions since then."""
+    last accepted session, and ``sessions`` is the number of sessions since then."""
     found: list[JsonObject] = []
     old, since = before.get("files") or {}, before.get("session")
     number = sizes.get("session")
@@ -141,5 +141,5 @@ def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) 
 
 
 def excess_lines(sizes: Mapping[str, Any], max_lines: int) -> int:
-    """Return the number of lines above the limit, summed over all files. Splitting a large file reduces this number."""
+    """Return the number of lines above the limit, added up over all files. Splitting a large file reduces this sum."""
     return sum(max(0, row["lines"] - max_lines) for row in sizes.values())

@@ -1,12 +1,11 @@
 """Cleanup session, which does not work on a feature. Either all of its work is kept, or all is rolled back.
 
-accepted       the suite passes and no feature is marked: the work is pushed, file sizes and lint are measured
-rejected       the work is rolled back; no cleanup follows before the next multiple of the interval
+accepted       the suite passes and no feature was marked: the work is pushed, file sizes and lint are measured
+rejected       the work is rolled back; the next cleanup starts at the next multiple of the interval
 ended early    the work is rolled back into a rescue ref (Ctrl-C, time, context, crash); the next run cleans up again
 
 After an accepted or rejected cleanup, the next session is a coding session. A cleanup never counts against a feature.
-Source: features.md UAH-055, UAH-241, UAH-321..327, C35, C36, C47.
-"""
+Source: features.md UAH-055, UAH-241, UAH-321..327, C35, C36, C47."""
 
 from dataclasses import replace
 
@@ -21,7 +20,7 @@ from agent_harness.protocols.features.sessions import accept, actions, wip
 from agent_harness.protocols.features.sessions.finalization import Finalization, Result
 from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict import quality
-from agent_harness.protocols.features.verdict.judge import Judge, Ruling
+from agent_harness.protocols.features.verdict.project_judge import Judge, Ruling
 from agent_harness.protocols.features.work.session_work import SessionWork
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnSoFar
 
@@ -30,7 +29,7 @@ MESSAGE = "Clean up"
 
 def ask_for(project: Project) -> None:
     """Make the next session a cleanup, for `harness cleanup`. Raise ``Refused`` if a feature is unfinished, and
-    ``NothingEligible`` if none is complete."""
+    ``NothingEligible`` if no feature is complete."""
     state = project.store.state()
     if state.next_prompt == "continuation":
         raise Refused(
@@ -53,7 +52,8 @@ class CleanupWork(SessionWork):
         raise AssertionError("a cleanup session has no fix rounds")
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling:
-        """Return the verdict of the test suite. A cleanup that marks a feature as passing is rejected."""
+        """Return the ruling on the cleanup. The cleanup is rejected if tests fail or if it marks a feature as
+        passing."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken
@@ -71,7 +71,7 @@ class CleanupWork(SessionWork):
         return self._on_record(ruled, ())
 
     def _worse(self, ruled: Ruling) -> str:
-        """Return a message if the cleanup added lint findings or lines above the file limit; otherwise "" (UAH-324)."""
+        """Return a message if the cleanup added lint findings or lines above the file limit, or "" if not (UAH-324)."""
         project, base = self._project, self._under_way.base.snapshot.head
         lint, most = ruled.proof.lint, project.config.quality.max_file_lines
         if base is None:
@@ -154,7 +154,7 @@ def _issues(project: Project, judge: Judge, commit: str) -> str:
 
 
 def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that merges the cleanup, with new sizes and lint results (UAH-325, UAH-326)."""
+    """Return the finalization that merges the cleanup, with new file sizes and lint results (UAH-325, UAH-326)."""
     rollback_point = under_way.checkpoint.snapshot
     commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
     summary = {"completed": "a cleanup", "commits": commits, "status": "complete"}
@@ -183,7 +183,8 @@ def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, use
 
 
 def ended_early(project: Project, under_way: OpenSession, reason: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back an interrupted cleanup. After a pause or error, the cleanup stays due."""
+    """Return the finalization that rolls back an interrupted cleanup. After a pause or an error, the next session is a
+    cleanup again."""
     told = f"cleanup ended early ({reason.replace('_', ' ')})"
     summary: JsonObject = {"completed": "nothing", "commits": [], "status": told}
     state = _state(under_way, "failed", None, summary).but(termination_reason=reason)

@@ -1,5 +1,5 @@
-"""Session on one feature. Its claim is accepted, returned for a fix round or rejected, or the session ends early.
-Source: features.md sections K, M, N, O, Q, R, V, C03, C14, C20."""
+"""Session on one feature. Its claim is accepted, returned for a fix round, or rejected, or the session ends before a
+claim. Source: features.md sections K, M, N, O, Q, R, V, C03, C14, C20."""
 
 import os
 import shlex
@@ -17,7 +17,7 @@ from agent_harness.protocols.features.records import Question
 from agent_harness.protocols.features.sessions import accept, actions, wip
 from agent_harness.protocols.features.sessions.finalization import Finalization, Result
 from agent_harness.protocols.features.sessions.open_session import OpenSession
-from agent_harness.protocols.features.verdict.judge import Ruling
+from agent_harness.protocols.features.verdict.project_judge import Ruling
 from agent_harness.protocols.features.work import review
 from agent_harness.protocols.features.work.session_work import SessionWork
 from agent_harness.session.runner import JUDGED_WHEN_CUT_OFF
@@ -51,11 +51,12 @@ class FeatureWork(SessionWork):
         )
 
     def _failure(self, ruling: Ruling) -> str:
-        """Return the failure to report: that of the latest refused claim, unless ``ruling`` is final."""
+        """Return the failure to report: the failure of ``ruling`` if it is final, or else of the last rejected
+        claim."""
         return self._refused.failure if self._refused and not ruling.final else ruling.failure
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling | None:
-        """Return the ruling on the claimed feature; None if the agent did not mark the feature in its first turn."""
+        """Return the ruling on the claimed feature, or None if the agent marked no feature in its first turn."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken
@@ -80,7 +81,7 @@ class FeatureWork(SessionWork):
         return Ruling.unproven("The agent did not claim the feature again.", code="no_claim")
 
     def _is_shown(self, so_far: TurnSoFar) -> bool:
-        """Return True if the agent has shown the output of its tests, or if this feature requires no such evidence."""
+        """Return True if the agent has shown the output of its tests, or if no such evidence is required."""
         needed = self._project.config.verification.require_evidence
         feature = self._under_way.feature
         has_own_tests = bool(feature.test_file) and feature.verification_type != "manual"
@@ -115,7 +116,7 @@ class FeatureWork(SessionWork):
         return ruling
 
     def _reviewed(self, ruling: Ruling, so_far: TurnSoFar) -> Ruling:
-        """Return the ruling; if the agent that ``review:`` selects objects, a refusal with its objections."""
+        """Return the ruling. If the reviewer that ``review:`` names objects, return a rejection with the objections."""
         if not ruling.accepted or ruling.of("") == self._without_objection:
             return ruling
         self.turns.now.step("review")
@@ -177,7 +178,7 @@ class FeatureWork(SessionWork):
         return self._result("complete", "complete", told, finalization, finalized, exit_code=published.exit_code)
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
-        """Roll back, and return the result. If a person may allow the candidate, keep it and ask the person."""
+        """Roll back and return the result. If a person can allow the candidate, keep it and ask the person."""
         last = self._refused if ruling.question is None and ruling.code == "no_claim" and self._refused else ruling
         return super().rejected(ruling, ending) if last.question is None else self._kept(last, last.question)
 
@@ -190,15 +191,13 @@ class FeatureWork(SessionWork):
         finalization = accept.kept_for_person(project, self._under_way, asked, self._used)
         finalized = self._finalize(finalization)
         actions.log_from_git(project, self._under_way, finalized.rescue_ref)
-        project.say(
-            f"Session complete. Its work is not on the branch. It is kept in {ref} until the question is answered."
-        )
+        project.say(f"Session complete. Its work is kept in {ref}, off the branch, until the question is answered.")
         result = self._result("failed", "complete", asked.message, finalization, finalized, exit_code=3)
         return replace(result, asked=asked.kind)
 
     def unfinished(self, ending: Ending) -> Result:
-        """Keep the unfinished work and return the session's result. Roll back instead if the last claim was refused for
-        changes to protected files, because nobody has accepted these changes."""
+        """Keep the unfinished work, and return the session's result. Roll back instead if the last claim was rejected
+        because of changes to protected files."""
         if self._refused and self._refused.bent and ending.reason in JUDGED_WHEN_CUT_OFF:
             return self.rejected(self._refused, ending)
         return self._no_evidence() if ending.reason == "no_evidence" else super().unfinished(ending)
@@ -274,7 +273,7 @@ def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -
 
 
 def _sanity(project: Project, under_way: OpenSession) -> str:
-    """Return shell commands, joined by commas, that exit with 0 if nothing is broken (UAH-154, UAH-156..158, C23)."""
+    """Return shell commands that exit with 0 if nothing is broken, joined by commas (UAH-154, UAH-156..158, C23)."""
     sanity = project.config.testing.sanity
     named = dict.fromkeys(c for c in (sanity.type_check, sanity.health, *_sanity_tests(project, under_way)) if c)
     return "".join(f", `{command}`" for command in named)
@@ -287,8 +286,8 @@ cd {root} && {commands}
 
 
 def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
-    """Return commands that run the tests known to pass. If tests of open features must be left out, it is one script.
-    The prompt must not name these features (C57)."""
+    """Return commands that run the tests known to pass. If tests of open features must be skipped, return one script,
+    so that the prompt does not name these features (C57)."""
     testing, config, root = project.config.testing, project.config, project.root
     own = [getattr(testing, name) for name in ("unit", "e2e") if config.origin(f"testing.{name}") != "default"]
     worked = {name.partition("::")[0] for name in under_way.baseline.passing}
@@ -312,13 +311,13 @@ def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
 
 
 def _holds(path: str, files: Iterable[str]) -> bool:
-    """Return True if one of the files is ``path`` or is below it. An empty path contains every file."""
+    """Return True if one of the files is ``path`` or is inside it. An empty path contains every file."""
     folder = path.strip("/").removeprefix("./").removesuffix("/.")
     return any(folder in ("", ".", file) or file.startswith(f"{folder}/") for file in files)
 
 
 def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output: str, fix_round: int) -> str:
-    """Return the prompt of a fix round, with the failure and the output of the checks (C03 a)."""
+    """Return the prompt of a fix round, with the reason of the rejection and the output of the checks (C03 a)."""
     return prompts.render(
         "fix",
         {
@@ -332,7 +331,7 @@ def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output
 
 
 def evidence_prompt(project: Project, under_way: OpenSession) -> str:
-    """Return the prompt that asks the agent to show the test output for its claim (C20)."""
+    """Return the prompt that asks the agent to show the test output that supports its claim (C20)."""
     values = _places(project, under_way)
     return prompts.render("evidence", {**values, "test_file": under_way.feature.test_file})
 

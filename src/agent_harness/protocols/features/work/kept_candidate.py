@@ -1,12 +1,11 @@
 """Acceptance of a candidate that was kept for a person's answer. The candidate is verified again without an agent.
 
-    fold      applies the candidate's changes, as git objects, on top of the work accepted since then
+    fold      applies the candidate's changes, as git objects, on top of work that was accepted later
     judge     verifies the resulting commit by all rules, except what the person allows
     settle    records the result as a session with its own number, so that it can be repeated after a crash
 
-Until the last step, no file or branch has changed, and the question stays open. Source: features.md section T, C03,
-C54.
-"""
+Before the last step, no file or branch changes, and the question stays open. Source: features.md section T, C03,
+C54."""
 
 from dataclasses import replace
 
@@ -18,20 +17,20 @@ from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.features import overrides, progress, questions, records, repository
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.publish import push_retry
 from agent_harness.protocols.features.records import Feature, Question
 from agent_harness.protocols.features.sessions import accept, checkpoints, finalization
 from agent_harness.protocols.features.sessions.finalization import Result
 from agent_harness.protocols.features.sessions.open_session import OpenSession
-from agent_harness.protocols.features.verdict.judge import BuiltAlready, Judge, Ruling
+from agent_harness.protocols.features.verdict.project_judge import BuiltAlready, Judge, Ruling
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 
 
 def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = False) -> Result:
-    """Accept the kept candidate if it passes, and return the result; otherwise raise ``VerificationFailed`` and keep
-    the question. With ``unattended``, the tests must fail on older code, and the session may have changed only tests.
-    Raise ``Refused`` if the project is not ready."""
+    """Verify the kept candidate again, accept it and return the result. If it fails, raise ``VerificationFailed`` and
+    keep the question. If the project is not ready, raise ``Refused``. With ``unattended``, the tests must fail on older
+    code, and the session must have changed only tests."""
     commit, feature = _ready(project, asked)
     taken = _folded(project, asked, feature, commit)
     under_way = _opened(project, feature)
@@ -51,7 +50,7 @@ def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = 
 
 
 def _line(asked: Question, under_way: OpenSession, ruling: Ruling, *, by_person: bool) -> ClaimVerdict:
-    """Return the ledger line about this verification. It names the number of the verdict that led to the question."""
+    """Return the ledger line about this verification. It refers to the verdict that led to the question."""
     about = records.number(asked.record.get("verdict")) or None
     found = ruling.line or ClaimVerdict(item=str(asked.feature_id), verdict=ledger.REJECTED)
     by, word = "person" if by_person else None, WORDS.get(asked.kind, asked.kind)
@@ -92,7 +91,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
 
 
 def _opened(project: Project, feature: Feature) -> OpenSession:
-    """Take a checkpoint, and return a new session without an agent. The session is not recorded yet."""
+    """Take a checkpoint, and return a new session that needs no agent. The session is not yet recorded."""
     number = project.store.next_session()
     checkpoint = checkpoints.create(project, number, feature.id, "kept_candidate")
     return OpenSession(
@@ -116,7 +115,7 @@ def _opened(project: Project, feature: Feature) -> OpenSession:
 
 
 def _folded(project: Project, asked: Question, feature: Feature, commit: str) -> str:
-    """Return a commit with the candidate's changes on HEAD; the candidate itself if it is such a commit."""
+    """Return a commit with the candidate's changes on top of HEAD. This can be the candidate itself."""
     git = project.git
     head = str(git.head())
     fork = git.text("merge-base", head, commit, check=False)
@@ -150,7 +149,7 @@ def _merged(project: Project, asked: Question, head: str, fork: str, commit: str
 
 
 def _features(project: Project, feature: Feature, head: str, fork: str, commit: str) -> bytes:
-    """Return features.json of HEAD, changed so that this feature passes or awaits manual verification."""
+    """Return features.json of HEAD, in which this feature passes or waits for manual verification."""
     git, name = project.git, project.features_name
     now = git.show(head, name) or b"{}"
     by_tests = feature.verification_type == "automated"
@@ -165,7 +164,7 @@ def _features(project: Project, feature: Feature, head: str, fork: str, commit: 
 
 
 def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
-    """Return the content of the progress file, followed by the entries of the candidate's session."""
+    """Return the content of the progress file with the entries of the candidate's session at its end."""
     try:
         now = files.read_bytes(project.layout.progress)
     except FileNotFoundError:
@@ -183,7 +182,8 @@ def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
 
 
 def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, unattended: bool) -> None:
-    """Print the evidence of an earlier build. Raise ``VerificationFailed`` if the evidence is incomplete."""
+    """Print the evidence that the feature was built before. Raise ``VerificationFailed`` if the evidence is not
+    complete."""
     for line in built.lines:
         project.say(line)
     problem = built.problem
@@ -212,7 +212,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
         made, kept_ref=questions.kept_ref(asked), costs=under_way.costs, state=made.state.but(kept_candidates=left)
     )
     finalized = finalization.finalize(project, under_way.as_record(), made)
-    published = pushes.after_push(project, lambda: judge, made, finalized, under_way.git_config)
+    published = push_retry.after_push(project, lambda: judge, made, finalized, under_way.git_config)
     judge.accept_installed(asked.paths)
     told = (
         f"{under_way.feature.name} {'awaits a person' if by_person else 'verified'}: kept from Session {asked.session}."
@@ -233,8 +233,8 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
 
 
 def take_unattended(project: Project, judge: Judge, result: Result) -> Result:
-    """Accept a kept candidate that was built before, and return the result. Return ``result`` unchanged if the settings
-    do not allow this or the candidate fails."""
+    """Accept a kept candidate that was built before, and return its result. If the settings do not allow this or the
+    candidate fails, return ``result``."""
     state = project.store.state()
     asked = next((q for q in state.kept_candidates if q.feature_id == result.feature_id), None)
     if asked is None or asked.kind != "built_already" or project.config.verification.built_already != "accept":

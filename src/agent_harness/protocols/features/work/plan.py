@@ -1,14 +1,13 @@
-"""Plan that an agent makes by writing features, for `harness init --spec` or `harness plan-features --spec`.
+"""Plan for which an agent writes features, for `harness init --spec` or `harness plan-features --spec`.
 
-The plan is checked by rules and may be fixed in one more round. The caller adopts or drops the plan
-(``initializer.py``, ``add_features.py``). While features are planned for an existing project, a record makes recovery
-possible if the harness is killed:
+The plan is checked by rules, and the agent can fix it in one more round. The caller adopts or discards the plan
+(``initializer.py``, ``add_features.py``). If the plan is for an existing project, a record makes recovery possible
+after the harness was killed:
 
-    planning   the agent may have written anything: the work is rolled back and kept in a rescue ref
+    planning   the agent may have changed anything: the work is rolled back and kept in a rescue ref
     planned    the plan was valid and its commit was recorded: the branch moves to this commit
 
-Source: features.md section L, UAH-003, UAH-074, UAH-101..105, C31, C48, C56.
-"""
+Source: features.md section L, UAH-003, UAH-074, UAH-101..105, C31, C48, C56."""
 
 import os
 import time
@@ -21,7 +20,7 @@ from agent_harness.kernel import clock, files, owner, process, snapshot
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import costs, prompts, repository
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.publish import push_retry
 from agent_harness.protocols.features.sessions import accept, actions
 from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.work import session_work
@@ -48,8 +47,8 @@ class PlanRuling:
 
 
 class PlanWork:
-    """Work of an agent on one plan. The result is the list of problems left after the fix round. A failed turn raises
-    ``KeyboardInterrupt`` for a pause, ``LimitInForce`` for a rate limit, else ``HarnessError``."""
+    """Work of an agent on one plan. Its result is the list of problems after the fix round. A failed turn raises
+    ``KeyboardInterrupt`` for a pause, ``LimitInForce`` for a rate limit, or another ``HarnessError``."""
 
     name = "The plan"
     policy = POLICIES["plan"]
@@ -57,7 +56,7 @@ class PlanWork:
     def __init__(
         self, project: Project, agent: Agent, stop: Stop, *, prompt: str, problems: Callable[[], list[str]], what: str
     ) -> None:
-        """Prepare the turns. ``problems`` checks the files of the plan; ``what`` names the plan in messages."""
+        """Prepare the turns. ``problems`` checks the files of the plan, and ``what`` names the plan in messages."""
         self._project = project
         self._prompt = prompt
         self._problems = problems
@@ -84,7 +83,7 @@ class PlanWork:
                 round=so_far.round,
                 conversation=so_far.conversation,
                 run_id=self.run_id,
-                environment=pushes.no_push_variables(project.git.record_config()),
+                environment=push_retry.no_push_variables(project.git.record_config()),
             ),
         )
         log, began = actions.ActionLog(project, 0, brief.model), time.monotonic()
@@ -102,18 +101,18 @@ class PlanWork:
         )
 
     def _record_costs(self, outcome: Outcome) -> None:
-        """Add the turn's cost to the project's costs at once, because the plan may never be adopted."""
+        """Add the turn's cost to the project's costs immediately, because the plan may never be adopted."""
         project = self._project
         spent = costs.Spent.by(outcome.usage, session=0, started=clock.timestamp(), feature_id=None)
         record = costs.add_session(project.store.costs(), spent, project.budgets)
         project.store.write(project.layout.costs, record.record)
 
     def claimed(self) -> bool:
-        """Return False: a plan is checked only after its turn has ended."""
+        """Return False, because a plan is checked only after its turn has ended."""
         return False
 
     def closed(self) -> None:
-        """Return None: no other process can end a plan."""
+        """Return None, because no other process can end the work on a plan."""
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> PlanRuling:
         return PlanRuling(problems=tuple(self._problems()))
@@ -136,7 +135,7 @@ class PlanWork:
 
 
 def remember_failed_try(project: Project) -> None:
-    """Record the uncommitted files that a failed `harness init` left. The next `harness init` accepts these files."""
+    """Record the uncommitted files that a failed `harness init` left, so that the next `harness init` accepts them."""
     path = os.path.join(project.layout.git_dir, "harness", "failed_init.json")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     files.write_json(path, {"paths": repository.dirty_paths(project.git), "at": clock.timestamp()})
@@ -148,7 +147,7 @@ PLANNING, PLANNED = "planning", "planned"
 
 
 def begin(project: Project, checkpoint: SessionCheckpoint, run_id: str) -> JsonObject:
-    """Record durably that an agent is planning, together with the state before the plan. Return the record."""
+    """Record durably that an agent is planning, with the state before the plan, and return this record."""
     store = project.store
     record = {
         "session": 0,
@@ -173,7 +172,7 @@ def spent(project: Project, record: JsonObject) -> None:
 
 
 def adopt(project: Project, record: JsonObject, commit: str) -> None:
-    """Make the plan's commit the head of the branch, and close the record. Can be repeated after a crash."""
+    """Make the plan's commit the tip of the branch, and close the record. The call can be repeated after a crash."""
     rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     planned = {**record, "phase": PLANNED, "commit": commit, "tip": tip}
@@ -183,7 +182,7 @@ def adopt(project: Project, record: JsonObject, commit: str) -> None:
 
 
 def _adopt(project: Project, record: JsonObject) -> None:
-    """Move the branch to the plan's commit. Raise ``UnsafeTree`` if newer commits would be lost."""
+    """Move the branch to the plan's commit. Raise ``UnsafeTree`` if this would lose newer commits."""
     rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     commit = str(record["commit"])
@@ -192,7 +191,7 @@ def _adopt(project: Project, record: JsonObject) -> None:
 
 
 def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
-    """Restore everything from before the plan. Return the rescue ref with the agent's work, or None."""
+    """Restore the state before the plan. Return the rescue ref that keeps the agent's work, or None without work."""
     ref = repository.free_ref(project.git, f"refs/harness/rolled-back/plan-{checkpoint.id}")
     rescued = project.go_back(checkpoint.snapshot, ref, checkpoint.id, set_aside_operation=True)
     close(project)
@@ -200,7 +199,7 @@ def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
 
 
 def close(project: Project) -> None:
-    """Remove the record of the plan and the refs of its candidates. All effects of the plan must be on disk."""
+    """Remove the record of the plan and the refs of its candidates. The plan's effects must already be on disk."""
     for ref in dict.fromkeys(("refs/harness/candidates/extend", *project.candidate_refs)):
         if project.git.commit_of(ref):
             project.git.update_ref(ref, None)
@@ -209,7 +208,7 @@ def close(project: Project) -> None:
 
 
 def _overtaken(project: Project, record: JsonObject) -> str | None:
-    """Return a new ref that keeps the valid plan if the branch has moved since; otherwise None."""
+    """Create and return a ref that keeps the valid plan if the branch has moved. Return None if it has not moved."""
     branch, commit = SessionCheckpoint.from_record(record["checkpoint"]).snapshot.branch, str(record["commit"])
     tip = accept.branch_tip(project, branch)
     if tip in (None, commit, record.get("tip", tip)) or project.git.ancestor(commit, str(tip)):
@@ -226,9 +225,7 @@ def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -
     if found.get("phase") == PLANNED:
         if (ref := _overtaken(project, found)) is not None:
             close(project)
-            project.say(
-                f"The branch has moved since, so the plan is not on the branch. To add the plan: git cherry-pick {ref}"
-            )
+            project.say(f"The branch has moved, so it does not have the plan. To add the plan: git cherry-pick {ref}")
             return {"session": None, "step": "unadopted", "rescue_ref": ref}
         _adopt(project, found)
         close(project)

@@ -1,5 +1,5 @@
-"""Review of proven work by a second agent, in a checkout without the conversation. Objections are findings. A review
-never accepts work; a failed review blocks nothing. Source: docs/verification.md, "A review"."""
+"""Review of proven work by a second agent, in a checkout and without the first agent's conversation. Objections become
+findings. A review never accepts work, and a failed review blocks nothing. Source: docs/verification.md, "A review"."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import prompts
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.publish import push_retry
 from agent_harness.protocols.features.sessions import actions
 from agent_harness.protocols.features.sessions.open_session import OpenSession
-from agent_harness.protocols.features.verdict.judge import Ruling
+from agent_harness.protocols.features.verdict.project_judge import Ruling
 from agent_harness.protocols.features.work.session_work import ProjectJournal, tool_rules
 from agent_harness.session.limits import SessionLimits, watch
 from agent_harness.session.runner import Turns, walk
@@ -35,7 +35,7 @@ OBJECTION_CHARACTERS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """Result of a review. ``problem`` says why the review failed or its answer is unreadable; else it is empty."""
+    """Result of a review. ``problem`` says why the review failed, and is empty if the review did not fail."""
 
     objections: tuple[str, ...] = ()
     problem: str = ""
@@ -49,8 +49,8 @@ class Review:
 
 
 def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -> Review | None:
-    """Return the review of an accepted candidate; None if the settings name no reviewer. Errors and refusals of the
-    reviewer become the review's ``problem``."""
+    """Return the review of an accepted candidate, or None if the settings name no reviewer. If the reviewer fails or
+    the provider refuses it, the review's ``problem`` gives the reason."""
     wanted = project.config.review
     if wanted.agent is None:
         return None
@@ -114,7 +114,7 @@ class _ReviewWork:
         )
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for the reviewer's turn. Its tokens count as usage of the session."""
+        """Return the request for the reviewer's turn. Tokens that the reviewer uses count as usage of the session."""
         project, under_way = self._project, self._under_way
         brief = Brief(
             prompt=prompt,
@@ -123,7 +123,7 @@ class _ReviewWork:
             prompt_type="review",
             feature_id=under_way.feature_id,
             run_id=new_run_id(),
-            environment=pushes.no_push_variables(under_way.git_config),
+            environment=push_retry.no_push_variables(under_way.git_config),
             tools=tool_rules(project),
             sandbox=project.config.sandbox.settings(),
             budget_usd=project.config.review.max_cost_usd,
@@ -143,11 +143,11 @@ class _ReviewWork:
         return TurnRequest(brief=brief, on_started=started, on_event=heard, on_ended=ended)
 
     def claimed(self) -> bool:
-        """Return False: a review is read only after its turn has ended."""
+        """Return False, because a review is read only after its turn has ended."""
         return False
 
     def closed(self) -> None:
-        """Return None: no other process can end a review."""
+        """Return None, because no other process can end a review."""
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Review:
         lines = [line.strip().lstrip("-* ") for line in self._said.splitlines()]

@@ -18,7 +18,7 @@ from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import costs, progress, questions
 from agent_harness.protocols.features.config.mcp_servers import switched_on
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.publish import push_retry
 from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.sessions import accept, actions
 from agent_harness.protocols.features.sessions import finalization as engine_finalization
@@ -26,7 +26,7 @@ from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpo
 from agent_harness.protocols.features.sessions.finalization import Finalization, Finalized, Result
 from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict import proven
-from agent_harness.protocols.features.verdict.judge import Judge, Ruling, item_of
+from agent_harness.protocols.features.verdict.project_judge import Judge, Ruling, item_of
 from agent_harness.session import ledger, turn_end
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.limits import SessionLimits, changed_in_repository, watch
@@ -70,7 +70,7 @@ def turns_of(
     base: SessionCheckpoint | None = None,
     title: str = "",
 ) -> Turns:
-    """Return the turns of one session, with its limits, its recording and its entry in ``now.json``."""
+    """Return the turns of one session, with the session's limits, its recording and its entry in ``now.json``."""
     config, began = project.config, time.monotonic()
     limits = _limits(project, feature_id, config.models.for_prompt(prompt_type))
     left = {each.name: each.limit_usd - each.spent_usd for each in limits.budgets}
@@ -141,7 +141,7 @@ def _limits(project: Project, feature_id: int | None, model: str) -> SessionLimi
 
 
 class SessionWork(ABC):
-    """Work of one session. The session has a checkpoint and is recorded as open."""
+    """Work of an agent in one session. The session has a checkpoint, and its record says that it is open."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class SessionWork(ABC):
         self._under_way = under_way
         self._orientation = orientation
         self._stop = stop
-        self._tips = pushes.known_tips(project)
+        self._tips = push_retry.known_tips(project)
         self.turns = turns_of(
             project,
             agent,
@@ -182,7 +182,7 @@ class SessionWork(ABC):
         return self._under_way.feature.name
 
     def brief(self, ruling: Ruling | None) -> str:
-        """Return the prompt of the next turn. Also keep the current state files in memory."""
+        """Return the prompt of the next turn. Before that, keep the current state files in memory."""
         self._project.store.hold()
         return self._opening() if ruling is None else self._again(ruling)
 
@@ -191,11 +191,11 @@ class SessionWork(ABC):
 
     @abstractmethod
     def _again(self, ruling: Ruling) -> str:
-        """Return the prompt of another turn, after the claim was refused."""
+        """Return the prompt of the next turn after a rejected claim."""
 
     @abstractmethod
     def _story(self) -> list[progress.Part]:
-        """Return the parts of a progress entry, for an agent that wrote no entry."""
+        """Return the parts of a progress entry that the harness writes if the agent wrote none."""
 
     @abstractmethod
     def _hand_off(self, reason: str, refusal: str | None) -> Result:
@@ -221,7 +221,7 @@ class SessionWork(ABC):
                 round=so_far.round,
                 conversation=so_far.conversation,
                 run_id=under_way.run_id,
-                environment=pushes.no_push_variables(under_way.git_config),
+                environment=push_retry.no_push_variables(under_way.git_config),
             ),
         )
         log = actions.ActionLog(project, under_way.session, brief.model, under_way.feature_id)
@@ -246,11 +246,11 @@ class SessionWork(ABC):
         )
 
     def claimed(self) -> bool:
-        """Return True if features.json marks a feature as passing that it did not mark before the session."""
+        """Return True if features.json marks a feature as passing that was not marked before the session."""
         return bool(self._changes().claims)
 
     def closed(self) -> Result | None:
-        """Return the session's result if its checkpoint was deleted, which prevents a rollback (UAH-390); else None."""
+        """Return the session's result if a deleted checkpoint prevents a rollback (UAH-390), or else None."""
         turn_end.refuse_replaced(self._project.git, None)
         if self._under_way.checkpoint.is_gone(self._project):
             return self._without_way_back()
@@ -266,7 +266,7 @@ class SessionWork(ABC):
         return proven.compare_claims(self._under_way.features, found)
 
     def _broken_rule(self, changes: proven.ClaimedChanges) -> Ruling | None:
-        """Return a rejection if the agent broke a rule that needs no tests (C03 c); otherwise None."""
+        """Return a rejection if the agent broke a rule that is checked without tests (C03 c), or None if it did not."""
         found = self._broken(changes)
         if found is None:
             return None
@@ -274,7 +274,7 @@ class SessionWork(ABC):
         return self._on_record(ruling, changes.claims)
 
     def _on_record(self, ruling: Ruling, claims: Iterable[int]) -> Ruling:
-        """Return the ruling with its ledger line. A rejection is written to the ledger at once. An acceptance, or a
+        """Return the ruling with its ledger line. A rejection is written to the ledger immediately. An acceptance, or a
         claim without evidence (``no_evidence``), is written later."""
         project, under_way, so_far = self._project, self._under_way, self.turns.so_far
         found = ruling.line or ClaimVerdict(id=new_run_id(), item=item_of(under_way), verdict=ledger.REJECTED)
@@ -297,7 +297,8 @@ class SessionWork(ABC):
         return replace(ruling, line=written or line)
 
     def _write_noted(self, but: str = "") -> ClaimVerdict | None:
-        """Write the recorded rejection to the ledger; return its line. None if there is none, or its id is ``but``."""
+        """Write the recorded rejection to the ledger and return its line. Return None if there is no rejection, or if
+        its id is ``but``."""
         noted = ClaimVerdict.from_record(self._under_way.verdict) if self._under_way.verdict else None
         if noted is None or noted.accepted or noted.id == but:
             return None
@@ -344,14 +345,15 @@ class SessionWork(ABC):
         return ruling.failure
 
     def unfinished(self, ending: Ending) -> Result:
-        """Keep the unfinished work; return the result. If the provider asks for payment, exit with "person needed"."""
+        """Keep the unfinished work and return the session's result. If the provider asks for payment, the exit code
+        says that a person is needed."""
         reason = "complete" if ending.reason == "no_claim" else ending.reason
         result = self._hand_off(reason, ending.provider.sentence if ending.provider else None)
         needs_person = ending.provider is not None and ending.provider.kind == "money"
         return replace(result, exit_code=PersonNeeded.exit_code) if needs_person else result
 
     def _without_way_back(self) -> Result:
-        """End the session without a rollback, and return its result. The work stays, and a person decides (UAH-390)."""
+        """End the session without a rollback, and return its result. A person decides about the work (UAH-390)."""
         project = self._project
         accept.report_tampering(project, self._under_way)
         accept.put_back_features(project, self._under_way)
@@ -363,15 +365,15 @@ class SessionWork(ABC):
         return self._result("failed", "error", failure, finalization, finalized, exit_code=3)
 
     def _hand_off_exit(self, reason: str) -> int:
-        """Return the exit code for the reason; 0 after `harness pause`."""
+        """Return the exit code for a session that ended early for ``reason``. After `harness pause`, the code is 0."""
         paused = reason == "user_pause" and not self._stop.signalled
         return 0 if paused else HAND_OFF_EXIT.get(reason, 0)
 
-    def _finalize_and_publish(self, finalization: Finalization) -> tuple[Finalized, pushes.Published]:
-        """Finalize the session and push. A rejected push is retried once, on top of the remote's commits (C30)."""
+    def _finalize_and_publish(self, finalization: Finalization) -> tuple[Finalized, push_retry.Published]:
+        """Finalize the session and push. Retry a rejected push once, on top of the remote's commits (C30)."""
         finalized = self._finalize(finalization)
         config = self._under_way.git_config
-        push = pushes.after_push(
+        push = push_retry.after_push(
             self._project, lambda: self._judge, finalization, finalized, config, undisturbed=self._stop.held
         )
         return finalized, push
@@ -381,7 +383,7 @@ class SessionWork(ABC):
         known = {"model": so_far.model or record["model"], "turns": so_far.turns}
         known |= {"interventions": [redact(each) for each in so_far.interventions], "told": [*so_far.told]}
         with self._stop.held():
-            pushes.report_pushes_of_agent(self._project, self._under_way, self._tips)
+            push_retry.report_pushes_of_agent(self._project, self._under_way, self._tips)
             told = replace(finalization, session_record={**record, **known})
             return engine_finalization.finalize(self._project, self._under_way.as_record(), told)
 
@@ -418,7 +420,7 @@ class SessionWork(ABC):
 
 
 def handed(project: Project, brief: Brief) -> Brief:
-    """Return the brief with current settings and the smallest of the three budgets' rests."""
+    """Return the brief with the current settings. Its budget is the smallest of the three remaining budgets."""
     return replace(
         brief,
         model=project.config.models.for_prompt(brief.prompt_type),
@@ -430,7 +432,7 @@ def handed(project: Project, brief: Brief) -> Brief:
 
 
 def tool_rules(project: Project) -> ToolRules:
-    """Return ``tools:`` of the settings, with the enabled MCP servers. Raise ``ConfigurationError`` for a wrong one."""
+    """Return the rules in ``tools:`` and the enabled MCP servers. Raise ``ConfigurationError`` if one is invalid."""
     tools = project.config.tools
     return ToolRules(
         filesystem_enabled=tools.filesystem.enabled,

@@ -1,1 +1,1 @@
-"""One bounded slice, from the lease to the checkpoint file: the agent, its output, its limits, and its fallback."""
+"""One run of a task with limited time and cost (a slice): lease, agent, output, limits, fallback, checkpoint file."""

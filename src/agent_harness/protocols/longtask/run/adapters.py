@@ -1,4 +1,5 @@
-"""Plans for starting each kind of agent. Settings come from the command line, else the contract, else a default.
+"""Plans for starting each kind of agent. A setting on the command line overrides the contract, and the contract
+overrides the default.
 
     codex-cli (codex, openclaw-codex-cli)   `codex exec`, read-only unless the contract allows more
     kimi-cli (kimi)                         `kimi` in print mode
@@ -6,10 +7,10 @@
     local-command (local)                   shell command
     KIND:TEXT                               built-in agent under the supervisor (``agents.registry``)
 
-`lth run` refuses every other name, because a person or OpenClaw itself does that work. One clock for all tasks knows
-the end of an account's rate limit (``kernel/rate_limits.py``). The checkpoint file contains the end that was known at
-the time of the refusal; a shell command has only that. Source: ``longtask.md`` 9, 10.1, 10.4.
-"""
+`lth run` refuses every other name, because a person or OpenClaw itself does that work. One clock for all tasks contains
+the end of each account's rate limit (``kernel/rate_limits.py``). The checkpoint file contains the end that was known at
+the time of the refusal. For a shell command, only the checkpoint file contains an end. Source: ``longtask.md`` 9, 10.1,
+10.4."""
 
 from __future__ import annotations
 
@@ -56,16 +57,15 @@ _BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 class PlanRefused(HarnessError):
-    """Error that an agent cannot be started as configured. Nothing was started."""
+    """Error that the configuration does not allow the start of an agent. It is raised before anything is started."""
 
     code = "worker_plan"
 
 
 class Plan:
     """Command, folder and limits of one agent that is ready to start. ``run`` is a shell command or a program's words.
-
-    For a built-in agent, ``run`` is ``None``. ``command`` is the text that people see. An agent that ``reads_only``
-    cannot write the checkpoint file. A ``wrapped`` agent prints one JSON object."""
+    For a built-in agent, ``run`` is None. ``command`` is the text that is shown to people. If ``reads_only``, the agent
+    cannot write the checkpoint file. If ``wrapped``, the agent prints one JSON object."""
 
     def __init__(self, worker: str, run: str | list[str] | None, cwd: str) -> None:
         self.worker = worker
@@ -82,27 +82,28 @@ class Plan:
 
 
 def normalised(name: str) -> str:
-    """Return the canonical name of an agent. An unknown name is returned unchanged, without surrounding blanks."""
+    """Return the canonical name of an agent. If the name is unknown, return it without surrounding blanks."""
     return ALIASES.get(name.strip(), name.strip())
 
 
 def config_name(worker: str) -> str:
-    """Return the member of ``task.json`` that configures the agent with the canonical name ``worker``."""
+    """Return the name of the member of ``task.json`` that configures the agent with the canonical name ``worker``."""
     return CONFIGS.get(worker, "agentWorker")
 
 
 def is_runnable(worker: str) -> bool:
-    """Return True if `lth run` can start the agent with this canonical name."""
+    """Return True if `lth run` can start the agent with the canonical name ``worker``."""
     return worker in _PLANNERS or _is_agent(worker)
 
 
 def spends(worker: str) -> bool:
-    """Return True if the agent with this canonical name costs money. A shell command counts as free."""
+    """Return True if the agent with the canonical name ``worker`` costs money. A shell command counts as free."""
     return worker.partition(":")[0] not in _FREE
 
 
 def unfilled_for(worker: str, task: Contract) -> str | None:
-    """Return a message about fields that a person must fill in before this paid agent starts, or ``None``."""
+    """Return a message about the fields that a person must fill in before this paid agent may start. Return None if no
+    field is left to fill in."""
     named = records.unfilled(task.raw) if spends(worker) else []
     if not named:
         return None
@@ -120,9 +121,8 @@ def quoted(*words: str) -> str:
 
 
 def plan(worker: str, task: Contract, layout: LongTaskLayout, options: RunOptions) -> Plan:
-    """Return the plan for starting the agent with this canonical name.
-
-    Raise ``PlanRefused`` for a wrong setting, and ``ForbiddenFolder`` before a forbidden folder is accessed."""
+    """Return the plan for starting the agent with the canonical name ``worker``. Raise ``PlanRefused`` for a wrong
+    setting. Raise ``ForbiddenFolder`` if the agent's folder is forbidden, before anything accesses the folder."""
     if not is_runnable(worker):
         raise PlanRefused(f"Unsupported worker adapter: {worker}")
     config = task.section(config_name(worker))
@@ -159,7 +159,7 @@ def _above_zero(name: str, given: object, otherwise: float) -> float:
 
 
 def reads_only(worker: str, task: Contract, sandbox: str | None = None) -> bool:
-    """Return True if this agent, as configured, cannot write any file, not even the checkpoint file."""
+    """Return True if the agent's configuration prevents all writes to files, including the checkpoint file."""
     config = task.section(config_name(worker))
     if worker == "codex-cli":
         return _sandbox(config, sandbox) == "read-only"
@@ -229,7 +229,7 @@ _PLANNERS: dict[str, Callable[[str, RecordView, RunOptions, str], Plan]] = {
 
 
 def _is_agent(worker: str) -> bool:
-    """Return True if the name is the kind of a built-in agent, such as ``replay`` or ``replay:FILE``."""
+    """Return True if ``worker`` names a built-in agent, such as ``replay`` or ``replay:FILE``."""
     kind = worker.partition(":")[0]
     if not kind or kind in (DIRECT, "manual-review"):
         return False
@@ -264,7 +264,8 @@ _KINDS = {"codex-cli": "codex", "claude-code": "claude-code", "kimi-cli": "kimi"
 
 
 def account_of(worker: str) -> str | None:
-    """Return the account of the agent with this canonical name; ``None`` for a shell command or an unknown agent."""
+    """Return the account of the agent with the canonical name ``worker``. Return None for a shell command or an unknown
+    agent."""
     if worker == "local-command":
         return None
     from agent_harness.agents import registry
@@ -276,7 +277,7 @@ def account_of(worker: str) -> str | None:
 
 
 def told(task: Contract, checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint with the ends of rate limits from the account clock. ``checkpoint`` does not change."""
+    """Return a copy of the checkpoint in which rate limits end at the times that are recorded for each account."""
     raw, blocked = dict(checkpoint.raw), _is_rate_limited(checkpoint)
     if not blocked and not checkpoint.cooldowns:
         return checkpoint
@@ -294,16 +295,14 @@ def _is_rate_limited(checkpoint: Checkpoint) -> bool:
 
 
 def _blocking(task: Contract, checkpoint: Checkpoint) -> str:
-    """Return the agent whose rate limit blocks the task, as recorded in the blocker.
-
-    The default is the preferred agent."""
+    """Return the agent whose rate limit blocks the task, as recorded in the blocker, or else the preferred agent."""
     named = checkpoint.blocker or RecordView({})
     source = named.text("source") or ""
     return named.text("worker") or (source if source in _KINDS else normalised(task.policy.preferred or ""))
 
 
 def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str | None:
-    """Return the earliest end of the rate limits that block a task; ``None`` if the recorded end still applies."""
+    """Return the earliest end of the rate limits that block a task, or None if the recorded end is still correct."""
     observed = checkpoint.blocker and checkpoint.blocker.raw.get("observedAt")
     workers = dict.fromkeys([_blocking(task, checkpoint), *cooling.cooldowns])
     ends = {worker: _decided_since(worker, observed, checkpoint) for worker in workers}
@@ -315,7 +314,7 @@ def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str 
 
 
 def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str | None:
-    """Return the end of the agent's rate limit if the account clock has changed since ``observed``, or ``None``."""
+    """Return the end of the agent's rate limit if the account's record has changed since ``observed``, or else None."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     seen = moment(observed) or moment(checkpoint.raw.get("updatedAt"))
@@ -327,9 +326,8 @@ def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str
 def limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> list[JsonObject]:
-    """Return the active rate limits of a task and of ``workers``, each with the command that lifts the limit.
-
-    ``checkpoint`` must contain the current ends (see ``told``)."""
+    """Return the active rate limits of a task's agents and of ``workers``, each with the command that lifts the limit.
+    The caller must pass a checkpoint with the current ends of rate limits (see ``told``)."""
     from agent_harness.kernel.rate_limits import LimitClock, clearing
 
     blocked = _blocking(task, checkpoint) if _is_rate_limited(checkpoint) else ""
@@ -359,9 +357,8 @@ def limits(
 
 
 def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | None:
-    """Return the rate limit that an agent has to wait for, or ``None`` if the agent may start.
-
-    ``checkpoint`` must contain the current ends of rate limits (see ``told``)."""
+    """Return the rate limit that the agent must wait for, or None if the agent may start. The caller must pass a
+    checkpoint with the current ends of rate limits (see ``told``)."""
     if lifecycle.is_cooling(checkpoint, worker, now):
         return checkpoint.cooldowns[worker]
     from agent_harness.kernel.rate_limits import LimitClock
@@ -384,7 +381,8 @@ def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | N
 
 
 class Prepared:
-    """Plan and prompt of a run's agent. Without ``plan``, no agent starts, and only ``answer`` is valid."""
+    """Plan and prompt of the agent that a run starts. If ``plan`` is None, no agent starts, and only ``answer`` is
+    valid."""
 
     def __init__(self, answer: JsonObject, task: Contract) -> None:
         self.answer = answer

@@ -1,9 +1,8 @@
-"""Agent slot of a slice. The slice's agent counts together with all agents on this machine and obeys its account's
-throttle.
+"""Agent slot of a run. A slot is the right to run one agent. All agents on this machine share a limited number of
+slots, and the agent also obeys its account's throttle.
 
-The slot is taken when everything that is needed to start the agent is known. The slot is released when the slice or the
-process ends. A shell command has no account, so its name is used instead. Source: ``scale.md`` SC-40, SC-43.
-"""
+The slot is taken when everything is known that is needed to start the agent. The slot is released when the run or the
+process ends. A shell command has no account, so its name is used instead. Source: ``scale.md`` SC-40, SC-43."""
 
 from __future__ import annotations
 
@@ -29,7 +28,8 @@ class SliceSlot:
         self._said = ""
 
     def take(self, worker: str) -> str | None:
-        """Release any slot, and take a slot for this agent. Return ``None``, or the reason if no slot is free."""
+        """Release the current slot, if any, and take a slot for this agent. Return None, or the reason if no slot is
+        free."""
         self.release()
         found = agent_slots.taken(adapters.account_of(worker) or worker, dict(self._told), LimitClock())
         if isinstance(found, str):
@@ -38,7 +38,8 @@ class SliceSlot:
         return None
 
     def await_one(self, worker: str, seconds: float, must_stop: Callable[[], bool]) -> str | None:
-        """Wait for a slot for up to ``seconds`` or until ``must_stop``. Return why no slot is free, or ``None``."""
+        """Wait for a slot, at most ``seconds`` or until ``must_stop`` returns True. Return None, or why no slot is
+        free."""
         until = time.monotonic() + seconds
         while why := self.take(worker):
             if must_stop() or time.monotonic() > until:
@@ -49,11 +50,11 @@ class SliceSlot:
 
     @property
     def waits(self) -> bool:
-        """True if the message was printed that the slice waits for a slot."""
+        """True after this run has printed that it waits for a slot."""
         return bool(self._said)
 
     def tell(self, why: str) -> None:
-        """Print the reason for waiting, unless it is the same as the last printed reason."""
+        """Print the reason for waiting, unless the last printed reason is the same."""
         if why != self._said:
             log.tell(f"lth: {why}")
         self._said = why

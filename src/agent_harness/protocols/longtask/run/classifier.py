@@ -1,8 +1,7 @@
-"""Classification of a failure by the agent's output: its class, the source of the refusal, and the wait.
+"""Classification of an agent's failure by its output: the failure class, the source of the refusal, and the wait.
 
 This module also implements `lth classify`. The phrases come from ``kernel.failures`` and the waits from
-``kernel.retry``, which all protocols use. Source: ``longtask.md`` 11.
-"""
+``kernel.retry``, which all protocols use. Source: ``longtask.md`` 11."""
 
 from __future__ import annotations
 
@@ -100,7 +99,7 @@ def classify(
     fallback_wait_seconds: int = 14_400,
     now: datetime,
 ) -> Classification:
-    """Return the class of a failure, according to the end of the agent's output. Exit code 0 is always a success."""
+    """Return the failure class that the end of the agent's output shows. Exit code 0 always means success."""
     end = text[-LONGEST_TEXT:]
     found = None if exit_code == 0 else failures.first_match(end, _ROWS)
     name = "success" if exit_code == 0 else found[0] if found else "unknown"
@@ -119,7 +118,7 @@ def classify(
 
 
 def of_monitor(ended_by: str, message: str, source: str | None) -> Classification:
-    """Return the failure class of an agent that a harness monitor ended. The agent's output is not used."""
+    """Return the failure class of an agent that a monitor of the harness ended. The agent's output is not used."""
     summary = _summary(message.partition("\n")[0], None, ended_by)
     return Classification("unknown", source or "manual", ENDED_BY[ended_by][0], 1.0, summary)
 
@@ -129,7 +128,7 @@ def source_of(text: str) -> str:
 
 
 def _summary(text: str, at: int | None, name: str) -> str:
-    """Return the output line that determined the failure class. The default is the last line, or the class name."""
+    """Return the output line that shows the failure class. If none does, return the last line or the class name."""
     if at is None:
         line = next((each.strip() for each in reversed(text.splitlines()) if each.strip()), "")
     else:
@@ -144,7 +143,8 @@ def _summary(text: str, at: int | None, name: str) -> str:
 
 
 def classify_command(layout: LongTaskLayout, options: ClassifyOptions) -> tuple[JsonObject, int]:
-    """Return the answer of ``lth classify``. With ``record``, also change the checkpoint file and the log."""
+    """Return the result of ``lth classify``. With the option ``record``, also change the checkpoint file and the
+    log."""
     store = LongTaskStore(layout)
     task, _ = store.load()
     text = _given_text(options)

@@ -1,4 +1,5 @@
-"""Lease of one run, ``.lth.lock``: at most one agent per task, even after crashes and with other programs.
+"""Lease of one run, in the file ``.lth.lock``. At most one agent works on a task, even after crashes and with other
+programs.
 
     free         no lease file exists
     held         the lease ends in the future: other runs wait
@@ -9,8 +10,7 @@
 A lease is a file, or a folder that contains ``lock.json`` (the form that another program uses). The lease is read and
 changed only under the lock on the task directory, for milliseconds. A thread renews the lease during the run. A run
 loses its lease permanently if another run took the lease, or if it expired while this process was suspended. Source:
-``longtask.md`` 14.
-"""
+``longtask.md`` 14."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 class Held:
-    """Lease of another run: its known data, and the number of seconds to wait before the next check."""
+    """Lease of another run, with its known data and the number of seconds to wait before the next check."""
 
     def __init__(self, info: JsonObject, wait_seconds: int) -> None:
         self.info = info
@@ -62,7 +62,7 @@ class _Found:
 
 
 class RunLease:
-    """Lease of one run, which is a context manager once it is acquired. Tests pass a fixed ``now``."""
+    """Lease of one run. After ``acquire``, it can be used as a context manager. Tests pass a fixed ``now``."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class RunLease:
     # ---- taking
 
     def acquire(self) -> Held | None:
-        """Take the lease for this run, and return ``None``. If another run has the lease, return that lease."""
+        """Take the lease for this run and return None. If another run has the lease, return that lease instead."""
         with self._directory():
             self._sweep()
             found = look(self.layout, self._now())
@@ -104,12 +104,12 @@ class RunLease:
         return None
 
     def keep(self) -> None:
-        """Start a thread that renews the lease three times per lease duration, until ``release`` is called."""
+        """Start a thread that renews the lease, three times per lease duration, until ``release`` is called."""
         self._thread = threading.Thread(target=self._renew_on, name="lth-lease", daemon=True)
         self._thread.start()
 
     def release(self) -> None:
-        """Release the lease if this run still owns it. Repeated calls are safe."""
+        """Release the lease if this run still owns the lease. Repeated calls are allowed."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -133,9 +133,8 @@ class RunLease:
     # ---- holding
 
     def renew(self) -> bool:
-        """Extend the lease. Return False if another run has taken the lease; ``lost`` then contains the reason.
-
-        If the file cannot be written but the lease has not expired yet, the result is also True."""
+        """Extend the lease and return True. Return False if another run has taken the lease. ``lost`` is then the
+        reason. Also return True if the file cannot be written but the lease has not expired yet."""
         try:
             with self._directory():
                 if not self.check():
@@ -148,13 +147,14 @@ class RunLease:
         return True
 
     def check(self) -> bool:
-        """Return True if this run still owns the lease. Call this method under the directory lock, before any write."""
+        """Return True if this run still owns the lease. Call this method before any write, while holding the directory
+        lock."""
         if self.in_time() and not self._is_ours():
             self.lost = "another run took the lease"
         return self.lost is None
 
     def in_time(self) -> bool:
-        """Return True if the lease is not lost and has not expired. No file is read."""
+        """Return True if the lease has not been lost and has not expired. The check reads no file."""
         if self.lost is None and (self._expires_at is None or self._now() >= self._expires_at):
             self.lost = "the lease ran out while this process was suspended"
         return self.lost is None
@@ -196,7 +196,7 @@ class RunLease:
         )
 
     def _create(self) -> bool:
-        """Create the lease file with its content, and return True. Return False if the file already exists."""
+        """Create the lease file with its content and return True. Return False if a lease file already exists."""
         now = self._now()
         self._acquired_at = clock.timestamp(now, fraction=True)
         expires_at = now + timedelta(seconds=self.ttl_seconds)
@@ -206,7 +206,8 @@ class RunLease:
         return True
 
     def _retire(self, found: _Found) -> bool:
-        """Remove an expired lease, and return True. Return False if the file has changed since ``found``."""
+        """Remove an expired lease and return True. Return False if the lease file has changed since it was read as
+        ``found``."""
         aside = self._beside("old")
         try:
             os.rename(self.layout.lock, aside)
@@ -230,14 +231,14 @@ class RunLease:
         return f"{self.layout.lock}.{self.token}.{kind}"
 
     def _sweep(self) -> None:
-        """Remove files that killed runs left next to the lease. The caller holds the directory lock."""
+        """Remove the files that killed runs left next to the lease. The caller must hold the directory lock."""
         for name in os.listdir(self.layout.root):
             if name.startswith(".lth.lock.") and (name.endswith((".new", ".old")) or ".tmp." in name):
                 _remove(os.path.join(self.layout.root, name))
 
 
 def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
-    """Return the current lease with the seconds until another run may take it; ``None`` if there is no lease."""
+    """Return the current lease, with the seconds after which another run may take it, or None if there is no lease."""
     try:
         content, identity, changed_at = _read(layout.lock)
     except FileNotFoundError:
@@ -261,9 +262,8 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
 
 
 def _read(path: str) -> tuple[bytes | None, tuple[int, int], float]:
-    """Return the content, the file identity and the time of change of a lease, which is a file or a folder.
-
-    An empty folder is an empty lease. If the lease is unreadable, the content is ``None``."""
+    """Return the content, file identity and modification time of a lease, which is a file or a folder. The content is
+    empty for an empty folder, and None for an unreadable lease."""
     found = os.lstat(path)
     inner = os.path.join(path, "lock.json") if stat.S_ISDIR(found.st_mode) else path
     content: bytes | None = None

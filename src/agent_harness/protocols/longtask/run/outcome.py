@@ -7,8 +7,7 @@
     checkpoint file damaged           the damaged file is kept as evidence, the earlier version is restored,
                                       and the status is `needs-human`
 
-Source: ``longtask.md`` 10.3, 10.4, 11.
-"""
+Source: ``longtask.md`` 10.3, 10.4, 11."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ NOTHING_CHANGED = "nothing was changed, and the criteria held before"
 
 
 def authored(before: Checkpoint, after: Checkpoint) -> bool:
-    """Return True if members about progress differ between the checkpoints. Missing and empty members are equal."""
+    """Return True if the two checkpoints differ in a member about progress. A missing member equals an empty member."""
     return any((before.raw.get(name) or None) != (after.raw.get(name) or None) for name in _AUTHORED)
 
 
@@ -65,9 +64,8 @@ def output_item(ran: Ran, path: str) -> JsonObject:
 def finalize_success(
     change: CheckpointChange, before: Checkpoint, ran: Ran, items: list[JsonObject], *, fallback: bool = False
 ) -> bool:
-    """Update the checkpoint after exit 0. Return True if the agent wrote progress to the checkpoint file.
-
-    The caller has already verified any claim of `done`."""
+    """Update the checkpoint after an agent's exit with 0. Return True if the agent wrote progress to the checkpoint
+    file. The caller must have verified any claim of `done`."""
     raw, worker = change.checkpoint.raw, ran.plan.worker
     kept = authored(before, change.checkpoint)
     evidence.add(change, *items)
@@ -85,9 +83,8 @@ def finalize_success(
 
 
 def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) -> None:
-    """Set the status of a task whose criteria are met: `done`, or `needs-human` if ``manual`` criteria are left.
-
-    The agent need not claim `done`, because a read-only agent cannot write the checkpoint file."""
+    """Set the status of a task whose criteria are met: `done`, or `needs-human` if a person must decide the ``manual``
+    criteria. The agent need not claim `done`, because a read-only agent cannot write the checkpoint file."""
     raw = change.checkpoint.raw
     raw["status"] = "needs-human" if manual else "done"
     raw["blockedUntil"] = raw["blocker"] = None
@@ -104,7 +101,8 @@ def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) ->
 
 
 def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) -> None:
-    """Set the status to `needs-human`, and ask whether the task is done: the commands passed before the work."""
+    """Set the status to `needs-human`, and ask a person whether the task is done. Use this if the criteria commands
+    already passed before the work."""
     import shlex
 
     from agent_harness.verification.grade import ASKS_IF_DONE
@@ -120,7 +118,7 @@ def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) 
 
 
 def _ask(change: CheckpointChange, kind: str, source: str, message: str, **members: str) -> None:
-    """Set the status to `needs-human`, with a blocker that contains ``message``."""
+    """Set the status to `needs-human`, and write a blocker with ``message`` to the checkpoint."""
     raw = change.checkpoint.raw
     raw["status"] = "needs-human"
     raw["blockedUntil"] = None
@@ -139,9 +137,9 @@ def _ask(change: CheckpointChange, kind: str, source: str, message: str, **membe
 def withdraw_claim(
     change: CheckpointChange, worker: str | None, unmet: list[str], weak: list[str] | None = None
 ) -> None:
-    """Withdraw an unproven claim of `done`: set the status to `paused`, and list the unmet criteria in the next step.
-
-    ``worker`` is ``None`` if an earlier run left the claim. ``weak`` says why passing commands prove nothing."""
+    """Withdraw a claim of `done` that is not proven. Set the status to `paused`, and name the unmet criteria in the
+    next step. ``worker`` is None if an earlier run left the claim. ``weak`` gives reasons why passing commands prove
+    nothing."""
     raw = change.checkpoint.raw
     raw["status"] = "paused"
     raw["blocker"] = None
@@ -156,7 +154,8 @@ def withdraw_claim(
 
 
 def ask_about_damage(change: CheckpointChange, worker: str) -> None:
-    """Set the status to `needs-human`. The agent damaged the checkpoint file, and the file was restored."""
+    """Set the status to `needs-human`, because the agent damaged the checkpoint file. The file has already been
+    restored."""
     source = worker if worker in schema.SOURCES else "manual"
     message = f"{worker} left an invalid checkpoint; it was kept as {change.damaged}"
     _ask(change, "unknown", source, message, worker=worker)
@@ -164,7 +163,7 @@ def ask_about_damage(change: CheckpointChange, worker: str) -> None:
 
 
 def keep_output(change: CheckpointChange, worker: str, items: list[JsonObject]) -> None:
-    """Add the output of an interrupted run to the evidence. The task's status does not change."""
+    """Add the output of an interrupted agent to the evidence. The status of the task does not change."""
     evidence.add(change, *items)
     change.event("checkpoint_written", status=change.checkpoint.status, reason="worker output recorded", worker=worker)
 
@@ -183,10 +182,9 @@ def apply_class(
     next_step: str | None = None,
     text: str,
 ) -> None:
-    """Write the status, blocker, next step and events that belong to a classified failure.
-
-    A next step that the agent wrote since ``before`` is kept. If ``before`` is ``None``, the next step is always
-    replaced. ``until`` is an earlier end of the wait."""
+    """Write the status, blocker, next step and events for a classified failure. A next step that the agent wrote since
+    ``before`` is kept. If ``before`` is None, the next step is always replaced. If ``until`` is given, the wait ends at
+    this time instead of at the classified time."""
     raw, name = change.checkpoint.raw, found.name
     status = found.status
     raw["status"] = status
@@ -253,7 +251,7 @@ def cool_down(change: CheckpointChange, worker: str, found: Classification, item
 
 
 def earliest_end(checkpoint: Checkpoint) -> str | None:
-    """Return the earliest end of the agents' rate limits, or ``None`` if no agent is rate-limited."""
+    """Return the earliest end of the recorded rate limits, or None if no agent is rate-limited."""
     known = [(each.until, str(each.raw["blockedUntil"])) for each in checkpoint.cooldowns.values() if each.until]
     return min(known)[1] if known else None
 
@@ -281,7 +279,8 @@ def session_evidence(
     began: str | None = None,
     ended: str | None = None,
 ) -> list[JsonObject]:
-    """Return the evidence item about the rate-limited Codex session. The list is empty without a session file."""
+    """Return a list with the evidence item about the rate-limited Codex session. The list is empty if no session file
+    is found."""
     named = given or task.section("codexWorker").text("sessionPath")
     path = session_file(named, text, base, began=_seconds(began), ended=_seconds(ended))
     if path is None:
@@ -312,7 +311,7 @@ class Classification:
         return self.name == "rate_limit"
 
     def as_record(self) -> JsonObject:
-        """Return the classification as an object, with its members in the order of the answer of ``lth classify``."""
+        """Return the classification as an object. Its members have the order that ``lth classify`` prints."""
         return {
             "class": self.name,
             "source": self.source,
@@ -326,12 +325,14 @@ class Classification:
         }
 
     def told(self) -> JsonObject:
-        """Return the provider's end of the rate limit as an object; empty unless the end is too late to wait for."""
+        """Return the provider's end of the rate limit as an object. The object is empty unless this end is too late to
+        wait for."""
         return {"toldUntil": self.told_until} if self.told_until else {}
 
 
 class Ran:
-    """Result of one agent. ``stopped``: ended together with the run. ``ended_by``: the monitor that ended the agent."""
+    """Result of one agent. ``stopped`` is true if the agent was ended together with the run. ``ended_by`` is the
+    monitor that ended the agent."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -358,10 +359,9 @@ _EARLIER_SECONDS, _LATER_SECONDS = 5.0, 60.0
 def session_file(
     named: str | None, text: str, base: str, *, began: float | None = None, ended: float | None = None
 ) -> str | None:
-    """Return the path of a Codex session file, or ``None`` if none is found. ``named`` is returned unchecked.
-
-    Without ``named``, the path is the first existing file that ``text`` mentions. Otherwise, the path is the newest
-    session in Codex's folders between ``began`` and ``ended`` (seconds since 1970)."""
+    """Return the path of a Codex session file, or None if none is found. If ``named`` is given, return it unchecked. If
+    not, return the first existing file that ``text`` mentions, or else the newest session in Codex's folders between
+    ``began`` and ``ended`` (seconds since 1970)."""
     if named:
         return expanded(named, base) if named.startswith("~") else named
     for found in _REPORTED.finditer(text):

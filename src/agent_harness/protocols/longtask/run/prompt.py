@@ -1,8 +1,7 @@
-"""Prompt of one bounded slice: the contents of the contract and the checkpoint as plain text.
+"""Prompt of one run: the contents of the contract and the checkpoint as plain text.
 
 The anchors (``Continue exactly one bounded slice.``, ``Task directory:``, ``Next step:`` …) are a fixed part of the
-prompt. Source: ``longtask.md`` 7.
-"""
+prompt. Source: ``longtask.md`` 7."""
 
 from __future__ import annotations
 
@@ -38,9 +37,8 @@ _READS_ONLY = (
 
 
 def prompt(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, *, reads_only: bool | None = None) -> str:
-    """Return the prompt of one slice. With ``reads_only``, the agent cannot write the checkpoint file.
-
-    If ``reads_only`` is ``None``, the preferred agent's setting is used."""
+    """Return the prompt for the agent of one run. With ``reads_only``, the prompt says that the agent cannot write the
+    checkpoint file. If ``reads_only`` is None, the preferred agent's setting applies."""
     if reads_only is None:
         reads_only = _preferred_reads_only(task)
     sections = [

@@ -1,9 +1,8 @@
-"""`lth run`: one decision, one agent, one bounded slice, and a checkpoint file from which any agent can continue.
+"""`lth run`: one decision, one agent, one slice (a run with limited time and cost), and an updated checkpoint file.
 
 lease -> decide -> plan -> slot -> agent -> output file -> checkpoint file -> log -> lease released
 
-An error before the agent starts leaves no trace. Source: ``longtask.md`` 10.
-"""
+An error before the agent starts leaves no trace. Source: ``longtask.md`` 10."""
 
 from __future__ import annotations
 
@@ -39,7 +38,8 @@ STOPPING = "lth: stopping within seconds: the worker's output is kept, and the c
 
 
 def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
-    """Run one slice, and return its answer and exit status. If the agent failed, the exit status is the agent's."""
+    """Run one agent once, and return the command's answer and exit status. If the agent failed, return its exit
+    status."""
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
     if options.dry_run:
@@ -88,7 +88,7 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
 
 
 def resume(layout: LongTaskLayout, options: RunOptions) -> Answer:
-    """Print a line on stderr that explains the decision, then run one slice. Source: ``longtask.md`` 19."""
+    """Print a line on stderr that explains the scheduling decision, then call ``run``. Source: ``longtask.md`` 19."""
     from agent_harness.protocols.longtask.verbs import status
 
     status.explain(layout)
@@ -112,9 +112,8 @@ def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
 def _prepared(
     store: LongTaskStore, options: RunOptions, lock: RunLease, agent_slot: SliceSlot, interruption: Stop
 ) -> Prepared:
-    """Return the prepared run when its agent has a slot. Wait for a slot if allowed, while keeping the lease.
-
-    Nothing is written during the wait. If the run must stop, return an answer that says to wait."""
+    """Return the prepared run when its agent has a slot. If the options allow this, wait for a slot and keep the lease.
+    Nothing is written during the wait. If the run must stop, return a prepared run whose answer says to wait."""
     from contextlib import ExitStack
 
     from agent_harness.supervision.interruption import LOOK_SECONDS
@@ -140,8 +139,7 @@ def _prepared(
 def prepare(
     change: CheckpointChange, options: RunOptions, agent_slot: SliceSlot | None, *, may_wait: bool = False
 ) -> Prepared:
-    """Decide whether to run, plan the agent's start, and take a slot. After an error, the change is discarded.
-
+    """Decide whether to run, plan the agent's start, and take a slot. If an error is raised, the change is discarded.
     Without ``agent_slot``, this is a dry run. Raise ``NoRoom`` if no slot is free and ``may_wait`` is true."""
     dry_run = agent_slot is None
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
@@ -191,7 +189,7 @@ def _head(found: SchedulingDecision, checkpoint: Checkpoint, dry_run: bool = Fal
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Remove the rate limits that have ended from the checkpoint."""
+    """Remove each rate limit that has ended from the checkpoint, and log its end."""
     raw = change.checkpoint.raw
     over = expired_cooldowns(change.checkpoint, change.now)
     left = {name: each.raw for name, each in change.checkpoint.cooldowns.items() if name not in over}
@@ -207,7 +205,7 @@ def _end_cooldowns(change: CheckpointChange) -> None:
 
 
 def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | None, str | None, Cooldown | None]:
-    """Return the requested agent, the agent to run or ``None``, its fallback, and the requested agent's rate limit."""
+    """Return the requested agent, the agent to run (or None), its fallback, and the requested agent's rate limit."""
     checkpoint, policy = change.checkpoint, change.task.policy
     requested = adapters.normalised(options.worker or policy.preferred or "local-command")
     named = options.fallback_worker or policy.fallback or ""
@@ -228,7 +226,7 @@ def _ask_to_fill_in(change: CheckpointChange, requested: str, fields: str) -> Js
 
 
 def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: str) -> JsonObject:
-    """Log that no agent slot is free, and return the answer to wait. The scheduler retries the slice later."""
+    """Log that no agent slot is free, and return an answer that says to wait. The scheduler tries again later."""
     change.event("run_skipped", worker=worker, reason=why, waitSeconds=SLOT_SECONDS)
     found = SchedulingDecision("wait", why, SLOT_SECONDS)
     return {**_head(found, change.checkpoint), "worker": None, "requestedWorker": requested}
@@ -237,7 +235,7 @@ def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: s
 def _wait_for_cooldown(
     change: CheckpointChange, requested: str, fallback: str | None, cooldown: Cooldown, dry_run: bool
 ) -> JsonObject:
-    """Log that all usable agents are rate-limited, and return the answer with the earliest end to wait for."""
+    """Log that all usable agents are rate-limited. Return an answer that says to wait until the earliest end."""
     others = adapters.cooldown(change.checkpoint, fallback, change.now) if fallback else None
     known = [each for each in (cooldown, others) if each]
     until, text = min((each.until, str(each.raw["blockedUntil"])) for each in known if each.until)

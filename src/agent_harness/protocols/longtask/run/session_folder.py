@@ -8,8 +8,7 @@ sessions/STAMP/
 STAMP is the start time of the session. The newest 30 sessions are kept. The snapshot is a git object under the private
 ref ``refs/harness/slices/TASK/STAMP``. A snapshot never contains the task's own files, even if they are in the same
 repository. Agents can write to this folder, so ``rescue.json`` is trusted only if the ref agrees with it. Source:
-``longtask.md`` 10.2.
-"""
+``longtask.md`` 10.2."""
 
 from __future__ import annotations
 
@@ -44,15 +43,14 @@ class SessionFolder:
         self.point = point
 
     def recording(self) -> Recording:
-        """Return the session's recording. If there is a rescue point, the recording includes file changes."""
+        """Return the session's recording. It includes file changes if the session has a rescue point."""
         path, point = Path(self.path, RECORDING), self.point
         return Recording(path, point.git, point.tree_now) if point else Recording(path)
 
 
 def begun(layout: LongTaskLayout, *, task_id: str, worker: str, cwd: str, at: str, takes_point: bool) -> SessionFolder:
-    """Create a session folder, save the working copy as a rescue point, and remove the oldest session folders.
-
-    Raise ``OutsideTask`` if the folder would be outside the task. A failure to save the working copy is a warning."""
+    """Create a session folder, save the working copy as a rescue point, and remove the oldest session folders. Raise
+    ``OutsideTask`` if the folder is outside the task. If the working copy cannot be saved, only print a warning."""
     path, point = made(layout, at), None
     _forget_oldest(layout)
     if takes_point:
@@ -92,7 +90,7 @@ _OWN_FILES = ("task.json", "checkpoint.json", "harness.md", "runs", "sessions", 
 
 @dataclass(frozen=True, kw_only=True)
 class RescuePoint:
-    """Snapshot of a working copy, with its repository. ``name`` is the name of the session folder."""
+    """Snapshot of a working copy before a run, with its repository. ``name`` is the name of the session folder."""
 
     name: str
     folder: str  # of the session
@@ -108,7 +106,7 @@ class RescuePoint:
         return {**place, "snapshot": self.snapshot.as_record()}
 
     def tree_now(self) -> str:
-        """Return the id of a new commit with the current worktree. No ref points to this commit."""
+        """Return the id of a new commit that contains the current worktree. No ref points to this commit."""
         ref = f"{self.snapshot.ref}-now"
         made = snapshot.candidate(self.git, ref, exclude=self.exclude, message="as it is now", base=self.snapshot)
         self.git.update_ref(ref, None)
@@ -116,7 +114,7 @@ class RescuePoint:
 
 
 def repository_of(folder: str) -> Git | None:
-    """Return the git worktree that contains a folder. Return ``None`` outside a repository or without git."""
+    """Return the git worktree that contains a folder, or None if there is no repository or git is missing."""
     try:
         git = Git(folder)
         return Git(git.top()) if git.is_repository else None
@@ -127,9 +125,8 @@ def repository_of(folder: str) -> Git | None:
 def take_point(
     layout: LongTaskLayout, folder: str, *, task_id: str, worker: str, cwd: str, at: str, why: str = "before a slice"
 ) -> RescuePoint | None:
-    """Save the worktree that contains ``cwd``, and return the rescue point. Return ``None`` outside git.
-
-    User files do not change. Raise ``UnsafeTree`` if a git operation is in progress in the worktree."""
+    """Save the worktree that contains ``cwd``, and return the rescue point, or None outside a git repository. No file
+    of the user changes. Raise ``UnsafeTree`` if a git operation is in progress in the worktree."""
     git = repository_of(cwd)
     if git is None:
         return None
@@ -147,7 +144,7 @@ def take_point(
 
 @contextmanager
 def as_committed(layout: LongTaskLayout, git: Git, ref: str) -> Iterator[str]:
-    """Yield a commit of the worktree without the task's own files. Afterwards, no ref points to the commit."""
+    """Yield a commit of the current worktree without the task's own files. After the context, no ref points to it."""
     made = snapshot.candidate(git, ref, exclude=_own_files(layout, git), message="as it is claimed")
     try:
         yield made
@@ -162,7 +159,7 @@ def rescue_points(layout: LongTaskLayout) -> list[RescuePoint]:
 
 
 def find_point(layout: LongTaskLayout, name: str) -> RescuePoint:
-    """Return the rescue point with the given name. Raise ``UnsafeTree`` if there is none."""
+    """Return the rescue point with the given name. Raise ``UnsafeTree`` if no rescue point has this name."""
     found = next((each for each in rescue_points(layout) if each.name == name), None)
     if found is None:
         raise UnsafeTree(f"No rescue point named {name}", hint=f"lth rescue {layout.root}")
@@ -170,7 +167,7 @@ def find_point(layout: LongTaskLayout, name: str) -> RescuePoint:
 
 
 def let_go(folder: str) -> None:
-    """Delete the ref of a session's rescue point, so that git can garbage-collect the snapshot."""
+    """Delete the ref of a session's rescue point. Git can then delete the snapshot as garbage."""
     try:
         record = files.read_json(os.path.join(folder, FILE), exact=False)
         made = Snapshot.from_record(record.get("snapshot") or {})
@@ -196,7 +193,7 @@ def _read_point(layout: LongTaskLayout, name: str) -> RescuePoint | None:
 
 
 def _own_files(layout: LongTaskLayout, git: Git) -> tuple[str, ...]:
-    """Return patterns of the task's own files, relative to the worktree; none if the task is outside the worktree."""
+    """Return patterns for the task's own files, relative to the worktree, or no patterns if the task is outside it."""
     top, root = os.fspath(git.top()), os.path.realpath(layout.root)
     if os.path.commonpath([top, root]) != top:
         return ()
@@ -217,7 +214,7 @@ def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, 
 
 
 def show(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Return one rescue point, with the changed ``files`` and the new ``commits`` since the rescue point."""
+    """Return one rescue point, with the ``files`` changed and the ``commits`` made after the rescue point was taken."""
     point = find_point(layout, name)
     changes = point.git.changed_paths(point.snapshot.commit, point.tree_now())
     head = point.git.head()
@@ -226,9 +223,9 @@ def show(layout: LongTaskLayout, name: str) -> JsonObject:
 
 
 def restore(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Restore files, index, branch and HEAD. ``undo`` in the answer is a rescue point of the state before.
-
-    Raise ``Busy`` while a run holds the lease. During a git operation, raise ``UnsafeTree`` and change nothing."""
+    """Restore files, index, branch and HEAD from a rescue point. In the result, ``undo`` names a rescue point of the
+    state before the restore. Raise ``Busy`` while a run holds the lease. Raise ``UnsafeTree`` and change nothing during
+    a git operation."""
     task, _ = LongTaskStore(layout).load()
     lock = RunLease(layout, owner=None, ttl_seconds=DEFAULT_TTL_SECONDS, run_id=new_run_id())
     with lock:

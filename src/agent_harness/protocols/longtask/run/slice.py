@@ -1,7 +1,7 @@
-"""One running slice: changes to the checkpoint file after the agent has ended, while the run holds the lease.
+"""One running slice (a run with limited time and cost). It changes the checkpoint file after the agent has ended, while
+the run holds the lease.
 
-The module also writes the handoff note after a rate limit. Source: ``longtask.md`` 10.2 - 10.4, 14, 16.
-"""
+The module also writes the handoff note after a rate limit. Source: ``longtask.md`` 10.2 - 10.4, 14, 16."""
 
 from __future__ import annotations
 
@@ -44,15 +44,16 @@ _GOES_ON = ("active", "paused")
 
 
 class LeaseGone(Exception):
-    """Error that another run may own the task. This run must then not write the checkpoint file."""
+    """Error that another run may own the task. After this error, this run must not write the checkpoint file."""
 
 
 class _Claimed(Exception):
-    """Error that the checkpoint file says `done` but its current content was not verified."""
+    """Error that the checkpoint file says `done`, but its current content was not verified."""
 
 
 class Slice:
-    """One slice, with methods that record its agents' results. The engine runs an agent as a ``work.SliceWork``."""
+    """One run of a task, with methods that record the results of its agents. The engine runs each agent as a
+    ``work.SliceWork``."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class Slice:
         return self.interruption.number is not None or not self.lock.in_time()
 
     def kept(self, ran: Ran, prefix: str) -> WorkerResult:
-        """Save the output of an agent that has ended in a file of the task, and return the agent's result."""
+        """After an agent has ended, save its output in a file of the task. Return the agent's result."""
         if ran.stopped and self.lock.lost:
             ran.error = f"lease lost: {self.lock.lost}"
         elif ran.stopped and self.interruption.number:
@@ -95,9 +96,8 @@ class Slice:
     # ---- its end
 
     def change(self, act: Callable[[CheckpointChange], T], *ended: WorkerResult) -> T:
-        """Change the checkpoint file with ``act``, and log the ends of the agents in ``ended``.
-
-        If the lease is lost, ``LeaseGone`` is raised and the change is discarded completely."""
+        """Change the checkpoint file with ``act``, and log the end of each agent in ``ended``. Return the result of
+        ``act``. If the lease is lost, discard the change and raise ``LeaseGone``."""
 
         def owned(change: CheckpointChange) -> T:
             if not self.lock.check():
@@ -117,9 +117,8 @@ class Slice:
         self.store.event({"type": event.pop("kind"), "at": clock.timestamp(fraction=True), **event})
 
     def worth_verifying(self) -> str | None:
-        """Return the checkpoint as text if its claim of `done`, or a criterion of the open task, can be verified now.
-
-        Otherwise, and if the checkpoint file cannot be loaded, return ``None``."""
+        """Return the checkpoint as text if its claim of `done`, or a criterion of the unfinished task, can be verified
+        now. Return None if it cannot, or if the checkpoint file cannot be loaded."""
         try:
             task, checkpoint = self.store.load()
         except HarnessError:
@@ -133,9 +132,8 @@ class Slice:
     def succeeded(
         self, attempt: WorkerResult, verified: dict[str, JsonObject], *, fallback: bool = False
     ) -> tuple[JsonObject, int]:
-        """Record that an agent exited with 0. Return the members of the answer and the exit status.
-
-        An unverified claim of `done` is withdrawn. ``verified`` maps the text of a checkpoint to its report."""
+        """Record that an agent exited with 0. Return the members of the answer, and the exit status. A claim of `done`
+        that is not verified is withdrawn. ``verified`` maps the text of a checkpoint to its verification report."""
         for left in range(_CLAIM_ROUNDS, -1, -1):
             try:
                 return self.change(
@@ -178,7 +176,8 @@ class Slice:
         return {"status": raw["status"]}, 0
 
     def verify(self, attempt: WorkerResult, text: str) -> JsonObject:
-        """Return the verification report on a checkpoint, with the agent's output as evidence. No lock is taken."""
+        """Return the verification report on the checkpoint ``text``. The agent's output counts as evidence. No lock is
+        taken."""
         raw = jsontext.loads(text)
         raw["evidence"] = [*Checkpoint(raw).items("evidence"), *attempt.items]
         task = self.prepared.task
@@ -198,9 +197,8 @@ class Slice:
         return claim.verdict_on(self.layout, task, report, claimed=claimed, by=attempt.known_of_it(task.id), code=code)
 
     def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> JsonObject:
-        """Record a classified failure, and return the members of the answer.
-
-        With ``earliest``, the task waits only until the first of the agents may run again."""
+        """Record an agent's classified failure. Return the members of the answer. With ``earliest``, the task waits
+        only until the first of its agents may run again."""
         git = repository_lines(self.layout, self.prepared.task) if attempt.limited else []
         earliest = earliest or self.prepared.waited_for is not None
         return self.change(lambda change: self._failed(change, attempt, git, earliest), attempt)
@@ -233,7 +231,7 @@ class Slice:
         return members
 
     def cut_short(self, attempt: WorkerResult) -> str:
-        """Record that a signal stopped the agent, withdraw its claim of `done`, and return the task's status."""
+        """Record that a signal stopped the agent, withdraw its claim of `done`, and return the status of the task."""
 
         def stopped(change: CheckpointChange) -> str:
             if change.damaged:
@@ -247,13 +245,13 @@ class Slice:
         return self.change(stopped, attempt)
 
     def lost(self, attempt: WorkerResult) -> Answer:
-        """Log that the run lost its lease, and return the answer. The checkpoint file is not written."""
+        """Log that the run has lost its lease, and return the command's answer. The checkpoint file is not written."""
         self._log(attempt.event(reason="lease lost"))
         log.warn(f"lease lost: {self.lock.lost}; the checkpoint was not changed")
         return self.answer(self.prepared.answer["status"], attempt) | {"error": f"lease lost: {self.lock.lost}"}, 1
 
     def answer(self, status: str, attempt: WorkerResult) -> JsonObject:
-        """Return the answer of a run in which only one agent ran, with ``status`` and the agent's result."""
+        """Return the answer of a run with one agent. It contains ``status`` and the agent's result."""
         return {**self.prepared.answer, **attempt.result(), "status": status}
 
 
@@ -262,7 +260,8 @@ _MOST_PATHS = 50
 
 
 def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return the working copy's last commit and git status. If git fails or takes over two seconds, return no lines."""
+    """Return lines with the last commit and the git status of the working copy. Return an empty list if git fails or
+    takes longer than two seconds."""
     if not task.repo_path:
         return []
     root = forbidden.expanded(task.repo_path, layout.root)
@@ -287,9 +286,8 @@ def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
 def write_handoff(
     change: CheckpointChange, workers: tuple[str, str, str | None], items: list[JsonObject], git: list[str]
 ) -> str:
-    """Add a handoff note, with its evidence and event, to a change. Return the note's path.
-
-    ``workers`` are the requested agent, the last agent that ran, and the fallback."""
+    """Add a handoff note, with its evidence and event, to a change. Return the path of the note. ``workers`` names the
+    requested agent, the last agent that ran, and the fallback agent."""
     text = _handoff(change, workers, items, git)
     path = change.keep(f"evidence/handoff-{file_stamp(change.at)}.md", text)
     summary = f"Handoff after a rate limit of {workers[1]}; next step: {change.checkpoint.next_step}"

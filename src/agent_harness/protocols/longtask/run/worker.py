@@ -1,9 +1,8 @@
-"""One agent of a slice, which does the work, and the agent's result.
+"""One agent of a run, which does the work, and the agent's result.
 
-The agent is a client's command line, a shell command, or a built-in agent. An agent that cannot be started has failed:
-its exit status is 127 if its program is missing, otherwise 126. The result contains the exit status, output, usage,
-output file, event and answer. Source: ``longtask.md`` 9, 10.2, 10.4.
-"""
+The agent is a client's command line, a shell command, or a built-in agent. An agent that cannot be started has failed.
+Its exit status is 127 if its program is missing, and 126 for any other reason. The result contains the exit status,
+output, usage, output file, event and answer. Source: ``longtask.md`` 9, 10.2, 10.4."""
 
 from __future__ import annotations
 
@@ -37,9 +36,8 @@ NEVER_STARTED = (STOPPED, "stopped before it started")
 
 
 def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
-    """Return the agent that the plan starts. The output of a command line goes to ``printed``.
-
-    A shell command has no account, so its output is not checked for a provider's ``refusal``."""
+    """Return the agent that the plan starts. The output of a command line is written to ``printed``. A shell command
+    has no account, so that its output is not searched for a provider's ``refusal``."""
     if plan.run is None:
         return registry.from_spec(plan.worker, source="--worker")
     account = adapters.account_of(plan.worker)
@@ -53,7 +51,7 @@ def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
 
 
 class Startable(Agent):
-    """Agent whose failed start is reported as a turn. ``failure`` then contains the exit status and the reason."""
+    """Agent that reports a failed start as a turn. ``failure`` then contains the exit status and the message."""
 
     def __init__(self, agent: Agent, plan: Plan, must_stop: Callable[[], bool]) -> None:
         self.name = agent.name
@@ -82,7 +80,7 @@ class Startable(Agent):
 
 
 class _Failed(Turn):
-    """Turn of an agent that could not be started. The turn has no process."""
+    """Turn of an agent that could not be started. It has no process."""
 
     def __init__(self, exit_code: int, message: str) -> None:
         self._end: Finished | None = Finished(ok=False, message=message, exit_code=exit_code)
@@ -108,7 +106,8 @@ _SHORTEST_ECHO = 12
 
 
 class WorkerResult:
-    """Result of an agent that has ended. ``prefix`` (``fallback `` or empty) precedes the reason in its event."""
+    """Result of an agent that has ended. In its event, the text ``prefix`` (``fallback `` or empty) precedes the
+    reason."""
 
     def __init__(self, ran: Ran, path: str, prefix: str) -> None:
         self.ran = ran
@@ -124,7 +123,7 @@ class WorkerResult:
 
     @property
     def known_class(self) -> Classification:
-        """Class of the agent's failure. Call ``classify`` first."""
+        """Class of the agent's failure. ``classify`` must be called first."""
         if self.classification is None:
             raise AssertionError("a failure is settled once it is classified")
         return self.classification
@@ -134,7 +133,7 @@ class WorkerResult:
         return self.classification is not None and self.classification.limited
 
     def classify(self, task: Contract, session_path: str | None, prompt: str, base: str) -> None:
-        """Classify the agent's failure. After a rate limit of Codex, also add its session file to the evidence."""
+        """Classify the agent's failure. After a rate limit of Codex, add the Codex session file to the evidence."""
         ran = self.ran
         self.text = failure_text(ran, prompt)
         self.classification = classified(ran, self.text, task)
@@ -144,7 +143,7 @@ class WorkerResult:
 
     @property
     def next_step(self) -> str | None:
-        """Next step for the checkpoint file if a monitor ended the agent; otherwise ``None``."""
+        """Next step for the checkpoint file if a monitor ended the agent, or None if no monitor ended it."""
         return classifier.ENDED_BY[self.ran.ended_by][1] if self.ran.ended_by else None
 
     def event(self, reason: str | None = None) -> JsonObject:
@@ -161,7 +160,7 @@ class WorkerResult:
         }
 
     def known_of_it(self, task_id: str) -> ClaimVerdict:
-        """Return an entry of the verdict ledger with the facts about this agent. The caller adds the verdict."""
+        """Return a verdict that contains the facts about this agent. The caller adds the decision."""
         from agent_harness.session.ledger import ClaimVerdict
 
         ran = self.ran
@@ -193,7 +192,7 @@ class WorkerResult:
 
 
 def classified(ran: Ran, text: str, task: Contract) -> Classification:
-    """Return the class of a failure, by the monitor that ended the agent or by the agent's output."""
+    """Return the class of a failure. If a monitor ended the agent, the monitor decides. If not, the output decides."""
     source = ran.plan.worker if ran.plan.worker in schema.SOURCES else None
     if ran.ended_by:
         return classifier.of_monitor(ran.ended_by, ran.error or "", source)
@@ -204,7 +203,7 @@ def classified(ran: Ran, text: str, task: Contract) -> Classification:
 
 
 def output_file(ran: Ran) -> str:
-    """Return the content of ``evidence/worker-output-STAMP.txt``. Other programs rely on the labels in this file."""
+    """Return the content of ``evidence/worker-output-STAMP.txt``. Other programs depend on the labels in this file."""
     head = [
         f"worker: {ran.plan.worker}",
         f"command: {' '.join(redact(ran.plan.command).splitlines())}",
@@ -218,7 +217,7 @@ def output_file(ran: Ran) -> str:
 
 
 def failure_text(ran: Ran, prompt: str) -> str:
-    """Return the end of a failed agent's stdout and stderr, and the error message. Echoed prompt text is left out."""
+    """Return the end of a failed agent's stdout and stderr, and the error message. Repeated prompt text is removed."""
     parts = [_without_echo(stream, prompt)[-_CLASSIFIED:] for stream in (ran.stdout, ran.stderr)]
     return "\n".join([*parts, ran.error or ""]).strip()
 
@@ -234,7 +233,7 @@ def _without_echo(text: str, prompt: str) -> str:
 
 
 def printed_usage(worker: str, stdout: str, stderr: str) -> JsonObject | None:
-    """Return the usage that a client printed. Return ``None`` if none is found, as for Kimi and shell commands."""
+    """Return the usage that a client printed, or None if it printed none. Kimi and shell commands print none."""
     from agent_harness.agents import claude_code as claude
     from agent_harness.agents.codex import command as codex
 
@@ -247,7 +246,7 @@ def printed_usage(worker: str, stdout: str, stderr: str) -> JsonObject | None:
 
 
 def reported_usage(used: Totals) -> JsonObject | None:
-    """Return the usage that an agent reported during the run, or ``None`` if it reported none."""
+    """Return the usage that an agent reported during the run, or None if the agent reported no usage."""
     if not used.reported:
         return None
     counts = (used.input_tokens, used.output_tokens, used.cached_tokens, used.input_tokens + used.output_tokens)

@@ -1,1 +1,1 @@
-"""Commands of `lth`, except the one that runs a slice."""
+"""Commands of `lth` that run no agent. The commands `verify`, `rescue` and `classify` are in other modules."""

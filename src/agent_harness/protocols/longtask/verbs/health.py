@@ -1,7 +1,6 @@
-"""Check of whether a task is ready to run: files, scheduling decision, scheduler, and the agents' programs and folders.
+"""Readiness check of a task: files, scheduling decision, scheduler, and the agents' programs and folders.
 
-The only program that is started is `PROGRAM --version`, for at most three seconds. Source: ``longtask.md`` 17.
-"""
+The only program that is started is `PROGRAM --version`, for at most three seconds. Source: ``longtask.md`` 17."""
 
 from __future__ import annotations
 
@@ -29,7 +28,8 @@ _RANK = {"pass": 0, "warn": 1, "fail": 2}
 
 
 def health(layout: LongTaskLayout, options: HealthOptions | None = None) -> tuple[JsonObject, int]:
-    """Return the report of ``lth health``, and exit status 1 if a check fails and ``strict`` is set, else 0."""
+    """Return the report of ``lth health`` and the exit status. The exit status is 1 if a check fails and ``strict`` is
+    set, and 0 in all other cases."""
     found = _report(layout)
     return found, 1 if options and options.strict and found["status"] == "fail" else 0
 
@@ -60,7 +60,7 @@ def _report(layout: LongTaskLayout) -> JsonObject:
 
 
 def scheduler_of(task: Contract) -> str:
-    """Return the canonical name of the task's scheduler. An unknown name is returned unchanged."""
+    """Return the canonical name of the task's scheduler. If the scheduler is unknown, return its name unchanged."""
     if named := task.section("scheduler").text("type"):
         return schema.SCHEDULERS.get(named.strip(), named.strip())
     return "openclaw-cron" if adapters.normalised(task.policy.preferred or "") == adapters.DIRECT else "manual"

@@ -1,7 +1,6 @@
-"""`lth init`: creates a task from a template or copies an example, and keeps backups of a task that it overwrites.
+"""`lth init`: creates a task from a template or from an example, and keeps backups of a task that it overwrites.
 
-Source: ``longtask.md`` 5.
-"""
+Source: ``longtask.md`` 5."""
 
 from __future__ import annotations
 
@@ -28,13 +27,14 @@ _NOT_STARTED = (adapters.DIRECT, "manual-review")
 
 
 class AlreadyThere(HarnessError):
-    """Error that the folder already contains a task. Nothing was written."""
+    """Error that the folder already contains a task. It is raised before anything is written."""
 
     code = "already_there"
 
 
 def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str, int]:
-    """Create a task, and return one line or its health report. If the task is refused, nothing is written."""
+    """Create a task. Return one line, or the task's health report if a check was requested, and the exit status. If an
+    error is raised, nothing is written."""
     template = options.template
     if template in EXAMPLES:
         content = _example(template, options)
@@ -136,7 +136,7 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
 
 
 def _forget_earlier(layout: LongTaskLayout) -> None:
-    """Move away the state folder of an earlier, deleted task in this directory, and print the new path."""
+    """Move away the state folder of an earlier, deleted task in this directory, and print the folder's new path."""
     from agent_harness.kernel import trusted_state
 
     if aside := trusted_state.set_aside(layout.task, layout.root):
@@ -155,7 +155,7 @@ def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:
 
 
 def _refuse_running(layout: LongTaskLayout) -> None:
-    """Raise ``Busy`` if the task that would be replaced has a running slice."""
+    """Raise ``Busy`` if the task that ``lth init`` would replace has an active run."""
     if not os.path.lexists(layout.lock):
         return
     from agent_harness.protocols.longtask.run import lease_file
@@ -217,7 +217,7 @@ _ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.
 
 
 class Choices:
-    """Options for a new task, with the values that follow from them."""
+    """Options for a new task, and the values that are derived from the options."""
 
     def __init__(self, options: InitOptions, task_id: str, scheduler: str, worker: str, fallback: str | None) -> None:
         self.template = options.template
@@ -241,7 +241,7 @@ class Choices:
 
     @property
     def workers(self) -> list[str]:
-        """Names of the new task's agents: the preferred agent, then the fallback if there is one."""
+        """Names of the new task's agents: the preferred agent and, if there is one, the fallback agent."""
         return list(dict.fromkeys([self.worker, *([self.fallback] if self.fallback else [])]))
 
 
@@ -308,7 +308,7 @@ def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
 
 
 def operating_rules(template: str) -> str:
-    """Return the text of ``harness.md``."""
+    """Return the content of ``harness.md``, the rules for all agents and people who work on the task."""
     return f"""\
 # Operating rules
 

@@ -6,8 +6,7 @@
     ID fails        lth evidence DIR --type review-note --criterion-id ID --status failed --summary TEXT
 
 The view keeps the ``revision`` of the task that it shows. If the task or its checkpoint file has changed since then,
-the decision is refused. Source: ``faces.md`` F-SRV-4, F-SRV-8.
-"""
+the decision is refused. Source: ``faces.md`` F-SRV-4, F-SRV-8."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ GO_ON = "active"
 
 
 class TaskChoices:
-    """Decisions that a person can make now, each with a description. There are none if no person is needed."""
+    """Decisions that a person can make now, each with a description. If no person is needed, there are no decisions."""
 
     def __init__(self, revision: str, words: dict[str, str], criteria: dict[str, tuple[str, str]], *, waits: bool):
         self.revision = revision
@@ -37,7 +36,7 @@ class TaskChoices:
 
 
 def choices(layout: LongTaskLayout) -> TaskChoices | None:
-    """Return the decisions that are possible for the task on disk, or ``None`` if the task cannot be loaded."""
+    """Return the decisions that a person can make about the task on disk, or None if the task cannot be loaded."""
     store = LongTaskStore(layout)
     try:
         revision = store.revision()
@@ -59,10 +58,9 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
 
 
 def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str) -> str:
-    """Carry out a person's decision, and return the answer of the corresponding command.
-
-    Raise ``Superseded`` if the task is no longer at the revision ``shown``, ``UsageError`` if ``word`` is not one of
-    the possible decisions, and ``Refused`` if an agent of the task makes the call."""
+    """Carry out a person's decision ``word``, and return the message of the corresponding `lth` command. Raise
+    ``Superseded`` if the task has changed since the revision ``shown``. Raise ``UsageError`` if ``word`` is not a
+    possible decision. Raise ``Refused`` if an agent of the task makes the call."""
     log.refuse_workers(layout, "harness serve")
     found = choices(layout)
     if found is None or found.revision != shown:

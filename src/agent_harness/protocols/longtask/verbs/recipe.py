@@ -1,7 +1,6 @@
-"""OpenClaw job that starts slices of a task, as a command to paste, and a variant of the job that uses no model.
+"""OpenClaw job that starts runs of a task, as a command to paste, and a variant of the job that uses no model.
 
-Source: ``longtask.md`` 17.
-"""
+Source: ``longtask.md`` 17."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ _LEAST_SECONDS = 30
 
 
 def recipe(layout: LongTaskLayout, options: RecipeOptions) -> tuple[JsonObject, int]:
-    """Return the answer of ``lth openclaw-recipe``. Nothing is written."""
+    """Return the result of ``lth openclaw-recipe`` and the exit status. Nothing is written."""
     task, _ = LongTaskStore(layout).load()
     job = _job(task, options)
     argv = _argv(layout, task, options, int(job["timeoutSeconds"]))
@@ -49,7 +48,8 @@ def recipe(layout: LongTaskLayout, options: RecipeOptions) -> tuple[JsonObject, 
 
 
 def _job(task: Contract, options: RecipeOptions) -> JsonObject:
-    """Return the job's settings, each from its option, else from ``task.scheduler``, else the default."""
+    """Return the job's settings. Each is taken from its option, or else from ``task.scheduler``, or else the
+    default."""
     config = task.section("scheduler")
     own = schema.whole(config.raw.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
 
@@ -72,7 +72,7 @@ def _worker(task: Contract, options: RecipeOptions) -> str | None:
 
 
 def _argv(layout: LongTaskLayout, task: Contract, options: RecipeOptions, seconds: int) -> list[str]:
-    """Return the command that the job runs: `lth run` if `lth run` can start the agent, otherwise `lth tick`."""
+    """Return the command that the job runs: `lth run` if it can start the agent, or `lth tick` if it cannot."""
     worker = _worker(task, options)
     if worker is None or not adapters.is_runnable(worker):
         return [*program(), "tick", layout.root]
@@ -87,7 +87,8 @@ def fallback_words(task: Contract, worker: str, named: str | None = None) -> lis
 
 
 def program() -> list[str]:
-    """Return the command that starts `lth`: the path of `lth` if installed, otherwise this Python with the module."""
+    """Return the command that starts `lth`: the path of `lth` if it is installed, or this Python with the `lth`
+    module."""
     beside = os.path.join(os.path.dirname(sys.executable or ""), "lth")
     for path in (beside, shutil.which("lth")):
         if path and os.path.isfile(path) and os.access(path, os.X_OK):

@@ -1,7 +1,6 @@
-"""Commands `record` and `evidence`, with which a person or the agent itself writes progress and evidence.
+"""Commands `record` and `evidence`. With these commands, a person or the agent writes progress and evidence.
 
-Source: ``longtask.md`` 12.
-"""
+Source: ``longtask.md`` 12."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ViewAction:
-    """Action of a person in a view: who acted, and the task revision that the view showed."""
+    """Action of a person in a view: the person, and the revision of the task that the view showed."""
 
     def __init__(self, shown: str, by: str) -> None:
         self.shown = shown  # as ``LongTaskStore.revision``
@@ -33,15 +32,14 @@ class ViewAction:
 
 
 def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
-    """Raise ``Superseded`` if the task has changed since it was shown in the view. The caller holds the lock."""
+    """Raise ``Superseded`` if the task has changed since the view showed it. The caller holds the lock."""
     if action is not None and LongTaskStore(layout).revision() != action.shown:
         raise Superseded("The task has changed since the page was loaded. Reload the page", hint="lth status .")
 
 
 def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction | None = None) -> tuple[str, int]:
-    """Write progress to the checkpoint file.
-
-    For an unproven ``done``, raise ``VerificationFailed`` and write nothing."""
+    """Write progress to the checkpoint file, and return a message and the exit status. If the status is ``done`` but
+    not every criterion passes, raise ``VerificationFailed`` and write no progress."""
     store = LongTaskStore(layout)
     line: ClaimVerdict | None = None
     if options.status == "done":  # only written when every criterion holds; verified without the lock
@@ -109,7 +107,7 @@ def _record(
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Remove the rate limits of agents without an account; all others are in the account clock."""
+    """Remove the rate limits of agents without an account. All other rate limits are recorded per account elsewhere."""
     if not change.checkpoint.cooldowns:
         return
     from agent_harness.protocols.longtask.run import adapters
@@ -135,7 +133,8 @@ def _blocker(change: CheckpointChange, options: RecordOptions) -> JsonObject | N
 
 
 def accept(layout: LongTaskLayout) -> tuple[str, int]:
-    """Record ``task.json`` as accepted. Raise ``Refused`` if an agent of the task makes the call."""
+    """Record that a person accepts ``task.json``, and return a message and the exit status. Raise ``Refused`` if an
+    agent of the task makes the call."""
     log.refuse_workers(layout, "lth accept")
     task, _ = LongTaskStore(layout).load()
     changed = evidence.changed_members(layout, task)
@@ -149,9 +148,8 @@ _OURS = frozenset(("runs", ".lth.lock", "task.json", "checkpoint.json", "harness
 def gather(
     layout: LongTaskLayout, options: EvidenceOptions, *, action: ViewAction | None = None
 ) -> tuple[JsonObject, int]:
-    """Record the evidence item that the options describe, and return its record.
-
-    If the manifest path is outside the task, raise ``OutsideTask`` and write nothing."""
+    """Record the evidence item that the options describe. Return its record and the exit status. Raise ``OutsideTask``
+    and write nothing if the manifest path is outside the task."""
     answer = LongTaskStore(layout).change(lambda change: _gather(change, options, action))
     item = answer["evidence"]
     task, _ = LongTaskStore(layout).load()
@@ -168,7 +166,7 @@ def gather(
 
 
 def _unknown_of(task: Contract, item: JsonObject) -> list[str]:
-    """Return one line for each criterion that the item names but the task does not have."""
+    """Return one line for each criterion that the evidence item names but that the task does not have."""
     known = [each.id for each in task.criteria]
     named = dict.fromkeys([item.get("criterionId"), *item.get("criteria", ())])
     return [
@@ -177,7 +175,7 @@ def _unknown_of(task: Contract, item: JsonObject) -> list[str]:
 
 
 def _say_word(layout: LongTaskLayout, task_id: str, manual: list[str], item: JsonObject) -> None:
-    """Write a person's evidence on manual criteria to the verdict ledger, as a verdict."""
+    """Write a person's evidence on manual criteria as a verdict to the verdict ledger."""
     from agent_harness.session import ledger
 
     failed = records.EvidenceItem(item).says_failed
@@ -214,7 +212,8 @@ def _gather(change: CheckpointChange, options: EvidenceOptions, action: ViewActi
 
 
 def _place(change: CheckpointChange, kind: str, manifest: str | None) -> str:
-    """Return a free name for the manifest. Raise ``OutsideTask`` for the harness's own or an outside path."""
+    """Return a free path for the manifest. Raise ``OutsideTask`` if the given path is outside the task or is one of the
+    harness's own files."""
     if manifest is None:
         return change.free_name(f"evidence/{kind}-manifest-{file_stamp(change.at)}.json")
     path = change.layout.relative(change.layout.inside(manifest, "--manifest-path"))

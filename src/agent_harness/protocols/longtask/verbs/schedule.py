@@ -1,10 +1,7 @@
-"""``lth schedule``: configuration with which cron or a systemd timer runs slices of a task at regular intervals.
+"""``lth schedule``: configuration with which cron or a systemd timer runs a task at regular intervals.
 
-The configuration is only printed; the user installs it. Two slices never run concurrently, because a task has only one
-lease. In addition, a systemd timer waits until the previous slice has ended.
-
-Source: ``scale.md`` 9.
-"""
+The configuration is only printed. The user installs it. Two runs never overlap, because a task has only one lease. In
+addition, a systemd timer waits until the previous run has ended. Source: ``scale.md`` 9."""
 
 from __future__ import annotations
 
@@ -29,9 +26,8 @@ _BY_CRON = {"m": (60, "*/{n} * * * *"), "h": (24, "0 */{n} * * *"), "d": (1, "0 
 
 
 def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int]:
-    """Return the cron or systemd configuration, with instructions as comments. Nothing is written.
-
-    Raise ``UsageError`` for an unknown format or interval, or if `lth run` can start none of the task's agents."""
+    """Return the configuration for cron or systemd, with instructions as comments. Nothing is written. Raise
+    ``UsageError`` for an unknown format or interval, or if `lth run` can start none of the task's agents."""
     if options.verbs:
         raise UsageError(f"--{options.verbs[0]} needs --engine URL", hint=f"lth schedule {layout.root} --help")
     if options.form not in FORMS:

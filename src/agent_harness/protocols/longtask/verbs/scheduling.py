@@ -1,7 +1,7 @@
-"""Scheduling commands: `validate` and `next` only read; `tick` reopens an expired block and returns the agent's prompt.
+"""Scheduling commands: `validate` and `next` only read. `tick` reopens a task whose wait is over, and returns the
+agent's prompt.
 
-No agent is started. Source: ``longtask.md`` 6, 8.
-"""
+No agent is started. Source: ``longtask.md`` 6, 8."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def tick(layout: LongTaskLayout, options: TickOptions) -> tuple[JsonObject, int]:
-    """Make one scheduling decision, log the decision and return it. With ``dry_run``, nothing is written."""
+    """Make one scheduling decision, log it, and return it with the exit status. With ``dry_run``, nothing is
+    written."""
     store = LongTaskStore(layout)
     if options.dry_run:
         task, checkpoint = store.load()
@@ -33,9 +34,8 @@ def tick(layout: LongTaskLayout, options: TickOptions) -> tuple[JsonObject, int]
 
 
 def _tick(change: CheckpointChange) -> JsonObject:
-    """Record the scheduling decision, and return the answer.
-
-    An unproven claim of `done` is shown as `paused` but not changed, because `run` verifies it."""
+    """Record the scheduling decision and return the answer. The answer shows an unproven claim of `done` as `paused`.
+    The claim itself stays, because `lth run` verifies it."""
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
     log_decision(change, seen.due, seen.checkpoint)
     if seen.due.decision == "run":
@@ -46,7 +46,7 @@ def _tick(change: CheckpointChange) -> JsonObject:
 
 
 def log_decision(change: CheckpointChange, found: SchedulingDecision, checkpoint: Checkpoint) -> None:
-    """Add the events about a scheduling decision to the change. If no agent runs, an event gives the reason."""
+    """Add the events about a scheduling decision to the change. If no agent is to run, one event gives the reason."""
     change.event("tick_started", decision=found.decision, status=checkpoint.status)
     if found.decision == "wait":
         until = checkpoint.blocked_until
@@ -56,7 +56,7 @@ def log_decision(change: CheckpointChange, found: SchedulingDecision, checkpoint
 
 
 def reopen(change: CheckpointChange) -> None:
-    """Set the status of a `blocked` task to `active`. Other tasks do not change."""
+    """Change the status of a `blocked` task to `active`. A task with another status is not changed."""
     if change.checkpoint.status != "blocked":
         return
     change.checkpoint.raw.update(reopened(change.checkpoint, change.now).raw)
@@ -95,7 +95,7 @@ def _answer(
 def rate_limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> JsonObject:
-    """Return an object with the member ``rateLimits``. The object is empty if none of the agents is limited."""
+    """Return an object with the member ``rateLimits``, or an empty object if no agent is rate-limited."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if checkpoint.status != "blocked" and not checkpoint.cooldowns and not LimitClock().all():
@@ -107,7 +107,8 @@ def rate_limits(
 
 
 def validate(layout: LongTaskLayout) -> tuple[str, int]:
-    """Return one line with the task's id, status and next step. Raise ``InvalidTask`` if the task is not valid."""
+    """Return one line with the task's id, status and next step, and the exit status. Raise ``InvalidTask`` if the task
+    is not valid."""
     store = LongTaskStore(layout)
     task, found = store.load()
     checkpoint = claim.look(layout, task, found, store.now()).checkpoint
@@ -115,7 +116,7 @@ def validate(layout: LongTaskLayout) -> tuple[str, int]:
 
 
 def due(layout: LongTaskLayout) -> tuple[JsonObject, int]:
-    """Return the scheduling decision, for ``lth next``. The decision is `done` only if the task is proven."""
+    """Return the scheduling decision that ``lth next`` prints. The decision is `done` only if the task is proven."""
     store = LongTaskStore(layout)
     (task, found), now = store.load(), store.now()
     seen = claim.look(layout, task, found, now)

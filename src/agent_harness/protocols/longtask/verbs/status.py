@@ -1,7 +1,6 @@
-"""Read-only commands `status`, `ls`, `summary` and `tail`, and the line that `resume` prints first.
+"""Read-only commands `status`, `ls`, `summary` and `tail`, and the lines that `resume` prints first.
 
-Source: ``longtask.md`` 6, 19.
-"""
+Source: ``longtask.md`` 6, 19."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def status(layout: LongTaskLayout) -> tuple[str, int]:
-    """Return the answer of ``lth status`` as text: checkpoint, decision, blocker, evidence, last event and lease."""
+    """Return the text that ``lth status`` prints: checkpoint, decision, blocker, evidence, last event and lease."""
     store = LongTaskStore(layout)
     task, held = store.load()
     items, _ = evidence.everything(layout, held)
@@ -61,13 +60,13 @@ def _proof(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> li
 
 
 def _word(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> JsonObject:
-    """Return the recorded grade and basis of a task that is `done`. Return an empty object for another status."""
+    """Return the recorded grade of a task that is `done`, with its reason. Return an empty object for other tasks."""
     line = claim.proof_of(layout, task.id) if checkpoint.status == "done" else None
     return {"grade": line.grade, "basis": line.basis} if line else {}
 
 
 def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
-    """Return the status rows about the running slice, or about a slice that ended without a record."""
+    """Return the status rows about the current run, or about a run that ended without recording its end."""
     from agent_harness.session import now
 
     return [("now", each.line()) for each in now.read(layout.home())]
@@ -122,7 +121,8 @@ def _limit(found: JsonObject) -> str:
 
 
 def _usage(spent: JsonObject, *, working: bool) -> str:
-    """Return a text with the tokens and cost of known runs, and the number of ended runs without known usage."""
+    """Return a text with the tokens and cost of runs with known usage, and the number of ended runs without known
+    usage."""
     unknown = spent["unknownRuns"] - working
     if not spent["knownRuns"]:
         said = "run" if unknown == 1 else "runs"
@@ -146,7 +146,7 @@ def _look(store: LongTaskStore) -> Any:
 
 
 def lease_of(store: LongTaskStore) -> str:
-    """Return the state of a task's lease: ``none``, ``held``, ``over`` or ``unreadable``."""
+    """Return the state of the task's lease: ``none``, ``held``, ``over`` or ``unreadable``."""
     found = _look(store)
     return "none" if found is None else _kind(found)
 
@@ -166,7 +166,8 @@ def _lease(store: LongTaskStore) -> str:
 
 
 def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
-    """Return the last events, newest last. Only events of the wanted type count towards the limit."""
+    """Return the last events, newest last. If the options name an event type, other events are omitted and do not
+    count."""
     limit, kind = options.limit or 20, options.type
     store = LongTaskStore(layout)
     store.load()
@@ -183,7 +184,7 @@ def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int
 
 
 def summary(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
-    """Return statistics about the checkpoint file and the log, and the last events."""
+    """Return statistics about the checkpoint file and the event log, and the last events."""
     limit = options.limit or 5
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
@@ -238,9 +239,8 @@ _TITLES = ("TASK", "STATUS", "DUE", "NEXT STEP")
 
 
 def ls(layout: LongTaskLayout, options: ListOptions) -> tuple[JsonObject | str, int]:
-    """Return every task below a folder, sorted by path, as a table. With ``json``, return one object.
-
-    A task that cannot be loaded is listed with its problems. Links, hidden folders and tasks are not searched. Raise
+    """Return a table of all tasks below a folder, sorted by path. With ``json``, return one object instead. A task that
+    cannot be loaded is listed with its problems. The search does not enter links, hidden folders and tasks. Raise
     ``HarnessError`` if the folder does not exist."""
     if not os.path.isdir(layout.root):
         raise HarnessError(f"there is no such folder: {layout.root}")

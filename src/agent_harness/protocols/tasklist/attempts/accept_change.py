@@ -1,13 +1,13 @@
-"""Acceptance of work by the user, for work that was refused because of its files, or for a task that was already done.
+"""Acceptance of a task by the user. The harness rejected the work because of its files, or the task was already done.
 
-The work is verified again, with these files allowed to change:
+The harness verifies the work again, and allows these files to change:
 
-    claim      claim the task for the user; the files are allowed for this claim only
-    restore    restore the last attempt's work from its rescue, if the files have not changed since
-    complete   verify the work like any other, commit it and complete the task
+    claim      claim the task for the user; the files may change during this claim only
+    restore    restore the last attempt's work from its rescue ref, if the files have not changed since then
+    complete   verify the work like any other work, commit it and complete the task
 
-If a step fails, the task is restored to its previous state, and the work is in a rescue again. Source: ``tasklist.md``
-11.6.
+If a step fails, the harness restores the task's previous state and keeps the work on a rescue ref again. Source:
+``tasklist.md`` 11.6.
 """
 
 import shlex
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def accept(caller: "Caller", task_id: str, patterns: Sequence[str]) -> JsonObject:
-    """Verify and complete a task's last attempt for the user, and return the answer of ``complete``.
-
-    Files that match ``patterns`` may differ. Raise ``Refused`` if no rescue has work on the task."""
+    """Verify the work of a task's last attempt again, and complete the task for the user. Return the answer of
+    ``complete``. Changes to files that match ``patterns`` are allowed. Raise ``Refused`` if no rescue ref contains work
+    on the task."""
     task = caller.find(caller.store.read(), task_id)
     if not patterns and (task.question or {}).get("kind") == UNCHANGED:
         return _done_already(caller, task)
@@ -67,7 +67,8 @@ def accept(caller: "Caller", task_id: str, patterns: Sequence[str]) -> JsonObjec
 
 
 def _done_already(caller: "Caller", task: "Task") -> JsonObject:
-    """Complete a task that the user calls done without a change. The task's check must pass once more."""
+    """Complete a task that, according to the user, needs no change. Return the answer of ``complete``. The task's check
+    must pass once more."""
     wanted = {"status": "pending", "max_attempts": str(max(task.max_attempts, task.attempts_made + 1))}
     planning.set_fields(caller.store, task.id, wanted)
     caller.token = claim.claim(caller, task.id)["token"]
@@ -79,7 +80,8 @@ def _done_already(caller: "Caller", task: "Task") -> JsonObject:
 
 
 def offer(task: "Task", error: HarnessError) -> str | None:
-    """Return the command that accepts work refused only because of its files. Return None for other refusals."""
+    """Return the command with which the user accepts work that was rejected only because of its files. Return None if
+    the work was rejected for another reason."""
     findings = error.data.get("findings")
     rows = [each for each in findings if each["severity"] == CRITICAL] if isinstance(findings, list) else []
     if not rows or any(each["code"] not in ALLOWABLE for each in rows):

@@ -1,8 +1,7 @@
-"""Attempt at a task as stored on disk: its work tree, the state when the task was claimed, and the claim record.
-
-The record in ``.harness/claims/`` is a convenience. A snapshot (a git object under a private ref) contains the state
-when the task was claimed. If the record is lost, its facts are found again from the ref. Source: ``tasklist.md`` 11.2.
-"""
+"""Attempt at a task as stored on disk: its work tree, the state when the task was claimed, and the claim record. The
+record in ``.harness/claims/`` only saves time. A snapshot (a git object under a private ref) also contains the state
+when the task was claimed. If the record is lost, the harness rebuilds it from this ref. Source: ``tasklist.md``
+11.2."""
 
 import hashlib
 import os
@@ -49,7 +48,7 @@ class AttemptTree:
         return os.fspath(self.git.top())
 
     def is_ours(self, path: bytes) -> bool:
-        """Return True if a path, relative to the top of the work tree, is one of the harness's own files."""
+        """Return True if a path, relative to the top of the work tree, belongs to one of the harness's own files."""
         return self._matches(path)
 
     @cached_property
@@ -58,9 +57,8 @@ class AttemptTree:
 
 
 def place_of(caller: "Caller") -> AttemptTree | None:
-    """Return the work tree that contains the caller's folder, or ``None`` outside a git repository.
-
-    The task list may be in another work tree of the same repository. Its relative path is then the same in both."""
+    """Return the git work tree that contains the caller's folder, or ``None`` if the folder is not in a git repository.
+    The task list may be in another work tree of the same repository, at the same relative path."""
     if caller.git is None or not caller.git.is_repository:
         return None
     git = Git(caller.git.top())
@@ -74,7 +72,8 @@ def place_of(caller: "Caller") -> AttemptTree | None:
 
 
 def folder_of(caller: "Caller") -> str:
-    """Return the folder in which the project's commands run: the list's folder, in the caller's work tree."""
+    """Return the path of the folder in which the project's commands run. The folder corresponds to the task list's
+    folder, but is in the caller's own work tree."""
     place = place_of(caller)
     return place.folder if place else caller.layout.root
 
@@ -83,25 +82,26 @@ def folder_of(caller: "Caller") -> str:
 
 
 def record_of(caller: "Caller", task: "Task") -> ClaimRecord:
-    """Return the record of the task's present claim. If there is no usable record, return an empty record."""
+    """Return the record of the task's present claim. If the record is missing or invalid, return an empty record."""
     found = caller.claim_record(task.id)
     return found if found.is_of(task) else ClaimRecord({})
 
 
 def note(caller: "Caller", task: "Task", **members: object) -> None:
-    """Add members, each an object, to a task's claim record. They are valid only for the present claim."""
+    """Add notes to the record of a task's present claim. Each value in ``members`` must be an object. A later claim on
+    the task does not see these notes."""
     found = record_of(caller, task).record or {"task": task.id, "attempt": task.attempts + 1, "ref": task.base_ref}
     kept = {name: {**value, "claim": claim_key(task)} for name, value in members.items() if isinstance(value, dict)}
     caller.keep_claim_record(task.id, {**found, **kept})
 
 
 def noted(caller: "Caller", task: "Task", name: str) -> JsonObject:
-    """Return a member that ``note`` added to the record of the present claim, or an empty object."""
+    """Return the note that ``note`` stored under this name for the present claim, or an empty object."""
     return record_of(caller, task).noted(name, claim_key(task))
 
 
 def claim_key(task: "Task") -> str:
-    """Return a key that identifies a task's claim without revealing the claim token."""
+    """Return a text that identifies a task's present claim without revealing the secret claim token."""
     return hashlib.sha256((task.claim_token or "").encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -110,7 +110,7 @@ def claim_key(task: "Task") -> str:
 
 @dataclass(frozen=True)
 class Attempt:
-    """Attempt at a task, together with its baseline: the snapshot that was taken when the task was claimed."""
+    """Attempt at a task, together with its baseline: a snapshot of the work tree from the moment of the claim."""
 
     place: AttemptTree
     snapshot: Snapshot
@@ -124,18 +124,19 @@ class Attempt:
 
     @cached_property
     def own(self) -> dict[bytes, TreeEntry]:
-        """The user's files that differed from HEAD at the claim, with their content then. ``ABSENT`` means deleted."""
+        """Files of the user that differed from HEAD when the task was claimed, each with its git entry at that time.
+        The entry ``ABSENT`` means that the user had deleted the file."""
         found = self.place.git.differences(self.base, self.snapshot.commit)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
     @cached_property
     def staged(self) -> dict[bytes, TreeEntry]:
-        """Files that were staged in the index when the task was claimed."""
+        """Files that were staged in the git index when the task was claimed, each with its git entry."""
         found = self.place.git.differences(self.base, self.snapshot.index_tree)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
     def refuse_elsewhere(self) -> None:
-        """Raise ``UnsafeTree`` if the task was claimed in another work tree."""
+        """Raise ``UnsafeTree`` if the task was claimed in a different work tree."""
         if self.tree and os.path.realpath(self.tree) != os.path.realpath(self.place.top):
             raise UnsafeTree(
                 f"the task was claimed in another work tree, {self.tree}", hint=f"cd {shlex.quote(self.tree)}"
@@ -152,7 +153,8 @@ class Attempt:
 
 
 def attempt_of(caller: "Caller", task: "Task") -> Attempt | None:
-    """Return the attempt in progress. Return ``None`` outside a git repository, or if the baseline is missing."""
+    """Return the task's attempt in progress. Return ``None`` if the folder is not in a git repository or if there is no
+    baseline."""
     place = place_of(caller)
     if place is None or not task.base_ref or not task.base_ref.startswith(f"{BASE_REFS}/"):
         return None
@@ -185,9 +187,8 @@ def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | No
 
 
 def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
-    """Rebuild the snapshot from its ref, without the saved indexes.
-
-    Return ``None`` if the ref's parent is not the commit at which the task was started."""
+    """Rebuild the snapshot of a claim from its git ref alone. The result does not contain the saved indexes. Return
+    ``None`` if the ref's parent is not the commit at which the task was started."""
     base, branch = task.started_at_commit, task.started_branch
     if not named or not base or not branch or git.commit_of(f"{named}^1") != base:
         return None
@@ -204,9 +205,8 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 
 
 def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
-    """Return the git entry of a path, computed from the file's bytes. Return ``None`` if it cannot equal ``like``.
-
-    A path below a symbolic link counts as absent."""
+    """Return the git entry for the file at ``path``, computed from the file's bytes. Return ``None`` if the result
+    cannot equal ``like``. A path below a symbolic link counts as absent."""
     top = os.fsencode(git.top())
     full = os.path.join(top, path)
     kind = kind_at(top, path)
@@ -218,7 +218,7 @@ def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
 
 
 def _entry_of(full: bytes, digits: int) -> TreeEntry | None:
-    """Return the git entry for a file's bytes or a link's target, or ``None`` if the path cannot be read."""
+    """Return the git entry for a file's bytes or for a link's target. Return ``None`` if the path cannot be read."""
     try:
         found = os.lstat(full)
         if stat.S_ISLNK(found.st_mode):

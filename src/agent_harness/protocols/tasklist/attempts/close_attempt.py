@@ -1,8 +1,7 @@
-"""End of an attempt. The end is recorded in the state and in the log after all reported actions are done.
+"""End of an attempt. The state and the log record the end only after all its actions are done.
 
-The intended result is recorded before the first permanent change. If the harness is killed between the rollback and the
-write of the state, a recovery therefore completes the end of the attempt, and no attempt counts twice. Source:
-``tasklist.md`` 11.
+The harness records the intended result before the first permanent change. If the harness is killed before it writes the
+state, a recovery can complete the end of the attempt. The attempt then counts only once. Source: ``tasklist.md`` 11.
 """
 
 from dataclasses import asdict, dataclass
@@ -40,7 +39,7 @@ CLEANUP_SECONDS = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Reason why an attempt ends without a proof, and what to do with its work tree."""
+    """Failure of an attempt: the reason, and the options for the rollback of its work."""
 
     category: str
     message: str
@@ -59,7 +58,7 @@ class CleanupRun:
 
 
 def mine(caller: "Caller", task_id: str) -> "Task":
-    """Return the caller's task in progress. Raise the errors of ``Caller.own``."""
+    """Return the task in progress that this caller has claimed. Raise the errors of ``Caller.own``."""
     return caller.own(caller.store.read(), task_id, caller.store.now())
 
 
@@ -79,9 +78,8 @@ def completed(
     verdict: "ClaimVerdict",
     recovery: tuple[str, str] | None = None,
 ) -> JsonObject:
-    """Record the task as completed, and return the answer with the remaining task counts.
-
-    The verdict is written to the ledger before the state changes. A repeated call writes no second verdict."""
+    """Record a task as completed, and return a JSON answer with the number of remaining tasks. The verdict is written
+    to the ledger before the state changes. A repeated call does not write a second verdict."""
 
     def act(change: "TaskListChange") -> JsonObject:
         own = caller.own(change.state, task.id, change.now)
@@ -105,7 +103,7 @@ def completed(
 
 
 def word_of(verdict: "ClaimVerdict | None") -> JsonObject:
-    """Return the ``grade`` and its ``basis`` as members of an answer. The object is empty if the grade is unknown."""
+    """Return the verdict's ``grade`` and ``basis`` as members of an answer. Without a grade, return an empty object."""
     return {"grade": verdict.grade, "basis": verdict.basis} if verdict and verdict.grade else {}
 
 
@@ -127,9 +125,9 @@ def completed_answer(state: "State", task: "Task") -> JsonObject:
 
 
 def failed(caller: "Caller", task: "Task", failure: Failure) -> JsonObject:
-    """Roll back the attempt's work into a rescue, run the cleanup command, and count the attempt exactly once.
-
-    If the rollback is refused, leave the work tree untouched, halt the list, and raise ``UnsafeTree``."""
+    """Roll back the work of a failed attempt, run the cleanup command, and count the attempt once. Return the JSON
+    answer. A rescue ref keeps the work. If the rollback is not safe, leave the work tree untouched, halt the task list,
+    and raise ``UnsafeTree``."""
     words = {"verb": "fail", "category": failure.category, "message": failure.message, "rollback": failure.rollback}
     note(caller, task, intent=words)
     back, refused = _go_back(caller, task, failure)
@@ -186,9 +184,8 @@ def failed_answer(state: "State", task: "Task") -> JsonObject:
 
 
 def released(caller: "Caller", task: "Task", why: str) -> JsonObject:
-    """Roll back the attempt's work, and make the task pending again. The attempt is not counted.
-
-    If the rollback is refused, raise ``UnsafeTree``, with nothing changed."""
+    """Roll back the attempt's work, make the task pending again, and return the JSON answer. The attempt is not
+    counted. If the rollback is not safe, raise ``UnsafeTree`` and change nothing."""
     policy = caller.store.read().config.rollback_policy
     note(caller, task, intent={"verb": "release", "message": why})
     try:
@@ -216,7 +213,7 @@ def released(caller: "Caller", task: "Task", why: str) -> JsonObject:
 
 
 def note_rollback_point(caller: "Caller", change: "TaskListChange", task_id: str, back: RollbackOutcome) -> None:
-    """Record that a task's work tree was rolled back. The task stays in progress."""
+    """Record that the work tree of a task was rolled back. The task stays in progress."""
     own = caller.own(change.state, task_id, change.now)
     if back.rescue:
         lifecycle.keep_rescues(own, [back.rescue])
@@ -225,7 +222,7 @@ def note_rollback_point(caller: "Caller", change: "TaskListChange", task_id: str
 
 
 def _put_terms_back(caller: "Caller", change: "TaskListChange", task: "Task") -> None:
-    """Restore the verification settings of the list that changed during the attempt."""
+    """Restore the task list's verification settings to their values when the task was claimed, and log a change."""
     if changed := proven.put_terms_back(caller.layout, change.state, task):
         change.note("WARN", changed, task=task.id)
 
@@ -249,16 +246,16 @@ def _go_back(caller: "Caller", task: "Task", failure: Failure) -> tuple[Rollback
 
 
 def _rolled_back(caller: "Caller", task: "Task", *, policy: str, allow_pushed: bool = False) -> RollbackOutcome:
-    """Remove what a turn of ``harness run`` left in the repository, and roll back the task's work."""
+    """Remove what an agent's turn in ``harness run`` left in the repository, and then roll back the task's work. Return
+    the outcome of the rollback."""
     if policy != "none":
         left_by_turn.put_in_order(caller, task, ends=True)
     return rollback.roll_back(caller, task, policy=policy, allow_pushed=allow_pushed)
 
 
 def _clean_up(caller: "Caller", task: "Task") -> CleanupRun | None:
-    """Run the task's cleanup command, and return its result; ``None`` without a command.
-
-    Raise ``LeaseLost`` or ``NotOwner`` only if the claim was lost while the command ran."""
+    """Run the task's cleanup command, and return its result. Return ``None`` if the task has no cleanup command. Raise
+    ``LeaseLost`` or ``NotOwner`` only if the claim was lost while the command ran."""
     if not task.cleanup:
         return None
     folder, wished = folder_of(caller), settings_from(caller.store.read().config.sandbox)

@@ -1,8 +1,8 @@
-"""Commit of a task: the attempt's changes, without the changes that the user had made before.
+"""Commit of a task. It contains the attempt's changes, but not the changes that the user had made before.
 
-The commit excludes files that were dirty or untracked when the task was claimed and have not changed since; their
-staging is preserved. If the attempt changed one of the user's files further, the commit contains the whole file.
-Source: ``tasklist.md`` 11.4.
+The commit excludes a file that was modified or untracked when the task was claimed and that has not changed since. Such
+a file stays staged if it was staged. If the attempt also changed this file, the commit contains the whole file. Source:
+``tasklist.md`` 11.4.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,23 +58,25 @@ class AttemptWork:
         return frozenset(parent for path in self.new for parent in parents(path))
 
     def is_theirs(self, path: bytes) -> bool:
-        """Return True if a file is the user's own and the attempt changed neither its content nor its path."""
+        """Return True if the user had changed or staged this file before the attempt, and the attempt left it
+        unchanged."""
         is_known = path in self.kept or path in self.attempt.staged
         is_changed = path in self.committed or path in self.changes
         return is_known and not is_changed and path not in self.folders and self.new.isdisjoint(parents(path))
 
 
 def commit_work(caller: "Caller", task: "Task", message: str) -> str | None:
-    """Commit the attempt's work on the current branch, and return the new commit. Without work, return HEAD.
+    """Commit the attempt's work on the current branch, and return the new commit. A repeated call is safe.
 
-    Without a baseline, also return HEAD, or ``None`` if there is no commit. No git hook runs. A repeated call is
-    safe. Raise ``UnsafeTree`` if a git operation is in progress or the branch moves during the call."""
+    If there is no work or no baseline, return HEAD. Return ``None`` if the repository has no commit. No git hook runs.
+    Raise ``UnsafeTree`` if a git operation is in progress or the branch moves during the call."""
     with opened(caller, task) as work:
         return commit(caller, work, message)
 
 
 def commit(caller: "Caller", work: AttemptWork | None, message: str) -> str | None:
-    """Commit the work that ``opened`` yielded, and return the commit. Later changes in the folder are ignored."""
+    """Commit the work that ``opened`` yielded, and return the commit. Without work to commit, return HEAD. The commit
+    does not contain later changes in the folder."""
     if work is None:
         place = place_of(caller)
         return place.git.head() if place else None
@@ -88,7 +90,8 @@ def commit(caller: "Caller", work: AttemptWork | None, message: str) -> str | No
 
 @contextmanager
 def opened(caller: "Caller", task: "Task") -> Iterator[AttemptWork | None]:
-    """Yield the attempt's present work, or ``None`` without a baseline. Raise ``UnsafeTree`` in another work tree."""
+    """Yield the present work of the task's attempt, or ``None`` if the attempt has no baseline. Raise ``UnsafeTree`` if
+    the task was claimed in another work tree."""
     attempt = attempt_of(caller, task)
     if attempt is None:
         yield None
@@ -99,7 +102,7 @@ def opened(caller: "Caller", task: "Task") -> Iterator[AttemptWork | None]:
 
 
 def fingerprint(caller: "Caller", task: "Task") -> str | None:
-    """Return the tree id of all files that git does not ignore, or ``None`` without a baseline."""
+    """Return the git tree id of all files that git does not ignore. Return ``None`` if the attempt has no baseline."""
     attempt = attempt_of(caller, task)
     if attempt is None:
         return None
@@ -110,7 +113,7 @@ def fingerprint(caller: "Caller", task: "Task") -> str | None:
 
 @contextmanager
 def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
-    """Yield the attempt's work as git objects. The objects are protected from garbage collection during the block."""
+    """Yield the attempt's work as git objects. Until the block ends, git does not delete these objects."""
     git = attempt.place.git
     with _candidate(attempt, task) as full:
         head = git.look()
@@ -125,9 +128,8 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
 
 @contextmanager
 def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
-    """Yield a commit of all files that git does not ignore. A private ref keeps the commit until the block ends.
-
-    The ref's name contains the id of this list, because other lists in the repository may use the same task ids."""
+    """Yield a commit of all files that git does not ignore. A private ref keeps this commit until the block ends. The
+    ref's name contains the id of this list, because other lists in the repository may use the same task ids."""
     place = attempt.place
     ref = ref_folder(f"{CANDIDATE_REFS}/{attempt.list_name}", task.id)
     commit = snapshot.candidate(
@@ -140,10 +142,10 @@ def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
 
 
 def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[frozenset[bytes], str]:
-    """Return the user's own unchanged files, and the candidate's tree with these files reset to HEAD.
+    """Return the paths of the user's own unchanged files, and a tree of the work in which these files equal HEAD.
 
-    The harness's files are reset to the claim's commit; new ones are removed. A file that the user had deleted stays
-    deleted unless the attempt created the file again."""
+    The tree also contains no changes to the harness's own files. A file that the user had deleted stays deleted unless
+    the attempt created the file again."""
     git = attempt.place.git
     found = git.differences(full, str(head.commit))
     own = attempt.untouched()
@@ -168,7 +170,8 @@ def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[fro
 
 
 def _stage(work: AttemptWork, commit: str) -> None:
-    """Make the index agree with the commit, except for files that the user had staged before the task was claimed."""
+    """Update the git index so that it agrees with the commit. Files that the user had staged before the task was
+    claimed stay staged."""
     git = work.attempt.place.git
     found = _index_since(git, commit)
     wanted = {path: want for path, (said, now) in found.items() if (want := _wanted(work, path, said, now)) != now}
@@ -180,7 +183,7 @@ def _stage(work: AttemptWork, commit: str) -> None:
 
 
 def _index_since(git: Git, commit: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-    """Return the paths that differ between commit and index, each with its entries in the commit and in the index."""
+    """Return the paths that differ between a commit and the index, with their entries in the commit and the index."""
     fields = git.run("diff-index", "--cached", "-z", "--raw", "--no-renames", "--no-abbrev", commit).split(b"\0")
     both: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
     for head, path in zip(fields[:-1:2], fields[1::2], strict=True):  # :100644 100644 OID OID M
@@ -191,7 +194,8 @@ def _index_since(git: Git, commit: str) -> dict[bytes, tuple[TreeEntry, TreeEntr
 
 
 def _wanted(work: AttemptWork, path: bytes, said: TreeEntry, now: TreeEntry) -> TreeEntry:
-    """Return the index entry to set for a path that differs between the index and the commit."""
+    """Return the entry that the index should have for a path that differs between the commit and the index. ``said`` is
+    the present entry in the commit, and ``now`` is the present entry in the index."""
     if work.attempt.place.is_ours(path):
         return said if said == ABSENT and path in work.committed else now
     if not work.is_theirs(path):
@@ -224,6 +228,6 @@ def _advance(work: AttemptWork, commit: str) -> None:
 
 
 def paths_of(work: AttemptWork) -> list[str]:
-    """Return the sorted paths of all files with uncommitted work."""
+    """Return the sorted paths of all files that contain uncommitted work of the attempt."""
     lost = [path for path in work.attempt.own if path not in work.kept and path not in work.committed]
     return sorted({shown(path) for path in (*work.changes, *lost)})

@@ -1,8 +1,8 @@
-"""Final check of a run: the proofs of the tasks that the run completed are executed once more.
+"""Final check at the end of a run: the harness repeats the checks of all tasks that the run completed.
 
-During a run, completed tasks that a change may break are checked before the next task is completed. The final check
-finds other breakage. A broken task no longer counts as proven. A bisection over the run's commits finds the task that
-broke it, and the user is asked what to do.
+During a run, the harness repeats only the checks that a change may break. The final check finds other breakage. A
+broken task no longer counts as proven. The harness finds the task that broke it, by a bisection over the run's commits.
+It then asks the user what to do.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _Place:
-    """Repository and commit on which the proofs are run."""
+    """Repository and commit on which the checks of completed tasks run."""
 
     folder: Git
     head: str | None  # the commit to check; None for the files as they are
@@ -43,9 +43,8 @@ class _Place:
 def look(
     caller: "Caller", completed: Sequence[str], asked: Sequence[str], *, stop: "Stop", say: Callable[[str], None]
 ) -> list[str]:
-    """Return the ids of the run's completed tasks that no longer pass, in the order of ``completed``.
-
-    ``asked`` contains tasks whose proofs have passed with all the run's work. A shared command runs once."""
+    """Run the checks of the completed tasks again. Return the ids of the tasks that no longer pass, in the given order.
+    The checks of the tasks in ``asked`` have already passed with all the run's work. A shared command runs once."""
     state = caller.store.read()
     order = [state.by_id[each] for each in dict.fromkeys(completed) if each in state.by_id]
     open_ones = [task for task in order if task.status == "completed" and task.id not in asked]
@@ -83,14 +82,14 @@ def look(
 
 
 def _passed_then(place: _Place, task: "Task", check: "CommandCheck") -> bool:
-    """Return True if the proof passes on the commit that completed its task.
-
-    If the proof needs uncommitted files, the result is False. No other task has broken such a proof."""
+    """Return True if the check passes on the commit with which its task was completed. Return False if the check needs
+    files that are not committed. No other task has broken such a check."""
     return bool(task.completed_commit) and place.runs(check, task.completed_commit).accepted
 
 
 def _breaker(place: _Place, later: Sequence["Task"], check: "CommandCheck") -> "Task | None":
-    """Return the first later task on whose commit the proof fails, found by bisection; None if there is none."""
+    """Return the first task in ``later`` on whose commit the check fails, found by bisection. Otherwise, return
+    None."""
     low, high = 0, len(later)
     while low < high:
         middle = (low + high) // 2
@@ -110,7 +109,8 @@ def _open_again(caller: "Caller", task: "Task", breaker: "Task | None", head: st
 
 
 def _taking_back(change: "TaskListChange", by: tuple[str, str] | None) -> str | None:
-    """Return the command that undoes the breaking work, or None if the breaking task is unknown."""
+    """Return the command with which the user undoes the breaking work. Return None if the breaking task is unknown.
+    ``by`` contains the id and the commit of the breaking task."""
     other = change.state.by_id.get(by[0]) if by else None
     if other is None or by is None:
         return None
@@ -126,8 +126,7 @@ def note_broken(
     head: str | None,
     steps: tuple[VerdictStep, ...] = (),
 ) -> None:
-    """Record that a completed task no longer passes on ``head``, and ask the user what to do.
-
+    """Record that a completed task no longer passes its check on the commit ``head``, and ask the user what to do.
     ``by`` contains the id and the commit of the task that broke this task, if both are known."""
     task = change.state.by_id.get(task_id)
     if task is None or task.status != "completed":

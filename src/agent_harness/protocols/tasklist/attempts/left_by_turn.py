@@ -1,8 +1,8 @@
 """Cleanup of the repository after an agent's turn in ``harness run``, by the rules of ``session.turn_end``.
 
-Everything that such a turn started in the work tree belongs to the attempt: another branch, another history, a pending
-merge. Nothing of this blocks a proof, a rollback or the next claim. Claims made by people, or by agents that people
-started, follow ``tasklist.md`` 11.3.
+Another branch, a replaced history or an unfinished merge that the agent left belongs to the attempt. It does not
+prevent a verification, a rollback or the next claim. For claims by people, or by agents that people started, the rules
+in ``tasklist.md`` 11.3 apply.
 """
 
 from itertools import count
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 def unfinished(caller: "Caller", task: "Task") -> "tuple[str, Block] | None":
-    """Return a code and a message about a pending git operation or a replaced history; None if all is in order."""
+    """Return a code and a message if a git operation is unfinished or the history was replaced. Otherwise, return
+    None."""
     place = place_of(caller)
     if place is None:
         return None
@@ -36,12 +37,12 @@ def unfinished(caller: "Caller", task: "Task") -> "tuple[str, Block] | None":
 
 
 def _attempt(caller: "Caller", task: "Task") -> "Attempt | None":
-    """Return the attempt in progress if ``harness run`` started its agent; otherwise None."""
+    """Return the task's attempt in progress if ``harness run`` started its agent. Otherwise, return None."""
     return attempt_of(caller, task) if proven.noted(caller.layout, task, "turn") else None
 
 
 def refuse_replaced(caller: "Caller", task: "Task") -> None:
-    """Halt the list and raise ``UnsafeTree`` if an agent's turn has replaced or removed the repository."""
+    """Halt the task list and raise ``UnsafeTree`` if an agent's turn has replaced or removed the git repository."""
     if caller.git is None:
         return
     try:
@@ -53,10 +54,10 @@ def refuse_replaced(caller: "Caller", task: "Task") -> None:
 
 
 def put_in_order(caller: "Caller", task: "Task", *, ends: bool) -> str | None:
-    """Restore HEAD and the claim's branch after a turn. Return a message about what was restored, or None.
+    """Restore HEAD and the branch of the claim after an agent's turn. Return a message about the changes, or None.
 
-    With ``ends``, the attempt is over, and a pending git operation is set aside. Otherwise the agent must end the
-    operation, and nothing is restored. Claims that ``harness run`` did not start are left unchanged."""
+    ``ends`` means that the attempt is over. An unfinished git operation is then set aside. Without ``ends``, the agent
+    must finish the operation first, and nothing is restored. Only claims that ``harness run`` made are affected."""
     attempt = _attempt(caller, task)
     if attempt is None:
         return None
@@ -83,7 +84,7 @@ def put_in_order(caller: "Caller", task: "Task", *, ends: bool) -> str | None:
 
 
 def _kept(attempt: "Attempt", task: "Task", commit: str) -> str:
-    """Return the task's rescue ref for a commit. A missing ref is created."""
+    """Return the ref that keeps this commit for the task. Create the ref if it does not exist."""
     git: Git = attempt.place.git
     folder = ref_folder(RESCUE_REFS, task.id)
     names = (f"{folder}/turn-{task.attempts + 1}-{number}" for number in count(1))

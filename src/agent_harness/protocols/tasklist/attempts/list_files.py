@@ -1,8 +1,7 @@
-"""Copies of the list's own files. They are made before a turn of ``harness run``, and used to restore the files
-afterwards.
+"""Copies of the task list's own files, made before an agent's turn in ``harness run`` and used to restore these files.
 
-An agent may remove these files with ``git clean -fdx``, a stash of ignored files or a symbolic link. After the restore,
-verification and the next attempt can use the list. Source: ``tasklist.md`` 8, 11.4.
+An agent may remove these files with ``git clean -fdx``, a stash of ignored files or a symbolic link. After the
+restoration, verification and the next attempt can use the task list. Source: ``tasklist.md`` 8, 11.4.
 """
 
 import os
@@ -30,7 +29,8 @@ class ListFiles:
         self._logs = {path: _content(path) for path in (layout.progress, layout.costs)}
 
     def put_back(self) -> str | None:
-        """Restore files that were deleted, damaged or replaced by links. Return a message that names them, or None."""
+        """Restore the task list's files that an agent deleted, damaged or replaced by links. Return a message that
+        names the restored files, or None if nothing was restored."""
         told = [
             *(["harness-tasks.json"] if self._is_list_lost() and self._list_put_back() else []),
             *self.put_logs_back(),
@@ -42,9 +42,8 @@ class ListFiles:
         return said
 
     def put_list_back(self) -> dict[str, str]:
-        """Restore a list that is lost or was not written by a harness command.
-
-        Return its file name with the new path of the replaced file, or an empty object if nothing was restored."""
+        """Restore the list file if the file is lost or was not written by a harness command. Return the list's file
+        name with the new path of the replaced file. Return an empty object if nothing was restored."""
         layout = self._caller.layout
         if not self._is_list_lost() and not _is_edited(layout):
             return {}
@@ -54,7 +53,7 @@ class ListFiles:
         return {"harness-tasks.json": self._list_put_back()}
 
     def put_logs_back(self) -> list[str]:
-        """Restore the hook marker, and logs whose beginning has changed. Return the names of the restored logs."""
+        """Restore the marker file for hooks, and every log whose beginning has changed. Return the logs' names."""
         if self._is_active and not self._caller.store.active():
             self._caller.store.activate()
         gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]
@@ -87,7 +86,7 @@ def _is_whole(caller: "Caller") -> bool:
 
 
 def _is_edited(layout: "TaskListLayout") -> bool:
-    """Return True if the list differs from the copy that harness commands save. Without a copy, return False."""
+    """Return True if the list file differs from the copy that harness commands save. Without a copy, return False."""
     copy = root.kept_copy(layout.root)
     return copy is not None and _content(copy) not in (None, _content(layout.tasks))
 

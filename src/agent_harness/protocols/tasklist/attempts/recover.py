@@ -1,7 +1,7 @@
 """Recovery of tasks that an interrupted session left in progress, by the table in ``recovery.py``.
 
-A recovery first takes over the claim under a new token. The old owner can then change nothing if it continues later,
-and two concurrent recoveries cannot both act. Source: ``tasklist.md`` 12.
+A recovery first takes over the claim with a new token. After that, the old owner cannot change anything, and only one
+of two concurrent recoveries can continue. Source: ``tasklist.md`` 12.
 """
 
 import copy
@@ -36,13 +36,12 @@ DECISIONS = ("resume", "fail")
 
 
 def recover(caller: "Caller", task_id: str | None = None, decide: str | None = None) -> list[JsonObject]:
-    """Recover one task, or all interrupted tasks that this caller may recover. Return the findings and actions.
-
-    ``action`` is ``completed``, ``failed``, ``released``, ``blocked`` (the proof cannot run) or ``resume``.
-    ``resume`` means that only the agent can decide, by passing ``resume`` or ``fail`` as ``decide``. After the
-    decision (``decided``), the task belongs to this caller (``token``). ``row`` is the row of the table. Raise
-    ``NotOwner`` while the owner is working. Raise ``UnsafeTree``, with a halt, if someone else committed during the
-    attempt."""
+    """Recover one task, or all interrupted tasks that this caller may recover. Return the findings and the actions.
+    ``action`` is ``completed``, ``failed``, ``released``, ``blocked`` (the check cannot run) or ``resume``. ``resume``
+    means that the agent must decide, by a call with ``resume`` or ``fail`` as ``decide``. After this decision
+    (``decided``), the task belongs to this caller (``token``). ``row`` is the matching row of the recovery table. Raise
+    ``NotOwner`` while the owner is working. Halt the task list and raise ``UnsafeTree`` if someone else committed
+    during the attempt."""
     if decide is not None and decide not in DECISIONS:
         raise UsageError(f"--decide must be resume or fail, got {decide!r}", hint="--decide resume or --decide fail")
     state, now = caller.store.read(), caller.store.now()
@@ -67,7 +66,8 @@ def _is_left(caller: "Caller", state: "State", task: "Task", now: "datetime") ->
 
 
 def _may_take(caller: "Caller", state: "State", task: "Task", now: "datetime") -> bool:
-    """Return True if the claim is this caller's or has no live owner, or if the caller owns the running session."""
+    """Return True if the caller may take over the claim on this task. The claim must be the caller's own or have no
+    live owner, or the caller must own the running session."""
     if task.claimed_by in (None, caller.owner) or not leases.is_live(task, state, now):
         return True
     session = leases.holder(state, now)
@@ -87,7 +87,7 @@ def _refuse_living(caller: "Caller", state: "State", task: "Task", now: "datetim
 
 
 def _take_over(caller: "Caller", task_id: str) -> "Caller":
-    """Make the caller the owner of the task, and return a copy of the caller with the new token."""
+    """Transfer the claim on a task to the caller. Return a copy of the caller with the claim's new token."""
     token = lease.new_token()
 
     def act(change: "TaskListChange") -> None:
@@ -118,7 +118,8 @@ def _take_over(caller: "Caller", task_id: str) -> "Caller":
 
 
 def _find_base(caller: "Caller", task: "Task") -> None:
-    """Find the lost baseline ref of a claim in the repository. A restored backup of the list may lack this ref."""
+    """Search the repository for the ref of a claim's lost baseline, and store the ref in the task. A task list that was
+    restored from a backup may lack this ref."""
     place, start = place_of(caller), task.started_at_commit
     if task.base_ref or not place or not start:
         return
@@ -209,7 +210,7 @@ _STEPS = {"resume": _resume, "fail": _fail, "validate": _validate}
 
 
 def _finish(caller: "Caller", task: "Task", intent: JsonObject) -> JsonObject:
-    """Complete the failure or release of a task that a killed process had begun, and return the answer."""
+    """Complete the failure or release that a killed process had begun for a task. Return the JSON answer."""
     said = intent.get("message")
     message = said if isinstance(said, str) and said else "no reason given"
     reason = f"an interrupted {intent['verb']}"
@@ -229,9 +230,8 @@ def _finish(caller: "Caller", task: "Task", intent: JsonObject) -> JsonObject:
 
 
 def _strangers(caller: "Caller", task: "Task", found: rollback.AttemptEvidence) -> UnsafeTree:
-    """Halt the list, because someone else committed during the attempt. Return the error to raise.
-
-    Such commits are neither verified nor rolled back."""
+    """Halt the task list because someone else committed during the attempt. Return the error that the caller should
+    raise. The harness neither verifies such commits nor rolls them back."""
     first = found.foreign[0]
     message = f"{first['author']} committed {first['commit'][:12]} during the attempt at {task.id}"
     hint = f"a person decides: harness task recover {task.id} --decide resume, or fail it with --no-rollback"
@@ -251,9 +251,9 @@ def _log(caller: "Caller", task: "Task", action: str, reason: str) -> None:
 
 
 def confirm(caller: "Caller") -> list[JsonObject]:
-    """Check each completed task without a proof on the present files, and confirm or reopen the task.
-
-    An interrupted undo is completed first. Completed tasks of a list that is new to the harness are trusted."""
+    """Verify each completed task that has no proof record, on the present files. Return the action for each task. A
+    task that passes stays completed. A task that fails becomes open again. The harness first completes an interrupted
+    undo. It does not verify the completed tasks of a list that it sees for the first time."""
     caller.store.change(lambda change: proven.adopt(caller.layout, change.state))
     ended: list[JsonObject] = []
     if (left_open := proven.reversal_path(caller.layout)) and os.path.lexists(left_open):
@@ -267,7 +267,7 @@ def confirm(caller: "Caller") -> list[JsonObject]:
 
 
 def _confirm(caller: "Caller", task_id: str, interrupted: str | None) -> JsonObject:
-    """Check a completed task without a proof, and confirm or reopen the task. Return the action and the reason."""
+    """Verify a completed task without a proof record, and confirm or reopen it. Return the action and the reason."""
     state = caller.store.read()
     task = caller.find(state, task_id)
     ran = validation.again(caller, task)

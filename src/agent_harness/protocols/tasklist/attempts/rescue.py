@@ -1,7 +1,7 @@
-"""Commands that list, show, restore and prune the work that rollbacks removed.
+"""Commands that list, show, restore and delete rescues: the work that rollbacks removed from the work tree.
 
-A rescue is a commit under ``refs/harness/rescue/TASK/N``, which ordinary git commands show. A rescue stays until the
-user prunes it. Source: ``tasklist.md`` 11.3, 13.3.
+A rescue is a commit under ``refs/harness/rescue/TASK/N``. Ordinary git commands can show it. The rescue stays until the
+user deletes it. Source: ``tasklist.md`` 11.3, 13.3.
 """
 
 import os
@@ -38,13 +38,16 @@ class RescueEntry:
 
 
 def entries(caller: "Caller") -> list[JsonObject]:
-    """Return all rescues, newest first, with ``ref``, ``task_id``, ``number``, ``commit``, ``at`` and ``subject``."""
+    """Return all rescues (commits with rolled-back work), newest first. Each rescue has ``ref``, ``task_id``,
+    ``number``, ``commit``, ``at`` and ``subject``."""
     git = caller.git
     return [asdict(each) for each in _listed(git, RESCUE_REFS)] if git else []
 
 
 def show(caller: "Caller", ref: str) -> JsonObject:
-    """Return one rescue with its ``base`` (the restored commit), the ``files`` that differ, and its ``commits``."""
+    """Return the details of one rescue (a commit with rolled-back work). ``base`` is the commit that the rollback
+    restored. ``files`` are the files that differ from this commit, and ``commits`` are the commits that the rollback
+    removed."""
     git, found = _find(caller, ref)
     base = snapshot.rescue_base(git, found.commit, found.subject)
     tops = git.text("rev-parse", f"{found.commit}^@").split()
@@ -54,10 +57,10 @@ def show(caller: "Caller", ref: str) -> JsonObject:
 
 
 def restore(caller: "Caller", ref: str, to: str | None = None) -> JsonObject:
-    """Restore a rescue: all its files into a new folder ``to``, or by default only its changes into the work tree.
-
-    In the work tree, each affected file must equal the rescue or its base. If not, raise ``UnsafeTree`` and change
-    nothing. HEAD, branches and the index stay unchanged."""
+    """Restore the rolled-back work under ``ref``, and return the JSON answer. HEAD, branches and the index stay
+    unchanged. With ``to``, write all files into this new folder. Without ``to``, apply only the changes to the work
+    tree. There, each affected file must be as the rollback left it or as in the rescue. If not, raise ``UnsafeTree``
+    and change nothing."""
     git, found = _find(caller, ref)
     if to is not None:
         folder = os.path.join(caller.cwd, os.path.expanduser(to))
@@ -67,7 +70,8 @@ def restore(caller: "Caller", ref: str, to: str | None = None) -> JsonObject:
 
 
 def prune(caller: "Caller", older_than_days: float) -> JsonObject:
-    """Delete old rescues, and old baselines of tasks that are not in progress. Return ``pruned`` and ``kept``."""
+    """Delete old refs of rolled-back work, and old baselines of tasks that are not in progress. Return the deleted refs
+    as ``pruned`` and the other refs as ``kept``."""
     git = caller.git
     if git is None:
         return {"pruned": [], "kept": 0}
@@ -102,7 +106,7 @@ def _entry(kept: snapshot.KeptRef) -> RescueEntry:
 
 
 def _find(caller: "Caller", ref: str) -> tuple[Git, RescueEntry]:
-    """Return the rescue with this ref. The ref may be shortened to ``rescue/task-001/1`` or ``task-001/1``."""
+    """Return the git client and the rescue with this ref. The ref may be shortened, for example to ``task-001/1``."""
     git = caller.git
     known = _listed(git, RESCUE_REFS) if git else []
     wanted = (ref, f"{RESCUE_REFS}/{ref}", f"refs/harness/{ref}")

@@ -1,7 +1,7 @@
-"""Baseline of a task (the state when the task was claimed), and a lossless rollback to this baseline.
+"""Baseline of a task (the state when the task was claimed), and a rollback to this baseline that loses nothing.
 
-In this module only the kernel's ``restore`` changes the work tree. Everything that it removes is kept in a rescue.
-Source: ``tasklist.md`` 11.2, 11.3.
+In this module, only ``restore`` in the kernel changes the work tree. A rescue ref keeps everything that a rollback
+removes. Source: ``tasklist.md`` 11.2, 11.3.
 """
 
 import os
@@ -40,7 +40,7 @@ HOW_TO_GO_ON = "resolve it, then: harness resume"
 
 
 class BaseMissing(UnsafeTree):
-    """Error: the task's record refers to a baseline that the repository no longer contains."""
+    """Error: the repository no longer contains the baseline snapshot that the task's record names."""
 
     code = "base_missing"
 
@@ -79,7 +79,7 @@ class RollbackOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptEvidence:
-    """Traces of an attempt, compared with the baseline. Source: ``tasklist.md`` 12."""
+    """Traces of an attempt in the work tree, found by comparison with the baseline. Source: ``tasklist.md`` 12."""
 
     known: bool = False  # True if there is a baseline
     uncommitted: tuple[str, ...] = ()
@@ -99,11 +99,11 @@ class AttemptEvidence:
 
 
 def take_baseline(caller: "Caller", task_id: str, attempt: int, *, dirty: str = "remember") -> ClaimRecord | None:
-    """Save the work tree as the baseline of an attempt, and return the claim record. The caller must store the record.
+    """Save the state of the work tree as the baseline of an attempt. Return a claim record that the caller must store.
 
-    The record has the user's changes, staged files and names of ignored files. Return ``None`` without a repository
-    or a commit. Raise ``UnsafeTree`` if a git operation is in progress or a path is in conflict. With
-    ``dirty="refuse"``, uncommitted files are refused, too. The user's files, index and branches stay unchanged."""
+    The record lists the user's changes, staged files and ignored files. Return ``None`` if there is no repository or no
+    commit. Raise ``UnsafeTree`` during a git operation or if a path is in conflict. With ``dirty="refuse"``, also raise
+    it if files are uncommitted. The user's files, index and branches stay unchanged."""
     place = place_of(caller)
     if place is None or place.git.head() is None:
         return None
@@ -128,7 +128,7 @@ def take_baseline(caller: "Caller", task_id: str, attempt: int, *, dirty: str = 
 
 
 def drop_baseline(caller: "Caller", record: ClaimRecord) -> None:
-    """Delete the ref of a baseline that no claim uses."""
+    """Delete the git ref of a baseline that no claim uses."""
     place, ref = place_of(caller), record.ref
     if place and ref and ref.startswith(f"{BASE_REFS}/") and place.git.commit_of(ref):
         place.git.update_ref(ref, None)
@@ -154,11 +154,11 @@ def _take(place: "AttemptTree", task_id: str, attempt: int) -> "Snapshot":
 def roll_back(
     caller: "Caller", task: "Task", *, policy: str = "restore", allow_pushed: bool = False
 ) -> RollbackOutcome:
-    """Roll the work tree back to its state when the task was claimed. A repeated call after a crash is safe.
+    """Restore the work tree to its state when the task was claimed. Return the outcome. A repeated call is safe.
 
-    ``policy``: ``restore``; ``none`` leaves everything; ``hard`` also rescues and removes the user's uncommitted
-    files. Raise ``BaseMissing`` without a baseline, and ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not
-    met. The work tree is then untouched."""
+    The ``policy`` ``restore`` keeps the user's uncommitted files. ``none`` changes nothing. ``hard`` moves these files
+    to a rescue ref. Raise ``BaseMissing`` if there is no baseline, and ``UnsafeTree`` if a condition of ``tasklist.md``
+    11.3 is not met. The work tree is then untouched."""
     if policy == "none":
         return RollbackOutcome(reason="this task list's rollback policy is to leave the work tree as it is")
     attempt = _rollback_point(caller, task)
@@ -188,7 +188,8 @@ def roll_back(
 
 
 def plan(caller: "Caller", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> JsonObject:
-    """Return what ``roll_back`` would do: ``possible``, ``reason``, the base, ``commits`` and ``files``."""
+    """Return the effect that ``roll_back`` would have, without any change. The answer contains ``possible``,
+    ``reason``, the base, ``commits`` and ``files``."""
     attempt = _rollback_point(caller, task) if policy != "none" else None
     if attempt is None:
         return {**roll_back(caller, task, policy="none").as_record(), "possible": False}
@@ -218,7 +219,7 @@ def _commit(sha: str, subject: str) -> JsonObject:
 
 
 def _plain(text: str) -> str:
-    """Return the text on one line, in a form that JSON can contain."""
+    """Return the text on one line, without characters that JSON cannot contain."""
     return shown(os.fsencode(text))
 
 
@@ -230,9 +231,8 @@ def _plain(text: str) -> str:
 
 
 def _clear(caller: "Caller", task: "Task", attempt: Attempt) -> str | None:
-    """Remove the user's files that were uncommitted at the claim, and return the ref of their rescue.
-
-    Return None if there are no such files. A repeated call after a crash is safe."""
+    """Remove the files that the user had not committed when the task was claimed. Return the rescue ref that keeps
+    them. Return None if there are no such files. A repeated call after a crash is safe."""
     git = attempt.place.git
     tracked, untracked = _own_changes(attempt)
     if not tracked and not untracked:
@@ -251,7 +251,7 @@ def _clear(caller: "Caller", task: "Task", attempt: Attempt) -> str | None:
 
 
 def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
-    """Return the paths that differ from HEAD: a list of tracked paths, and a list of untracked paths."""
+    """Return the paths that differ from HEAD, as two lists: tracked paths and untracked paths."""
     tracked: list[bytes] = []
     untracked: list[bytes] = []
     for status, name in attempt.place.git.status():
@@ -265,7 +265,7 @@ def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
 
 
 def _check(caller: "Caller", task: "Task", attempt: Attempt, *, allow_pushed: bool) -> None:
-    """Raise ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not met, for example after a push."""
+    """Raise ``UnsafeTree`` if a rollback is not safe, for example after a push. Source: ``tasklist.md`` 11.3."""
     git, base = attempt.place.git, attempt.snapshot
     attempt.refuse_elsewhere()
     waiting = git.operation_under_way()
@@ -289,7 +289,7 @@ def _refused(reason: str, hint: str) -> UnsafeTree:
 
 
 def _living_neighbour(caller: "Caller", task: "Task", top: str) -> str | None:
-    """Return the id of a task that another running caller has claimed in the same work tree, or None."""
+    """Return the id of a task in the same work tree that another running caller has claimed. Otherwise, return None."""
     state, now = caller.store.read(), caller.store.now()
     for other in state.tasks:
         is_here = other.status == "in_progress" and other.id != task.id and other.worktree == written(top)
@@ -302,7 +302,7 @@ def _living_neighbour(caller: "Caller", task: "Task", top: str) -> str | None:
 
 
 def evidence(caller: "Caller", task: "Task") -> AttemptEvidence:
-    """Return the attempt's traces. Raise ``UnsafeTree`` if the task was claimed in another work tree."""
+    """Return the traces of the task's attempt. Raise ``UnsafeTree`` if the task was claimed in another work tree."""
     steps = tuple(each.record for each in task.checkpoints_of_attempt)
     attempt = attempt_of(caller, task)
     if attempt is None:
@@ -328,16 +328,16 @@ def evidence(caller: "Caller", task: "Task") -> AttemptEvidence:
 
 
 def rescue_refs(git: Git, task_id: str) -> dict[str, tuple[str, str]]:
-    """Return the rescue refs of a task id with commit and subject. Tasks of other lists may have the same id."""
+    """Return the refs that keep rolled-back work for this task id, each with its commit and subject. Tasks of other
+    lists in the repository may have the same id."""
     form = "--format=%(refname)%00%(objectname)%00%(subject)"
     rows = git.text("for-each-ref", form, f"{ref_folder(RESCUE_REFS, task_id)}/").splitlines()
     return {ref: (commit, subject) for ref, commit, subject in (row.split("\0", 2) for row in rows)}
 
 
 def rescues_of(caller: "Caller", task: "Task") -> list[str]:
-    """Return the rescue refs of this attempt, including those of interrupted rollbacks.
-
-    Rescues of a task with this id in another list have another baseline and are left out."""
+    """Return the refs that keep rolled-back work of this attempt, including the work of interrupted rollbacks. Refs for
+    a task with the same id in another list have another baseline and are left out."""
     attempt = attempt_of(caller, task)
     if attempt is None:
         return []

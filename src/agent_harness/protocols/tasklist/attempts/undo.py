@@ -2,12 +2,12 @@
 
     plan       reverts the changes of the task's attempt on top of the present HEAD, as git objects only
     judge      runs the checks of the completed tasks on that commit, in a separate checkout
-    finalize   records the undo; the task is no longer proven, the branch moves, the state and the ledger follow
+    finalize   records the undo, removes the task's proof, moves the branch, and updates the state and the ledger
 
-An undo is refused, with nothing changed, if a completed task depends on the undone task, if the undo breaks another
-task's proof, or if later work changed the same lines. It is also refused if it would overwrite the user's files, or
-while a session is running. An undo cannot be undone. If an undo was killed, the same command or the next session
-completes it. Source: ``faces.md`` F-STORY-2.
+The harness refuses an undo, and changes nothing, if a completed task depends on the undone task. The same applies if
+the undo breaks another task's check, or if later work changed the same lines. The harness also refuses to overwrite the
+user's files, and refuses an undo during a session. An undo cannot be undone. If an undo is killed, the same command or
+the next session completes the undo. Source: ``faces.md`` F-STORY-2.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from agent_harness.errors import Busy, HarnessError, Refused, UnsafeTree, UsageError, VerificationFailed
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import merge_queue, reversal
-from agent_harness.parallel.reversal import Reversal
+from agent_harness.parallel import merge_queue, undo_commit
+from agent_harness.parallel.undo_commit import Reversal
 from agent_harness.protocols.tasklist import lifecycle, proven, selection
 from agent_harness.protocols.tasklist.attempts import validation
 from agent_harness.protocols.tasklist.attempts.attempt import AttemptTree, place_of
@@ -65,33 +65,33 @@ class TaskUndo:
 
 
 def named(caller: "Caller", what: str) -> str:
-    """Return the id of the task that a task id or a session such as ``S8`` names. Raise ``Refused`` for an undo."""
+    """Return the id of the task that ``what`` names: a task id, or a session such as ``S8``. Raise ``Refused`` if the
+    session is itself an undo."""
     word, state, path = what.strip(), caller.store.read(), proven.ledger(caller.layout, make=False)
     if word in state.by_id:
         return word
-    if items := reversal.of_session(path, word):
+    if items := undo_commit.of_session(path, word):
         if len(items) == 1:
             return items[0]
         raise UsageError(
             f"Session {word[1:]} completed several tasks, so name one of them: {', '.join(items)}",
             hint=f"harness undo {items[0]}",
         )
-    reversal.refuse_undo(path, word)
+    undo_commit.refuse_undo(path, word)
     raise UsageError(f"{what!r} is neither a task nor a session", hint="harness undo task-001  # or harness undo S8")
 
 
 def asked(caller: "Caller", what: str) -> str:
     """Return the id of the task to undo, for the question to the user. Raise ``Refused`` if it is not completed."""
     task_id = named(caller, what)
-    if reversal.decided(proven.reversal_path(caller.layout)) is None:  # else a killed one is completed first
+    if undo_commit.decided(proven.reversal_path(caller.layout)) is None:  # else a killed one is completed first
         _refuse_open(caller.store.read().by_id[task_id])
     return task_id
 
 
 def undo(caller: "Caller", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
-    """Undo a completed task, and return the answer. With ``dry_run``, only print the changes.
-
-    After ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed``, nothing has changed."""
+    """Undo a completed task, and return the JSON answer. With ``dry_run``, only print the changes. If the function
+    raises ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed``, nothing has changed."""
     if not dry_run and (ended := _ended(caller, what)):
         return ended
     plan = _planned(caller, named(caller, what))
@@ -122,10 +122,10 @@ def _planned(caller: "Caller", task_id: str) -> TaskUndo:
     if place is None:
         raise Refused("The task list is not in a git work tree; no commits are recorded", hint=f"harness why {task_id}")
     git = place.git
-    branch, head = reversal.stands_on(git)
+    branch, head = undo_commit.stands_on(git)
     verdict = _completed(caller, git, state, task)
-    until, since = str(verdict.commit), reversal.before(git, verdict)
-    tree = reversal.tree_without(git, head, since=since, until=until, own=place.is_ours)
+    until, since = str(verdict.commit), undo_commit.before(git, verdict)
+    tree = undo_commit.tree_without(git, head, since=since, until=until, own=place.is_ours)
     message = f"harness: take back [{task.id}] {task.title}\n\nThis reverts it: {until}\n"
     if tree != git.tree_of(head):
         commit = git.commit_tree(tree, [head], message)
@@ -135,7 +135,7 @@ def _planned(caller: "Caller", task_id: str) -> TaskUndo:
         raise Refused(
             f"Nothing to undo: the changes made in commit {until[:10]} no longer exist", hint=f"harness diff {task_id}"
         )
-    changed = reversal.changed_by(git, head, commit, own=place.is_ours)
+    changed = undo_commit.changed_by(git, head, commit, own=place.is_ours)
     listed = git.commits_between(since, until)
     return TaskUndo(
         task=task,
@@ -151,7 +151,7 @@ def _planned(caller: "Caller", task_id: str) -> TaskUndo:
 
 
 def _refuse_at_work(state: "State", now: "datetime") -> None:
-    """Raise ``Busy`` while a session is running on the list or a task is in progress."""
+    """Raise ``Busy`` while a session is running on the task list or a task is in progress."""
     if session := leases.holder(state, now):
         raise Busy(f"A session is running (owner={session.owner})", hint="wait, or: harness pause", owner=session.owner)
     if under_way := selection.in_progress(state):
@@ -165,13 +165,13 @@ def _refuse_open(task: "Task") -> None:
 
 
 def _completed(caller: "Caller", git: Git, state: "State", task: "Task") -> ClaimVerdict:
-    """Return the verdict that completed a task. Raise ``Refused`` if another completed task depends on the task."""
+    """Return the verdict that completed a task. Raise ``Refused`` if another completed task depends on this task."""
     _refuse_open(task)
     standing = [each.id for each in state.tasks if each.status == "completed" and task.id in (each.depends_on or ())]
     if standing:
         said = f"{', '.join(standing[:_MOST_NAMED])} depends on {task.id} and is completed"
         raise Refused(said, hint=f"harness undo {standing[0]}", dependants=standing)
-    verdict = reversal.accepted(git, proven.ledger(caller.layout, make=False), task.id)
+    verdict = undo_commit.accepted(git, proven.ledger(caller.layout, make=False), task.id)
     if verdict is None:
         hint = f"git revert COMMIT  # then: harness task set {task.id} status=pending"
         raise Refused(f"No commit of {task.id} is recorded on this branch", hint=hint)
@@ -193,7 +193,7 @@ def _checks(git: Git, state: "State", task: "Task", paths: tuple[str, ...]) -> I
 
 
 def _paths_of(git: Git, task: "Task") -> frozenset[str]:
-    """Return the paths that the commit of a completed task changed. The set is empty if the commit was deleted."""
+    """Return the paths that a completed task's commit changed. Return an empty set if the commit no longer exists."""
     commit = git.commit_of(task.completed_commit) if task.completed_commit else None
     found = git.changed_paths(git.commit_of(f"{commit}^1"), commit) if commit else ()
     return frozenset(each.path for each in found)
@@ -203,9 +203,8 @@ def _paths_of(git: Git, task: "Task") -> frozenset[str]:
 
 
 def _judged(caller: "Caller", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
-    """Run the plan's checks on the undo's commit, and return the ids of tasks that fail even without the undo.
-
-    Raise ``VerificationFailed`` if the undo breaks a proof. Tasks with the same command share one run."""
+    """Run the checks of other tasks on the commit of the undo. Return the ids of tasks that fail even without the undo.
+    Raise ``VerificationFailed`` if the undo breaks a check. Tasks with the same command share one run."""
     git, sandbox = Git(plan.place.folder), caller.store.read().config.sandbox
     terms = proven.ClaimTerms(WORKTREE, OFF, trust="fast", sandbox=sandbox)
     together: dict[tuple[str | None, float], tuple[CommandCheck, list[str]]] = {}
@@ -239,7 +238,7 @@ def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed
 
 
 def _finalize(caller: "Caller", plan: TaskUndo) -> None:
-    """Carry out the undo under the lock, so that no task starts meanwhile."""
+    """Carry out the planned undo under the lock, so that no task starts meanwhile."""
     path = proven.reversal_path(caller.layout)
     found = Reversal(
         item=plan.task.id,
@@ -255,15 +254,15 @@ def _finalize(caller: "Caller", plan: TaskUndo) -> None:
         task = caller.find(change.state, plan.task.id)
         if task.status != plan.task.status:
             raise Busy(f"{task.id} became {task.status} during the undo", hint="harness status")
-        reversal.decide(path, found)
+        undo_commit.decide(path, found)
         _carry_out(caller, change, plan.place.git, found)
 
     caller.store.change(act)
-    reversal.over(path)
+    undo_commit.over(path)
 
 
 def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reversal) -> None:
-    """Execute the repeatable steps of an undo. If ``merge_queue.move`` fails, nothing has changed."""
+    """Perform the steps of an undo, which can be repeated. If ``merge_queue.move`` fails, nothing changes."""
     task = caller.find(change.state, found.item)
     proven.forget(caller.layout, task.id)
     try:
@@ -271,7 +270,7 @@ def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reve
             merge_queue.move(git, found.branch, found.head, found.commit)
     except HarnessError:
         proven.prove(caller.layout, change.state, task.id)
-        reversal.over(proven.reversal_path(caller.layout))
+        undo_commit.over(proven.reversal_path(caller.layout))
         raise
     lifecycle.take_back(task)
     ledger.write(proven.ledger(caller.layout), found.line())
@@ -283,8 +282,8 @@ def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reve
 
 
 def _ended(caller: "Caller", what: str) -> JsonObject | None:
-    """Complete an interrupted undo. Return its answer if ``what`` names the same undo; otherwise ``None``."""
-    found = reversal.decided(proven.reversal_path(caller.layout))
+    """Complete an interrupted undo. Return the JSON answer if ``what`` names the same task, otherwise ``None``."""
+    found = undo_commit.decided(proven.reversal_path(caller.layout))
     if found is None:
         return None
     is_same = found.item == named(caller, what)
@@ -297,11 +296,11 @@ def _ended(caller: "Caller", what: str) -> JsonObject | None:
 
 
 def finish(caller: "Caller") -> list[JsonObject]:
-    """Complete an interrupted undo unless a task is in progress. Return the result for ``recover.confirm``.
-
-    ``action`` is ``reopened``, or ``left`` if the branch has diverged. After ``left``, the task's check decides."""
+    """Complete an interrupted undo, unless a task is in progress. Return the result for ``recover.confirm``. ``action``
+    is ``reopened``, or ``left`` if the branch has diverged. After ``left``, the task's check decides whether the task
+    stays completed."""
     path = proven.reversal_path(caller.layout)
-    found = reversal.decided(path)
+    found = undo_commit.decided(path)
     if found is None:
         return []
     place = place_of(caller)
@@ -327,13 +326,13 @@ def finish(caller: "Caller") -> list[JsonObject]:
         done = answer | {"action": "left", "reason": f"undoing {found.what} was interrupted: {error.message}"}
     if done is None:
         return []
-    reversal.over(path)
+    undo_commit.over(path)
     caller.store.note("RECOVERY", f'action="{done["action"]}" reason="{done["reason"]}"', task=found.item)
     return [done]
 
 
 def _is_settled(git: Git, task: "Task", found: Reversal) -> bool:
-    """Return True if the state agrees with the undo, or if later work completed the task."""
+    """Return True if the task's state already agrees with the undo, or if later work has completed the task."""
     if task.status != "completed":
         return True
     commit = git.commit_of(task.completed_commit) if task.completed_commit else None

@@ -1,4 +1,4 @@
-"""Execution of a task's check by the harness, never by the agent. Source: ``tasklist.md`` 11.5."""
+"""Run of a task's check by the harness itself, never by the agent. Source: ``tasklist.md`` 11.5."""
 
 import re
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ class MissingCommand(ConfigurationError):
 
 
 class ProgramMissing(ToolMissing):
-    """Error of category ENV_SETUP: the program that a validation command begins with is not installed."""
+    """Error of category ENV_SETUP: the program at the start of a task's check command is not installed."""
 
     code = "program_missing"
 
@@ -99,32 +99,31 @@ class ValidationRun:
 
     @property
     def failure(self) -> str:
-        """Short reason why the validation did not pass."""
+        """Short reason why the validation failed."""
         if self.result == "TIMEOUT":
             return f"timed out after {self.proof_seconds:.0f} s"
         return self.reasons[0] if self.reasons else f"exit code {self.exit}"
 
     @property
     def asks(self) -> bool:
-        """True if the user has to decide, because nothing was changed and the check passed before the work."""
+        """True if the user has to decide. Nothing was changed, and the check already passed before the work."""
         return not self.passed and self.grade == UNCHANGED
 
     def rejected(self, reasons: list[str]) -> "ValidationRun":
         return replace(self, result="FAIL", reasons=reasons)
 
     def as_record(self) -> JsonObject:
-        """Return the members of a JSON answer. ``output`` and ``steps`` are left out."""
+        """Return the result as members for a JSON answer. ``output`` and ``steps`` are left out."""
         kept = (each.name for each in fields(self) if each.name not in ("output", "steps"))
         return {name: getattr(self, name) for name in kept}
 
 
 def run(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Run the check of a task in progress, and return the result. The lease is renewed meanwhile.
-
-    With ``work``, its candidate commit is verified, in a checkout or in the folder as the settings say. A pass is
-    recorded outside the project. ``demand`` says what a pass needs: a passing check (``PASS``), also the required
-    grade (``GRADE``), or also a change (``CHANGE``). Raise ``MissingCommand``, ``ProgramMissing`` or
-    ``ProofChanged``. If the claim is lost, stop the command and raise ``LeaseLost``."""
+    """Run the check of a task in progress, and return the result. The lease on the task is renewed meanwhile. With
+    ``work``, its candidate commit is verified, either in a separate checkout or in the folder, as configured. A pass is
+    recorded outside the project. ``demand`` sets the requirements: only a passing check (``PASS``), also the required
+    grade (``GRADE``), or also a change (``CHANGE``). Raise ``MissingCommand``, ``ProgramMissing`` or ``ProofChanged``
+    if the check cannot run. If the claim is lost, stop the command and raise ``LeaseLost``."""
     command = task.validation_command
     if command is None:
         hint = f"to add one: harness task set {task.id} validation.command='…', then: harness resume"
@@ -146,7 +145,7 @@ def run(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: s
 
 
 def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, demand: str) -> Verdict:
-    """Return the verdict. It is rejected if a demanded change is missing or the grade is below the required grade."""
+    """Return the verdict. Reject the work if a required change is missing or its grade is lower than required."""
     if demand == PASS or (grade.word == UNCHANGED and task.accepts_unchanged):
         return verdict
     if grade.word == UNCHANGED and demand == CHANGE:
@@ -160,7 +159,7 @@ def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.Claim
 
 
 def _own_files(work: "AttemptWork") -> Finding:
-    """Return a warning that the command ran with the user's own uncommitted files."""
+    """Return a warning that the check ran while the folder also contained uncommitted files of the user."""
     names = sorted(shown(path) for path in work.kept)
     message = f"The command ran with {len(names)} files that were not committed before the task, such as {names[0]}"
     return Finding("own_files", WARN, f"{message}; the task's commit does not contain them", {"paths": names[:50]})
@@ -185,9 +184,9 @@ def _judged(caller: "Caller", task: "Task", work: "AttemptWork | None", terms: p
 def _with_earlier(
     caller: "Caller", task: "Task", work: "AttemptWork", verdict: Verdict, terms: proven.ClaimTerms
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Return the verdict, and the ids of the completed tasks whose proofs pass. Broken proofs reject the verdict.
-
-    All these proofs together may take as long as the task's own proof. The others run at the end of the run."""
+    """Run the checks of completed tasks that this work may break. A failed check rejects the work. Return the verdict,
+    and the ids of the tasks whose checks pass. These checks share one time limit: that of the task's own check. The
+    remaining checks run at the end of the run."""
     git, base = work.attempt.place.git, work.attempt.snapshot.commit
     changed, needed = {*work.committed, *work.changes}, task.depends_on or ()
     tasks = caller.store.read().tasks
@@ -226,7 +225,7 @@ def _with_earlier(
 def _broken(
     folder: Git, span: tuple[str, str], check: CommandCheck, stop: LeaseKeeper, other: "Task"
 ) -> Finding | None:
-    """Return a finding about a task whose proof fails on the work. Return ``None`` if a second try passes."""
+    """Return a finding if another task's check fails on the work. Return ``None`` if a second try passes."""
     base, work = span
     data = {"task": other.id, "command": check.command}
     if not proof_at(folder, base, replace(check, isolation=WORKTREE), stop).accepted:
@@ -238,19 +237,21 @@ def _broken(
 
 
 def proof_at(folder: Git, commit: str, check: CommandCheck, stop: Stop | None = None) -> Verdict:
-    """Run a proof in a checkout of the commit, or in the folder as it is now, and return the verdict."""
+    """Run a check on the commit, and return the verdict. The check runs in a checkout or in the project folder.
+    ``check.isolation`` selects one of the two."""
     if check.isolation == IN_PLACE:
         return run_in_place(folder.root, check, stop=stop)
     return run_at(folder, commit, check, stop=stop)
 
 
 def ended_red(verdict: Verdict) -> bool:
-    """Return True if a proof ran to its end and failed. A proof stopped at a time or resource limit does not count."""
+    """Return True if a check ran to its end and failed. A check that a time or resource limit ended does not count."""
     return bool(verdict.exit_code) and not verdict.timed_out and verdict.found("over_limit") is None
 
 
 def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = ()) -> CommandCheck:
-    """Return the task's check with its strictness settings. ``others`` are the checks of open tasks."""
+    """Return the task's check, with the settings that say how strictly to verify. ``others`` are the check commands of
+    other open tasks."""
     return CommandCheck(
         command=task.validation_command or "false",
         timeout_seconds=task.timeout_seconds,
@@ -266,7 +267,7 @@ def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = (
 
 
 def _of_open_tasks(caller: "Caller", task: "Task") -> tuple[str, ...]:
-    """Return the checks of the other open tasks. If the list file was edited, earlier versions are included."""
+    """Return the check commands of the other open tasks, as in the list file and as recorded outside the project."""
     still = (each for each in caller.store.read().tasks if each.id != task.id and each.status != "completed")
     soon = islice((each for each in still if not each.given_up), _MOST_OPEN)
     found = [text for each in soon for text in proven.commands_of(caller.layout, each)]
@@ -274,7 +275,7 @@ def _of_open_tasks(caller: "Caller", task: "Task") -> tuple[str, ...]:
 
 
 def examined(caller: "Caller", task: "Task", work: "AttemptWork") -> list[str]:
-    """Return the reasons to reject this work without running its check. The list is empty if there are none."""
+    """Return the reasons to reject this work before its check runs. The list is empty if there are no such reasons."""
     terms = proven.terms(caller.layout, caller.store.read(), task)
     check = replace(
         check_of(task, terms, _of_open_tasks(caller, task)), installed=environment_inventory.since(caller, task)
@@ -285,7 +286,8 @@ def examined(caller: "Caller", task: "Task", work: "AttemptWork") -> list[str]:
 
 
 def again(caller: "Caller", task: "Task") -> ValidationRun | None:
-    """Run the check of a task that is not in progress on the present files. Return ``None`` without a check."""
+    """Run the check of a task that is not in progress, on the present files. Return ``None`` if the task has no
+    check."""
     if task.validation_command is None:
         return None
     wished = caller.store.read().config.sandbox
@@ -295,9 +297,8 @@ def again(caller: "Caller", task: "Task") -> ValidationRun | None:
 
 
 def passes_now(caller: "Caller", task: "Task", *, within_seconds: float) -> bool | None:
-    """Return True if the check passes before any work, and False if it fails. Return ``None`` if it cannot end in time.
-
-    The check runs in a checkout of HEAD or, if there is no commit, in the folder."""
+    """Return True if the task's check passes before any work, and False if the check fails. Return ``None`` if the
+    check does not end in time. The check runs in a checkout of HEAD or, without any commit, in the folder."""
     terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=caller.store.read().config.sandbox)
     check = check_of(task, terms)
     check = replace(check, timeout_seconds=min(check.timeout_seconds, within_seconds))
@@ -336,7 +337,8 @@ def _outcome(
 def proof_on_record(
     caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE
 ) -> proven.PassOnRecord | None:
-    """Return the recorded pass of this claim, or ``None`` if the files or the command have changed since the pass."""
+    """Return the recorded pass of the present claim's check. Return ``None`` if there is no such record, or if the
+    files or the command have changed since then."""
     found = proven.passed(caller.layout, task)
     if found is None or work is None or found.command != task.validation_command:
         return None
@@ -351,12 +353,13 @@ def _is_enough(caller: "Caller", task: "Task", grade: str | None, demand: str) -
 
 
 def tail_of(output: str) -> list[str]:
-    """Return the last 40 lines of the output. Only the end of a very long line is returned."""
+    """Return the last 40 lines of the output. If a line is very long, return only the end of the line."""
     return [line[-LINE_CHARACTERS:] for line in output.splitlines()[-TAIL_LINES:]]
 
 
 def _record_pass(caller: "Caller", task: "Task", work: "AttemptWork", ran: ValidationRun) -> None:
-    """Record the trees that passed: the verified one and, for a run in the folder, the tree after the run."""
+    """Record the git trees for which the check passed. These are the verified tree and, if the check ran in the folder,
+    also the tree after the check."""
     after = fingerprint(caller, task) if ran.where == IN_PLACE else None
     trees = sorted({work.full_tree, after or work.full_tree})
     record = {
@@ -377,9 +380,8 @@ def _write_log(caller: "Caller", task: "Task", output: str) -> str:
 
 
 def _need_program(command: str, folder: str, environment: Mapping[str, str]) -> None:
-    """Raise ``ProgramMissing`` if the shell does not find the command's program.
-
-    If the first word is not a plain name, only the shell can find the program, and no error is raised."""
+    """Raise ``ProgramMissing`` if the shell cannot find the program that the command starts. Raise no error if the
+    first word is not a plain name, because then only the shell can find the program."""
     word = command.split(maxsplit=1)[0]
     if _SHELL.search(word):
         return

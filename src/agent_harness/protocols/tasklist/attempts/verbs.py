@@ -1,7 +1,7 @@
 """Commands that prove or end an attempt: validate, complete, fail, release, rollback.
 
-Each command needs the owner's token. An agent that lost the answer can repeat the command. The lock on the state is
-held only while the state is written. Source: ``tasklist.md`` 11, 13.3.
+Each command needs the token of the claim. An agent that did not get the answer can repeat the command. Each command
+locks the state only while it writes the state. Source: ``tasklist.md`` 11, 13.3.
 """
 
 import os
@@ -38,10 +38,9 @@ GREEN_BEFORE = "the check already passed on the base commit, so it proves nothin
 
 
 def validate(caller: "Caller", task_id: str) -> JsonObject:
-    """Run the check of this caller's task, and record a pass for ``complete``.
-
-    ``complete`` may require more than a pass. Without a command, halt the list and raise ``ConfigurationError``. If
-    the command's program is missing, raise ``ToolMissing``; the second time, also halt the list."""
+    """Run the check of this caller's task, and record a pass for ``complete``. Return the JSON answer. ``complete`` may
+    require more than a pass. If the task has no check, halt the task list and raise ``ConfigurationError``. If the
+    check's program is missing, raise ``ToolMissing``. If this happens again, also halt the list."""
     task = close_attempt.mine(caller, task_id)
     with commits.opened(caller, task) as work:
         return {"task_id": task.id, **validated(caller, task, work, demand=PASS).as_record()}
@@ -55,12 +54,12 @@ def complete(
     message: str | None = None,
     known: "AttemptFacts | None" = None,
 ) -> JsonObject:
-    """Prove the task and complete it. Return ``commit``, ``stats``, ``remaining`` and ``validation``.
-
-    ``validation`` is ``None`` if the task was proven before. ``known`` has facts for the ledger, from ``harness
-    run`` or an accepting user. While an agent of a run works, other calls are only requests (``requested``) for the
-    time after its turn. Raise ``VerificationFailed`` or ``TimedOut`` if the proof fails, and ``UnsafeTree`` if no
-    commit can be made. Task and work then stay as they are. A repeated call returns ``already``."""
+    """Prove the task and complete it. Return ``commit``, ``stats``, ``remaining`` and ``validation``. ``validation`` is
+    ``None`` if the task was proven before. ``known`` contains facts for the ledger, from ``harness run`` or from the
+    user who accepts the work. During an agent's turn in a run, a call by the agent only records a request
+    (``requested``). The harness carries out this request after the turn. Raise ``VerificationFailed`` or ``TimedOut``
+    if the check fails, and ``UnsafeTree`` if no commit can be made. The task and the work then stay as they are. A
+    repeated call returns ``already``."""
     if (found := _ended(caller, task_id, "completed")) is not None:
         line = ledger.last_about(proven.ledger(caller.layout), task_id)
         word = close_attempt.word_of(line if line and line.accepted else None)
@@ -85,16 +84,17 @@ def complete(
 
 
 def _demand(known: "AttemptFacts | None") -> str:
-    """Return what a proof needs: ``GRADE``, ``CHANGE`` or, for work that a user accepts, only a pass (``PASS``)."""
+    """Return the requirement that the proof must meet: ``GRADE``, ``CHANGE``, or ``PASS`` for work that a user
+    accepts."""
     if known is None:
         return GRADE
     return CHANGE if known.word is None else PASS
 
 
 def _asked(caller: "Caller", task: "Task", words: JsonObject) -> JsonObject:
-    """Prove the task during an agent's turn, and record the request to complete the task after the turn.
-
-    If the agent changes files afterwards, they are verified at the end of the turn. Otherwise this proof counts."""
+    """Prove the task during an agent's turn, and record a request to complete the task after the turn. Return the JSON
+    answer. If the agent changes files after this request, the harness verifies the work again at the end of the
+    turn."""
     proof = proof_of(caller, task, commit=False, demand=CHANGE)
     if proof.ran and not proof.ran.passed:
         on_record(caller, task, proof, claimed=True)
@@ -112,7 +112,7 @@ def _asked(caller: "Caller", task: "Task", words: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedAttempt:
-    """Verdict on an attempt's work, with the commit that contains exactly this work."""
+    """Verdict on an attempt's work, together with the commit that contains exactly this work."""
 
     ran: ValidationRun | None  # None: proven before, and nothing has changed since
     summary: JsonObject  # ``where`` and ``red_before``
@@ -127,10 +127,10 @@ class JudgedAttempt:
 def proof_of(
     caller: "Caller", task: "Task", *, commit: bool = True, message: str | None = None, demand: str = GRADE
 ) -> JudgedAttempt:
-    """Verify the attempt's work unless it is already proven, and commit exactly this work.
+    """Verify the attempt's work, unless the work is already proven, and commit exactly this work.
 
-    Files that a check in the folder wrote are examined and committed, too. The errors are those of ``complete``, but
-    a failed proof raises no error."""
+    Files that the check wrote in the folder are also examined and committed. The errors are those of ``complete``,
+    except that a failed check raises no error."""
     with commits.opened(caller, task) as work:
         known = validation.proof_on_record(caller, task, work, demand=demand)
         ran = None if known else validated(caller, task, work, demand=demand)
@@ -159,7 +159,7 @@ def proof_of(
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptFacts:
-    """Facts about the attempt that only the process which started the agent knows."""
+    """Facts about an attempt that only the process that started the agent knows."""
 
     agent: str | None = None
     model: str | None = None
@@ -176,9 +176,9 @@ def on_record(
     known: AttemptFacts | None = None,
     resumed: bool = False,
 ) -> ClaimVerdict:
-    """Return the ledger line of a verdict. A rejection is also written to the ledger, an acceptance by ``completed``.
-
-    The line is first recorded outside the project. After a kill (``resumed``), the same files give the same line."""
+    """Create the ledger line for a verdict, and return the line. Write a rejection to the ledger at once. ``completed``
+    later writes the line of an acceptance. The line is first saved outside the project. After a kill (``resumed``), the
+    same files therefore result in the same line."""
     passed = proof.ran is None or proof.ran.passed
     said, path = ledger.ACCEPTED if passed else ledger.REJECTED, proven.ledger(caller.layout)
     found = proven.noted(caller.layout, task, "verdict")
@@ -219,7 +219,7 @@ def on_record(
 
 
 def refused_unjudged(caller: "Caller", task: "Task", code: str, known: AttemptFacts) -> ClaimVerdict:
-    """Write the ledger line of work that was refused before its check could run, and return the line."""
+    """Write a ledger line about work that the harness rejected before the check could run. Return the line."""
     line = ClaimVerdict(
         id=new_run_id(),
         item=task.id,
@@ -239,7 +239,8 @@ def refused_unjudged(caller: "Caller", task: "Task", code: str, known: AttemptFa
 def word_of_file(
     caller: "Caller", task: "Task", ran: ValidationRun | None, *, code: str, revision: int
 ) -> ClaimVerdict:
-    """Return the ledger line about a completed task that was checked without a claim. ``code`` says why."""
+    """Write a ledger line about a completed task that was verified without a claim, and return the line. ``code`` is
+    the reason for the verification."""
     passed = ran is not None and ran.passed
     return ClaimVerdict(
         id=f"{task.id}, marked at revision {revision}",
@@ -256,7 +257,7 @@ def word_of_file(
 
 
 def _grade(proof: JudgedAttempt) -> str | None:
-    """Return the grade of a proof. If the user accepts an unchanged task as done, the grade is ``checked``."""
+    """Return the grade of a verified attempt. If the user accepts a task without changes, the grade is ``checked``."""
     return CHECKED if proof.grade == UNCHANGED else proof.grade
 
 
@@ -321,7 +322,7 @@ def _proof(
     seconds: float | None,
     over_limit: bool = False,
 ) -> VerdictStep:
-    """Save the output of the validation, and return the validation's run as a verdict step."""
+    """Save the output of a task's check, and return the run of the check as a step of the verdict."""
     command = str(task.validation_command)
     return kept_step(
         caller, "proof", command, exit_code=exit_code, output=output, seconds=seconds, over_limit=over_limit
@@ -338,7 +339,7 @@ def kept_step(
     seconds: float | None,
     over_limit: bool = False,
 ) -> VerdictStep:
-    """Save the output of a command in a log file, and return the command's run as a verdict step."""
+    """Save the output of a command in a log file, and return this run as a step of the verdict."""
     ended = "over a limit" if over_limit else "timed out" if exit_code is None else f"exit {exit_code}"
     files.own_place(os.path.join(caller.layout.verdicts, "log"), caller.layout.root)
     kept = ledger.keep_output(
@@ -360,7 +361,7 @@ def kept_step(
 
 
 def _printed(caller: "Caller", task: "Task") -> str:
-    """Return the saved output of the validation that passed earlier, or an empty text if it cannot be read."""
+    """Return the saved output of the check that passed earlier. Return an empty text if the output cannot be read."""
     try:
         path = caller.layout.validation_log(task.id, task.attempts + 1)
         return files.read_bytes(path).decode("utf-8", "replace")
@@ -369,7 +370,7 @@ def _printed(caller: "Caller", task: "Task") -> str:
 
 
 def _text(task: "Task", message: str | None) -> str:
-    """Return the message of the task's commit. A recovery finds the commit by the task id at its beginning."""
+    """Return the message for the task's commit. It begins with the task id, by which a recovery finds the commit."""
     text = f"[{task.id}] {message or task.title}".replace("\0", " ")
     return text.encode("utf-8", "replace").decode()
 
@@ -383,10 +384,9 @@ def fail(
     rollback: bool = True,
     allow_pushed: bool = False,
 ) -> JsonObject:
-    """End the attempt as failed. Return ``attempts``, ``retryable``, ``rolled_back``, ``rescue``, ``cleanup`` and more.
-
-    If the rollback is refused, the attempt is counted, the list is halted, and ``UnsafeTree`` is raised. The work
-    tree is then untouched. A repeated call returns ``already``."""
+    """End the attempt as failed, and return the JSON answer, with ``attempts``, ``retryable``, ``rescue`` and other
+    members. If the rollback is not safe, count the attempt, halt the task list, leave the work tree untouched and raise
+    ``UnsafeTree``. A repeated call returns ``already``."""
     if category not in CATEGORIES:
         raise UsageError(f"Unknown category: {category}", hint=f"one of {', '.join(CATEGORIES)}")
     if (found := _ended(caller, task_id, "failed")) is not None:
@@ -396,7 +396,8 @@ def fail(
 
 
 def release(caller: "Caller", task_id: str, why: str) -> JsonObject:
-    """Make the task pending again, uncounted, with its work in a rescue. A repeated call returns ``already``."""
+    """Make the task pending again, and return the JSON answer. The attempt is not counted, and a rescue ref keeps its
+    work. A repeated call returns ``already``."""
     if (found := _ended(caller, task_id, "pending")) is not None:
         return {"task_id": found.id, "status": found.status, "attempts": found.attempts, "already": True}
     task = close_attempt.mine(caller, task_id)
@@ -404,7 +405,7 @@ def release(caller: "Caller", task_id: str, why: str) -> JsonObject:
 
 
 def roll_back(caller: "Caller", task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-    """Roll the work tree back to the claim, but keep the claim. With ``dry_run``, only return the changes."""
+    """Restore the work tree to its state at the claim. The claim stays. With ``dry_run``, only return the changes."""
     task = close_attempt.mine(caller, task_id)
     policy = "hard" if caller.store.read().config.rollback_policy == "hard" else "restore"  # here a person asks for it
     if dry_run:
@@ -416,7 +417,7 @@ def roll_back(caller: "Caller", task_id: str, *, dry_run: bool = False, allow_pu
 
 
 def _said(text: str) -> str:
-    """Return an agent's text on one line, with secrets masked and in a form that JSON can contain."""
+    """Return the agent's text on one line, with masked secrets and without characters that JSON cannot contain."""
     line = " ".join(text.split()).encode("utf-8", "replace").decode()
     return redact(line) or "no reason given"
 
@@ -425,7 +426,7 @@ def _said(text: str) -> str:
 
 
 def _ended(caller: "Caller", task_id: str, status: str) -> "Task | None":
-    """Return the task if this caller has already ended the task with this status; otherwise None."""
+    """Return the task if this caller has already ended its attempt with this status. Otherwise, return None."""
     task = caller.find(caller.store.read(), task_id)
     if task.status != status:
         return None
@@ -435,7 +436,8 @@ def _ended(caller: "Caller", task_id: str, status: str) -> "Task | None":
 
 
 def validated(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Run the validation. An error before the check starts is logged, and may halt the list."""
+    """Run the validation, and return its result. If an error prevents the check, log the error, and halt the task list
+    if necessary."""
     try:
         ran = validation.run(caller, task, work, demand=demand)
     except validation.MissingCommand as error:
@@ -477,7 +479,8 @@ def _refuse(
 
 
 def _parked(caller: "Caller", task: "Task", ran: ValidationRun) -> VerificationFailed:
-    """End the attempt with a question to the user, and return the error to raise. Only the user can reopen the task."""
+    """End the attempt with a question to the user. Return the error that the caller should raise. Only the user can
+    reopen the task."""
     question = {
         "kind": UNCHANGED,
         "message": f"{task.id}: {ASKS_IF_DONE}",

@@ -1,1 +1,1 @@
-"""Ownership of tasks: claiming a task, renewing its lease, and handling claims whose owner has exited."""
+"""Ownership of tasks: claiming a task, renewing the claim's lease, and handling claims whose owner has exited."""

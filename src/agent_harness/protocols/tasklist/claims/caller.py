@@ -1,9 +1,7 @@
-"""Caller of the task list commands, with its session, claim token and work tree; renewal of its claim.
-
-A worker without an id is identified by its session. A session without an id is identified by the process in which the
-session runs. This is the nearest ancestor process that is not a shell, since an agent starts each command in a new
-shell. For a user at a terminal, the process is the terminal's shell. Source: ``tasklist.md`` 7.3, 10, 10.2.
-"""
+"""Caller of the task list commands, with its session, claim token and work tree. It also renews its claim. A worker
+without an id is identified by its session. A session without an id is identified by the process in which the session
+runs. This process is the nearest ancestor that is not a shell, because an agent starts each command in a new shell. If
+a user types the commands, the process is the shell of the user's terminal. Source: ``tasklist.md`` 7.3, 10, 10.2."""
 
 from __future__ import annotations
 
@@ -38,9 +36,9 @@ _TAIL_LINES = 40
 
 
 class ClaimRecord:
-    """Record in ``.harness/claims/ID.json``: the state when the task was last claimed, and notes on the claim.
-
-    The record is a convenience, because the snapshot contains the state. A member of a wrong type counts as absent."""
+    """Content of the file ``.harness/claims/ID.json``: the state when a task was last claimed, and notes on this claim.
+    The file only saves time, because the snapshot also contains this state. A member with a wrong type counts as
+    absent."""
 
     __slots__ = ("attempt", "branch", "head", "record", "ref", "task_id", "tree")
 
@@ -63,13 +61,14 @@ class ClaimRecord:
         return (self.task_id, self.attempt, self.ref) == (task.id, task.attempts + 1, task.base_ref)
 
     def noted(self, name: str, claim: str) -> JsonObject:
-        """Return the note with this name on this claim, or an empty object."""
+        """Return the note with this name on this claim. Return an empty object if there is no such note."""
         found = json_object(self.record.get(name)) or {}
         return found if found.get("claim") == claim else {}
 
 
 class Caller:
-    """Caller of the task list's commands. Its id, session and token count only if the state confirms them."""
+    """Caller of the task list's commands: a worker or a user. The harness trusts the caller's id, session and token
+    only if the state of the list confirms them."""
 
     __slots__ = (
         *("_git", "_process", "cwd", "environ", "first_look", "goes_on", "id", "layout", "session_id", "store"),
@@ -114,9 +113,8 @@ class Caller:
         now: datetime | None = None,
         process: Owner | None = None,
     ) -> Caller:
-        """Return a caller. Environment variables stand for missing or blank arguments.
-
-        ``process``, whose exit ends the session, is by default found among the ancestor processes."""
+        """Return a caller. For each missing or blank argument, use the value of its environment variable. The session
+        ends when ``process`` exits. By default, this process is found among the ancestors of the command."""
         found = os.environ if environ is None else environ
 
         def given(value: str | None, *names: str) -> str | None:
@@ -137,7 +135,7 @@ class Caller:
 
     @property
     def process(self) -> Owner | None:
-        """Process in which the session runs, or ``None`` if it is unknown."""
+        """Process in which the session runs, or ``None`` if this process is unknown."""
         if not self._process:
             self._process.append(_program_above())
         return self._process[0]
@@ -150,7 +148,7 @@ class Caller:
 
     @property
     def owner(self) -> str:
-        """Name under which this caller owns its claims: its id, or otherwise its host and session."""
+        """Name under which this caller owns its claims: the worker id or, without an id, the host and the session."""
         if self.id:
             return self.id
         if not self.session_id:
@@ -174,7 +172,7 @@ class Caller:
 
     @property
     def tree(self) -> str:
-        """Top folder of the work tree, with links resolved. Outside a git repository: the working directory."""
+        """Path of the work tree's top folder, without symbolic links. Without a repository, the working directory."""
         git = self.git
         return os.path.realpath(git.top()) if git else self.cwd
 
@@ -183,11 +181,10 @@ class Caller:
         return written(self.tree)
 
     def own(self, state: State, task_id: str, now: datetime) -> Task:
-        """Return this caller's task in progress, and renew the session lease.
+        """Return the task in progress that this caller has claimed, and renew the session lease.
 
-        Raise ``UsageError`` for an unknown id, and ``NotOwner`` if the task is not in progress or belongs to another
-        worker. Raise ``LeaseLost`` if the token differs or the lease has expired. A worker that slept too long
-        changes nothing."""
+        Raise ``UsageError`` for an unknown id. Raise ``NotOwner`` if the task is not in progress or belongs to another
+        worker. Raise ``LeaseLost`` if the token differs or the lease has expired."""
         leases.keep(state, self, now)
         task = self.find(state, task_id)
         if task.status != "in_progress":
@@ -207,9 +204,9 @@ class Caller:
         return task
 
     def check_token(self, task: Task) -> None:
-        """Raise ``LeaseLost`` or ``NotOwner`` unless the caller's token is that of the task's present claim.
-
-        Without a token, the owner's name decides, so that an agent that lost its token can continue."""
+        """Raise ``LeaseLost`` or ``NotOwner`` unless the caller's token is the token of the task's present claim. If
+        the caller has no token, compare the owner's name instead. An agent that lost its token can therefore
+        continue."""
         if self.token is not None:
             if self.token != task.claim_token:
                 raise LeaseLost(
@@ -223,7 +220,7 @@ class Caller:
     # -- records of claims -------------------------------------------------------------------------------------------
 
     def claim_record(self, task_id: str) -> ClaimRecord:
-        """Return the record of the task's last claim. If there is no usable record, return an empty record."""
+        """Return the record of the task's last claim. If the record is missing or invalid, return an empty record."""
         from agent_harness.errors import HarnessError
         from agent_harness.kernel import files
 
@@ -233,7 +230,7 @@ class Caller:
             return ClaimRecord({})
 
     def keep_claim_record(self, task_id: str, record: JsonObject) -> None:
-        """Write the claim record of a task. The caller holds the lock or owns the claim."""
+        """Write the claim record of a task to its file. The caller must hold the state's lock or own the claim."""
         from agent_harness.kernel import files
 
         files.own_place(self.layout.claim(task_id), self.layout.root)
@@ -241,7 +238,8 @@ class Caller:
 
 
 def renew(caller: Caller, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> JsonObject:
-    """Extend the lease of the caller's claim on a task. Raise ``LeaseLost``, ``NotOwner`` or ``UsageError``."""
+    """Extend the lease of the caller's claim on a task, and return the JSON answer. Raise ``LeaseLost``, ``NotOwner``
+    or ``UsageError`` if the caller has no such claim."""
 
     def act(change: TaskListChange) -> JsonObject:
         task = caller.own(change.state, task_id, change.now)
@@ -253,7 +251,7 @@ def renew(caller: Caller, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_
 
 
 def checkpoint(caller: Caller, task_id: str, step: int, total: int, description: str) -> JsonObject:
-    """Record a finished step of a task in the state and in the log, and renew the claim."""
+    """Record a finished step of a task in the state and in the log, and renew the claim. Return the JSON answer."""
     from agent_harness.protocols.tasklist import progress
 
     if not 0 < step <= total:
@@ -282,9 +280,9 @@ def checkpoint(caller: Caller, task_id: str, step: int, total: int, description:
 
 
 class LeaseKeeper:
-    """Callback that renews the lease after a third of its duration. Call it often; it always returns False.
-
-    Raise ``LeaseLost`` or ``NotOwner`` if the claim is lost. The caller's processes must then end."""
+    """Callback that a long operation calls often. It renews the lease on a task after a third of the lease's duration.
+    The callback always returns False. If the claim is lost, it raises ``LeaseLost`` or ``NotOwner``. The operation must
+    then end its processes."""
 
     def __init__(self, caller: Caller, task: Task) -> None:
         self._caller = caller
@@ -310,9 +308,9 @@ class LeaseKeeper:
 
 
 def run_step(caller: Caller, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> JsonObject:
-    """Run a long command, and return ``exit``, ``seconds`` and ``tail``. The claim is renewed meanwhile.
-
-    ``exit`` is None after a timeout. If the claim is lost, the command is ended and ``LeaseLost`` is raised."""
+    """Run a long command, and return ``exit``, ``seconds`` and ``tail``. The claim on the task is renewed meanwhile.
+    ``exit`` is the exit code, or None after a timeout. If the claim is lost, end the command and raise
+    ``LeaseLost``."""
     from agent_harness.kernel import process
     from agent_harness.kernel.redact import redact
 
@@ -334,9 +332,8 @@ def run_step(caller: Caller, task_id: str, command: Sequence[str], *, timeout_se
 
 
 def _in_a_repository(folder: str) -> bool:
-    """Return True if the folder is in a git repository, without starting git.
-
-    An empty ``.git``, which sandboxes of agents leave in ``/tmp``, is ignored."""
+    """Return True if the folder is in a git repository. Do not start git. Ignore an empty ``.git``, because sandboxes
+    of agents leave such a file in ``/tmp``."""
     while not _marks_a_work_tree(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
         if above == folder:
@@ -353,7 +350,8 @@ def _marks_a_work_tree(entry: str) -> bool:
 
 
 def _program_above() -> Owner | None:
-    """Return the nearest ancestor process that outlives the command: the agent, or the user's shell in a terminal."""
+    """Return the nearest ancestor process that continues after the command, or None. This process is the agent or, in a
+    terminal, the user's shell."""
     from agent_harness.kernel import owner
 
     pid = os.getppid()
@@ -366,7 +364,7 @@ def _program_above() -> Owner | None:
 
 
 def _look(pid: int) -> tuple[str, int, bool]:
-    """Return a process's name, the id of its parent, and True if the process leads a terminal session."""
+    """Return a process's name, its parent's process id, and True if the process leads a terminal session."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             before, _, after = file.read().rpartition(")")

@@ -1,8 +1,7 @@
-"""Claim of a task, and the steps before it: recovery of unfinished work, and the baseline of the attempt.
+"""Claim of a task, and the steps before the claim: recovery of unfinished work, and the baseline of the attempt.
 
-The following steps happen under one lock and in one write: the list is checked, expired claims are released, tasks that
-can never start are marked as failed, and the next task is selected and claimed. Source: ``tasklist.md`` 7, 10, 11.2,
-12.
+A claim holds one lock and writes the list once. It checks the list, releases expired claims, and marks as failed the
+tasks that can never start. It then selects and claims the next task. Source: ``tasklist.md`` 7, 10, 11.2, 12.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ _GUESSES = 3
 
 
 class _OtherTask(Exception):
-    """Signal that the baseline was prepared for a task other than the selected one."""
+    """Signal that the prepared baseline belongs to a task other than the task that was then selected."""
 
 
 class _Interrupted(Exception):
-    """Signal that an interrupted task must be recovered before any task is claimed."""
+    """Signal that the harness must recover an interrupted task before a caller can claim any task."""
 
 
 class _ClaimRequest:
@@ -67,10 +66,10 @@ def claim(
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     dirty: str = "remember",
 ) -> JsonObject:
-    """Claim the caller's own task in progress, the task with ``task_id``, or the next eligible task. Return its data.
-
-    Raise ``NothingEligible``, ``PersonNeeded`` (halt), ``LimitReached``, ``UnsafeTree`` or ``Refused`` (two workers
-    in one work tree). Raise ``Busy`` for another session, a pause, or an interrupted task that the agent must judge."""
+    """Claim a task, and return its data: the caller's task in progress, the task ``task_id``, or the next eligible
+    task. Raise ``NothingEligible``, ``PersonNeeded`` (after a halt), ``LimitReached``, ``UnsafeTree``, or ``Refused``
+    (two workers in one work tree). Raise ``Busy`` because of another session, a pause, or an interrupted task that an
+    agent must judge."""
     request = _ClaimRequest(caller, task_id, lease_seconds, dirty)
     try:
         return _claimed(request)
@@ -122,7 +121,8 @@ def _give_one(request: _ClaimRequest) -> JsonObject:
 
 
 def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
-    """Return a baseline for the task that will probably be claimed, or ``None`` without a repository or such a task."""
+    """Save a baseline for the task that will probably be claimed, and return its record. Return ``None`` outside a git
+    repository, or if no task can be claimed."""
     caller = request.caller
     if not caller.git:
         return None
@@ -140,7 +140,7 @@ def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
 
 
 def preview(caller: Caller, state: State, now: datetime) -> Task:
-    """Return the task that ``claim`` would select. Nothing changes. Raise the errors of ``claim``."""
+    """Return the task that ``claim`` would select, without any change. Raise the errors of ``claim``."""
     state = state.copy()
     refuse_claims(caller, state, now)
     under_way = selection.in_progress(state)
@@ -163,7 +163,7 @@ def _nothing(state: State) -> NothingEligible:
 
 
 def refuse_claims(caller: Caller, state: State, now: datetime) -> None:
-    """Raise an error if this caller may not claim any task at the moment."""
+    """Raise an error if this caller may not claim any task now."""
     refuse_rest(caller, state)
     if state.sessions_used_up:
         raise LimitReached(
@@ -181,7 +181,7 @@ def refuse_claims(caller: Caller, state: State, now: datetime) -> None:
 
 
 def refuse_rest(caller: Caller, state: State) -> None:
-    """Raise ``PersonNeeded`` while the list is halted, and ``Busy`` while the user has paused the list."""
+    """Raise ``PersonNeeded`` while the task list is halted, and ``Busy`` while the user has paused the list."""
     if halt := state.halt:
         said = f"{halt.get('category')}: {halt.get('message')}"
         raise PersonNeeded(f"the task list is halted: {said}", hint="fix it, then: harness resume", halt=halt)
@@ -190,7 +190,8 @@ def refuse_rest(caller: Caller, state: State) -> None:
 
 
 def _outcomes(caller: Caller, state: State) -> int:
-    """Return the number of attempts that ended in this session. In concurrent mode, only the caller's count."""
+    """Return the number of attempts that ended in this session. In concurrent mode, count only the caller's attempts.
+    Return 0 if the task list has no limit on this number."""
     if not state.config.max_tasks:
         return 0
     if not state.config.concurrent:
@@ -199,7 +200,8 @@ def _outcomes(caller: Caller, state: State) -> int:
 
 
 def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | NothingEligible:
-    """Claim a task within this change, and return the answer. ``NothingEligible`` is returned, not raised."""
+    """Claim a task within this change of the task list, and return the JSON answer. If no task is eligible, return a
+    ``NothingEligible`` instead of raising it."""
     state, now, caller = change.state, change.now, request.caller
     under_way = selection.in_progress(state)
     if under_way and not request.recovered and _unfinished(caller, state, now):
@@ -236,7 +238,7 @@ def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | Nothi
 
 
 def _held(caller: Caller, state: State, under_way: list[Task], now: datetime) -> Task | None:
-    """Return the task that this caller has in progress with a valid lease, or None."""
+    """Return the task in progress that this caller has claimed with a valid lease. Otherwise, return None."""
     for task in under_way:
         held = task.lease
         alive = not lease.expired(held, now) if held else leases.is_live(task, state, now)
@@ -246,7 +248,8 @@ def _held(caller: Caller, state: State, under_way: list[Task], now: datetime) ->
 
 
 def _refuse_others(caller: Caller, state: State, under_way: list[Task], now: datetime) -> None:
-    """Raise an error if another caller uses this work tree or, in exclusive mode, has a task in progress anywhere."""
+    """Raise an error if another caller has a task in progress. In concurrent mode, only a task in progress in the same
+    work tree counts."""
     for task in under_way:
         if not leases.is_live(task, state, now) or task.claimed_by == caller.owner:
             continue
@@ -335,7 +338,7 @@ def _give(change: TaskListChange, request: _ClaimRequest, task: Task, prepared: 
 
 
 def _say_shared(change: TaskListChange, caller: Caller, task: Task) -> None:
-    """Log a warning, once per list, that several workers share a folder."""
+    """Log a warning that several workers share a folder. Write this warning only once for each list."""
     if not change.state.config.concurrent:
         return
     others = [each for each in selection.in_progress(change.state) if each.id != task.id]
@@ -367,14 +370,16 @@ def _answer(task: Task, *, resumed: bool) -> JsonObject:
 
 
 def _baseline(caller: Caller, task: Task, dirty: str) -> ClaimRecord | None:
-    """Save a baseline for the next attempt at a task, and return its claim record; None outside a git repository."""
+    """Save the work tree as the baseline of the next attempt at a task. Return the claim record. Return None outside a
+    git repository."""
     from agent_harness.protocols.tasklist.attempts import rollback
 
     return rollback.take_baseline(caller, task.id, task.attempts + 1, dirty=dirty)
 
 
 def _kept_files(caller: Caller, task: Task) -> JsonObject | None:
-    """Return the files that decide the task's check, for a comparison in a folder without a baseline."""
+    """Return a record of the files that affect the result of the task's check. Return None if the task has no check.
+    Such a record replaces the baseline in a folder outside git."""
     own = (".harness", "harness-")
     if task.validation_command is None:
         return None
@@ -389,10 +394,10 @@ def _kept_files(caller: Caller, task: Task) -> JsonObject | None:
 
 
 def _unfinished(caller: Caller, state: State, now: datetime) -> list[Task]:
-    """Return the interrupted tasks that this caller can recover. During a pause or halt, there are none.
-
-    In exclusive mode, their owner shows no sign of life. In concurrent mode, they are in this work tree and their
-    lease has expired. An attempt without traces is left out, because the next claim releases its task."""
+    """Return the interrupted tasks that this caller can recover. Return none during a pause or a halt. In exclusive
+    mode, the owner of such a task shows no sign of life. In concurrent mode, the lease on the task has expired, and the
+    task was claimed in this work tree. A task without traces of an attempt is left out, because the next claim releases
+    the task."""
     if caller.store.paused() or state.halt:
         return []
     left = leases.expired(state, now)
@@ -406,7 +411,7 @@ def _unfinished(caller: Caller, state: State, now: datetime) -> list[Task]:
 
 
 def _recover_first(caller: Caller, state: State) -> None:
-    """Recover interrupted tasks of this work tree. Raise ``Busy`` if only the agent can decide about a task."""
+    """Recover the interrupted tasks of this work tree. Raise ``Busy`` if only the agent can decide about a task."""
     if not selection.in_progress(state):
         return
     for task in _unfinished(caller, state, caller.store.now()):

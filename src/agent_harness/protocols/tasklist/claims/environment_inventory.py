@@ -1,8 +1,8 @@
-"""Record of the packages that are installed where a task's check may run.
+"""Record of the installed packages in the places where a task's check may run.
 
-The packages are recorded before an attempt, at verification and at the end of the attempt. No agent runs between two
-attempts of one run. The record of an attempt that changed nothing therefore stays open for the next attempt. One scan
-before each proof and one at the end of the run then find as much as three scans for each attempt.
+The harness scans the packages before an attempt, at verification and at the end of the attempt. Between two attempts of
+one run, no agent runs. If an attempt changed nothing, its record therefore stays open for the next attempt. This saves
+scans: one scan before each verification and one scan at the end of the run are enough.
 """
 
 from contextlib import suppress
@@ -37,9 +37,8 @@ _record_at = lru_cache(maxsize=1)(InstalledRecord)  # it knows what this process
 
 
 def look(caller: "Caller", task: "Task") -> None:
-    """Record the installed packages before an attempt, unless the last attempt changed nothing.
-
-    The checks of all open tasks count, because this attempt could install a package that affects a later task."""
+    """Record the installed packages before an attempt, unless the last attempt changed nothing. The record covers the
+    checks of all open tasks, because this attempt could install a package that affects a later task."""
     record = _record_at(proven.installed_path(caller.layout, caller.id, make=True))
     if record.path is None or task.validation_command is None:
         return
@@ -63,7 +62,7 @@ def look(caller: "Caller", task: "Task") -> None:
 
 
 def since(caller: "Caller", task: "Task") -> Differences:
-    """Return the changes to installed packages since the attempt began, except changes that the task may make."""
+    """Return the changes to installed packages since the attempt began. Leave out changes that the task may make."""
     folder = folder_of(caller)
     return _record_of(caller).changes(
         project=Path(folder),
@@ -73,10 +72,10 @@ def since(caller: "Caller", task: "Task") -> Differences:
 
 
 def note_end(caller: "Caller", task: "Task", *, completed: bool) -> None:
-    """Record the end of an attempt. Changes that the user did not allow also count for the next attempt.
+    """Record the end of an attempt. Changes to packages that the user did not allow also count for the next attempt.
 
-    If the attempt changed nothing and the run continues, the record stays open. Changes after the scan before the
-    proof then count for the next attempt. A cleanup command can change packages; sandboxed code cannot."""
+    If the attempt changed nothing and the run continues, the record stays open for the next attempt. ``completed`` is
+    True if the task was completed."""
     record, has_more = _record_of(caller), task.may_change or (task.cleanup and not completed)
     if has_more or not (caller.goes_on and record.is_unchanged):
         frees = released(task.may_change if completed else ())
@@ -91,9 +90,8 @@ def _in_place(caller: "Caller", config: "SessionConfig") -> bool:
 
 
 def rest(caller: "Caller", *, is_left_open: bool = False) -> None:
-    """Close the package record before a run waits or ends. Later changes are not made by an agent. Ignore errors.
-
-    ``is_left_open`` means that a larger run later calls ``close`` for each workspace."""
+    """Close the record of installed packages before a run waits or ends. Ignore errors. The harness does not attribute
+    later changes to an agent. ``is_left_open`` means that a larger run later calls ``close`` for each workspace."""
     with suppress(HarnessError):
         record = _record_of(caller)
         if record.is_open and not (is_left_open and record.leave()):
@@ -101,7 +99,8 @@ def rest(caller: "Caller", *, is_left_open: bool = False) -> None:
 
 
 def close(folder: str, slot: str) -> None:
-    """Close the package records that the attempts of a slot left open in this folder of the slot's workspace."""
+    """Close the records of installed packages that the attempts of a worker slot left open. ``folder`` is the task
+    list's folder in the slot's workspace."""
     with suppress(HarnessError, OSError):
         InstalledRecord(proven.installed_path(TaskListLayout(folder), slot)).close(project=Path(folder))
 

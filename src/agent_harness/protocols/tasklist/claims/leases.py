@@ -1,10 +1,8 @@
-"""Records of live owners: the session lease, the signs of life behind a claim, and the workers of a concurrent list.
-
-These records are stored in the state, because an agent runs each command in a separate process and no lock could
-outlive the process. In exclusive mode only one session runs at a time, and the log counts its attempts. In concurrent
-mode sessions overlap, so the state contains a record for each worker: ``worker_sessions``: {worker: {``n``, ``owner``,
-``outcomes``, ``at``}}. Source: ``tasklist.md`` 6.2, 7.4, 10.1, 12.2.
-"""
+"""Records of live owners: the session lease, the signs of life of a claim's owner, and the workers of a concurrent
+list. The state contains these records. A lock could not replace them, because an agent runs each command in a separate
+process. In exclusive mode, only one session runs at a time, and the log is enough to count its attempts. In concurrent
+mode, sessions overlap. The state then has a record for each worker: ``worker_sessions``: {worker: {``n``, ``owner``,
+``outcomes``, ``at``}}. Source: ``tasklist.md`` 6.2, 7.4, 10.1, 12.2."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
 
     class SessionOwner(Protocol):
-        """Interface of a worker that takes or keeps a session, with only the data that this module needs."""
+        """Interface of a worker that starts or continues a session. It has only the data that this module needs."""
 
         @property
         def store(self) -> TaskStore: ...
@@ -45,14 +43,15 @@ KEPT_DAYS = 7
 
 
 def is_alive(session: SessionLease | None, now: datetime) -> bool:
-    """Return True if the session's owner may still run: its lease is valid, and its process is not known to be dead."""
+    """Return True if the session's owner may still run. This is the case if its lease is valid and its process is not
+    known to be dead."""
     if session is None or (ends := session.ends) is None:
         return False
     return not lease.expired(lease.Lease("", "", ends, ends, SECONDS), now) and not process_is_dead(session.process)
 
 
 def process_is_dead(record: object) -> bool:
-    """Return True if a recorded process has certainly exited; False if the process may still be running."""
+    """Return True if the recorded process has certainly exited. Return False if the process may still run."""
     if not isinstance(record, dict):
         return False
     from agent_harness.kernel import owner
@@ -62,7 +61,7 @@ def process_is_dead(record: object) -> bool:
 
 
 def is_ahead(state: State, now: datetime) -> bool:
-    """Return True if the session lease was renewed with a clock that is ahead of the present time."""
+    """Return True if the session lease was renewed by a clock that is ahead of the present time."""
     session = state.session
     if session is None or state.config.concurrent:
         return False
@@ -72,9 +71,9 @@ def is_ahead(state: State, now: datetime) -> bool:
 
 
 def bring_back(caller: SessionOwner) -> bool:
-    """Shorten a lease that was renewed with a clock that is ahead to one hour, and return True. Otherwise return False.
-
-    Such a lease would lock the list for as long as that clock was ahead. Source: ``tasklist.md`` 10.2."""
+    """If a clock that is ahead has renewed the session lease, shorten the lease to one hour. Return True if it was
+    shortened. Without this correction, the task list would stay locked for as long as that clock was ahead. Source:
+    ``tasklist.md`` 10.2."""
     if not is_ahead(caller.store.read(), caller.store.now()):
         return False
 
@@ -96,13 +95,14 @@ def bring_back(caller: SessionOwner) -> bool:
 
 
 def holder(state: State, now: datetime) -> SessionLease | None:
-    """Return the running session, or ``None`` if no session is running. In concurrent mode, return ``None``."""
+    """Return the lease of the running session, or ``None`` if no session is running. In concurrent mode, return
+    ``None``."""
     session = state.session
     return session if not state.config.concurrent and is_alive(session, now) else None
 
 
 def refuse_other(state: State, caller: SessionOwner, now: datetime) -> None:
-    """Raise ``Busy`` while another caller's session is running."""
+    """Raise ``Busy`` while the session of another caller is running."""
     found = holder(state, now)
     if found is None or found.owner == caller.session_owner:
         return
@@ -146,7 +146,7 @@ def _renew(session: SessionLease, now: datetime) -> None:
 
 
 def take(state: State, caller: SessionOwner, now: datetime) -> None:
-    """Make this caller the owner of the running session, whose number is the present ``session_count``."""
+    """Make this caller the owner of the running session. The session's number is the present ``session_count``."""
     state.raw["session"] = {
         "n": state.session_count,
         "owner": caller.session_owner,
@@ -162,7 +162,7 @@ def take(state: State, caller: SessionOwner, now: datetime) -> None:
 
 
 def is_live(task: Task, state: State, now: datetime) -> bool:
-    """Return True if the owner of a claim may still be working on the task."""
+    """Return True if the owner of the task's claim may still be working on the task."""
     held = task.lease
     if held is None:
         began = task.claimed_at
@@ -176,7 +176,7 @@ def is_live(task: Task, state: State, now: datetime) -> bool:
 
 
 def expired(state: State, now: datetime) -> list[Task]:
-    """Return the tasks in progress whose owners show no sign of life. Any worker may release these claims."""
+    """Return the tasks in progress whose owners show no sign of life. Any worker may release their claims."""
     return [
         t
         for t in state.tasks
@@ -185,9 +185,8 @@ def expired(state: State, now: datetime) -> list[Task]:
 
 
 def is_left_by_run(task: Task) -> bool:
-    """Return True if a dead run with several agents has claimed the task. The work may be proven and wait to be merged.
-
-    Therefore only a continuation of the run releases the claim."""
+    """Return True if a parallel run that is dead still has the claim on this task. The work on the task may be proven
+    and wait to be merged. Therefore, only a continuation of the run releases the claim."""
     return (
         task.raw.get("status") == "in_progress"
         and task.claimed_run is not None
@@ -196,24 +195,24 @@ def is_left_by_run(task: Task) -> bool:
 
 
 def left_by_run(state: State) -> list[Task]:
-    """Return the tasks that are still claimed by a dead run with several agents."""
+    """Return the tasks on which a dead parallel run still has claims."""
     return [task for task in state.tasks if is_left_by_run(task)]
 
 
 def terms_of_run(left: Sequence[Task]) -> tuple[int, str | None]:
-    """Return the worker count of the run that had claimed these tasks, and its target branch or None."""
+    """Return the number of workers of the run that had claimed these tasks, and its target branch or None."""
     found = [task.claimed_run or {} for task in left]
     branches = (each["branch"] for each in found if isinstance(each.get("branch"), str))
     return max(whole(each.get("workers"), 1) for each in found), next(branches, None)
 
 
 def jobs_of_run(left: Sequence[Task]) -> dict[str, str]:
-    """Return the job id of each task, which is the token of the task's claim."""
+    """Return the job id for each task id. The job id is the token of the task's claim."""
     return {task.id: task.claim_token for task in left if isinstance(task.claim_token, str)}
 
 
 def command_of_run(left: Sequence[Task]) -> str:
-    """Return the command that continues the run that claimed these tasks."""
+    """Return the command with which the user continues the run that had claimed these tasks."""
     workers, branch = terms_of_run(left)
     if branch is None:
         return f"harness run --workers {workers}"
@@ -223,7 +222,7 @@ def command_of_run(left: Sequence[Task]) -> str:
 
 
 def reap(change: TaskListChange) -> list[Task]:
-    """Mark the tasks whose claims have expired as failed, to be retried, and return these tasks."""
+    """Mark the tasks whose claims have expired as failed, so that they are retried. Return these tasks."""
     reaped = expired(change.state, change.now)
     for task in reaped:
         who = task.claimed_by
@@ -237,13 +236,13 @@ def reap(change: TaskListChange) -> list[Task]:
 
 
 def begin_outcomes(state: State, caller: SessionOwner, now: datetime) -> None:
-    """Set the number of ended attempts to 0 for a worker's new session. Do nothing in exclusive mode."""
+    """Set a worker's number of ended attempts to 0 for its new session. Do nothing in exclusive mode."""
     if state.config.concurrent:
         _keep(state, caller, 0, now)
 
 
 def count_outcome(state: State, caller: SessionOwner, now: datetime) -> None:
-    """Add one ended attempt, with any outcome, to the caller's count. Do nothing in exclusive mode."""
+    """Increase the caller's number of ended attempts by one, whatever the outcome. Do nothing in exclusive mode."""
     if state.config.concurrent:
         _keep(state, caller, outcomes(state, caller) + 1, now)
 

@@ -1,7 +1,5 @@
-"""Start and end of a session, and the user's controls: pause, resume and the hook marker.
-
-Source: ``tasklist.md`` 10.1, 12.2, 13.2.
-"""
+"""Start and end of a session, and the user's controls: pause, resume and the marker file that enables hooks. Source:
+``tasklist.md`` 10.1, 12.2, 13.2."""
 
 from __future__ import annotations
 
@@ -25,10 +23,10 @@ INIT_SECONDS = 600.0
 
 
 def start(caller: Caller, *, take_over: bool = False) -> JsonObject:
-    """Start or resume the session: take the lease, recover tasks, set up the environment and enable the hooks.
-
-    Raise ``Busy``, ``PersonNeeded`` (halt), ``LimitReached`` (``max_sessions``) or ``StateDamaged`` without a
-    backup. Raise ``PreflightFailed`` if ``harness-init.sh`` failed twice."""
+    """Start or resume the session, and return the JSON answer. The steps are: get the session lease, recover tasks, set
+    up the environment and enable the hooks. Raise ``Busy``, ``PersonNeeded`` (after a halt), ``LimitReached``
+    (``max_sessions``) or ``StateDamaged`` (if there is no backup). Raise ``PreflightFailed`` if ``harness-init.sh``
+    failed twice."""
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.attempts import recover
 
@@ -94,9 +92,8 @@ def _begin(change: TaskListChange, caller: Caller, take_over: bool) -> JsonObjec
 
 
 def _set_up(caller: Caller) -> JsonObject | None:
-    """Run ``harness-init.sh``, at most twice, and return its result; None if there is no such file.
-
-    A second failure halts the list and raises ``PreflightFailed``."""
+    """Run ``harness-init.sh``, at most twice, and return its result. Return None if there is no such file. If the
+    script fails twice, halt the task list and raise ``PreflightFailed``."""
     if not os.path.isfile(caller.layout.init_script):
         return None
     for tries in (1, 2):
@@ -111,7 +108,7 @@ def _set_up(caller: Caller) -> JsonObject | None:
 
 
 def _run_script(caller: Caller) -> tuple[JsonObject, str]:
-    """Run ``harness-init.sh`` once. Return its result, and a text that says how it ended."""
+    """Run ``harness-init.sh`` once. Return its result, and a text about the way in which the script ended."""
     from agent_harness.kernel import process
     from agent_harness.kernel.git.locate import folders_of_project
     from agent_harness.kernel.process.sandbox import of_agent, settings_from
@@ -134,7 +131,8 @@ def _run_script(caller: Caller) -> tuple[JsonObject, str]:
 
 
 def end(caller: Caller) -> JsonObject:
-    """End the session: log a STATS line and release the lease. If all tasks are done, disable the hooks."""
+    """End the session: write a STATS line to the log and release the lease. Return the JSON answer. If all tasks are
+    done, also disable the hooks."""
 
     def act(change: TaskListChange) -> JsonObject:
         state, now = change.state, change.now
@@ -166,7 +164,8 @@ def log_stats(caller: Caller) -> JsonObject:
 
 
 def pause(caller: Caller, why: str = "", *, by: str | None = None) -> JsonObject:
-    """Pause hooks, claims and runs until ``resume``. ``by`` is the view in which the user asked for the pause."""
+    """Pause hooks, claims and runs until the user calls ``resume``. Return the JSON answer. ``by`` names the view in
+    which the user asked for the pause."""
     said = f"{clock.timestamp()} {why}".strip() + "\n"
     files.replace(caller.layout.pause, said.encode("utf-8", "replace"))
     caller.store.note("WARN", f"paused by {_person(by)}: {why}".rstrip(": "))
@@ -184,7 +183,7 @@ def _person(by: str | None) -> str:
 
 
 def _sweep(*folders: str) -> None:
-    """Delete the partly written files that killed processes left in these folders. Symbolic links are not followed."""
+    """Delete the partly written files that killed processes left in these folders. Do not follow symbolic links."""
     for folder in folders:
         if os.path.isdir(folder) and not os.path.islink(folder):
             for name in {each.partition(".tmp.")[0] for each in os.listdir(folder) if ".tmp." in each}:
@@ -192,9 +191,8 @@ def _sweep(*folders: str) -> None:
 
 
 def resume(caller: Caller, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
-    """End a pause and a halt, and reset the counter of agent starts. Return the pause and halt that were in force.
-
-    Raise ``Superseded``, with nothing changed, if the present halt is not the halt in ``shown``."""
+    """End a pause and a halt, and reset the number of agent starts. Return the pause and the halt that ended. Raise
+    ``Superseded`` and change nothing if the present halt is not the halt in ``shown``."""
     from agent_harness.supervision.starts import go_on
 
     def act(change: TaskListChange) -> JsonObject | None:

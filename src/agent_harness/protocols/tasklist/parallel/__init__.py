@@ -1,5 +1,5 @@
-"""Task lists with several concurrent agents: the port for ``agent_harness.parallel``, and the start of such a run.
+"""Task lists with several concurrent agents: the interface for ``agent_harness.parallel``, and the start of such a run.
 
-A worker's code for a workspace is in ``protocols/tasklist/parallel/job.py``, because running jobs refer to that module
-by name.
+The code that a worker runs in a workspace is in ``protocols/tasklist/parallel/job.py``. Jobs refer to that module by
+name.
 """

@@ -1,8 +1,6 @@
-"""Job of a task list worker in a workspace.
-
-One kind of job is an attempt, on a separate list in which only one task can be claimed. Other jobs run the validations
-of a merge candidate. Each job has its own process, so this module imports nothing from the coordinator.
-"""
+"""Job of a task list worker in a workspace. A job is either an attempt at a task or a run of checks on a merge
+candidate. For an attempt, the worker uses a separate list in which only one task can be claimed. Each job has its own
+process, so this module imports nothing from the coordinator."""
 
 import os
 import sys
@@ -33,14 +31,15 @@ KILLED = (-9, 137)  # exit codes of a command that the machine has ended
 
 
 def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Run an attempt or validations, depending on the job's kind. The workspace is checked out at the job's base."""
+    """Run an attempt or a validation, depending on the job's kind, and return the result. The job's base commit is
+    checked out in the workspace."""
     if job.kind == ATTEMPT:
         return _attempt(workspace, job, folder)
     return _verify(workspace, job)
 
 
 def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Run an attempt on a list in which only this task can be claimed; return the job's result."""
+    """Run an attempt on a separate list in which only this task can be claimed. Return the result of the job."""
     inputs = job.inputs
     layout = TaskListLayout(os.path.join(workspace.folder, inputs["prefix"]))
     _seed(layout, workspace, inputs)
@@ -111,7 +110,7 @@ def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
 
 
 def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> None:
-    """Write a list with the job's task and the proofs of other tasks. Delete the list of earlier jobs first."""
+    """Write a task list with the job's task and the checks of other tasks. First delete the list of earlier jobs."""
     for name in ("harness-tasks.json", "harness-tasks.json.bak", "harness-progress.txt", ".harness-pause"):
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(layout.root, name))
@@ -134,13 +133,14 @@ def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> N
 
 
 def _lay_out(workspace: Workspace, tree: str) -> None:
-    """Write the work to be fixed into the workspace's files only. HEAD and index stay at the base."""
+    """Write rejected work into the workspace's files, so that the agent can fix it. HEAD and index do not change."""
     workspace.git.run("read-tree", "--reset", "-u", tree)
     workspace.git.run("read-tree", "--reset", "HEAD")
 
 
 def _verify(workspace: Workspace, job: Job) -> JsonObject:
-    """Run the validations on the commit. A failed validation counts only if it fails again on a new checkout."""
+    """Run the validations on the job's commit, and return the result. A failed validation counts only if it fails again
+    in a new checkout."""
     inputs = job.inputs
     root = os.path.join(workspace.folder, inputs["prefix"])
     _lead_imports_to(root, job.lend)
@@ -156,7 +156,7 @@ def _verify(workspace: Workspace, job: Job) -> JsonObject:
 
 
 def _lead_imports_to(root: str, linked: Iterable[str]) -> None:
-    """Set ``PYTHONPATH`` so that checks import linked packages from this workspace, in any environment."""
+    """Set ``PYTHONPATH`` so that checks import linked packages from this workspace."""
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     roots = linked_paths.mapped_in(Path(root), linked, os.environ.get("PATH", os.defpath)).roots
     folders = [*(os.path.join(root, each) for each in roots), *filter(None, known)]
@@ -165,7 +165,8 @@ def _lead_imports_to(root: str, linked: Iterable[str]) -> None:
 
 
 def _failing(root: str, checks: Iterable[JsonObject], sandbox: Any) -> tuple[dict[str, int | None], str]:
-    """Return the failing checks and the output of the first; their exit code is None if they were stopped."""
+    """Return the failing checks with their exit codes, and the output of the first failing check. The exit code of a
+    check that was stopped is None."""
     failed: dict[str, int | None] = {}
     output = ""
     for each in checks:

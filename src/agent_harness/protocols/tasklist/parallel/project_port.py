@@ -1,7 +1,5 @@
-"""Interface between a task list and the coordinator of a parallel run.
-
-During the run, only the coordinator writes to the list. A task counts as completed once its work is merged.
-"""
+"""Interface between a task list and the coordinator of a parallel run. During the run, only the coordinator writes to
+the list. A task counts as completed after its work is merged."""
 
 import os
 import time
@@ -59,7 +57,7 @@ _PUSH_LINES = {"pushed": "CHECKPOINT", "pulled": "CHECKPOINT"}
 
 
 class TaskListProjectPort:
-    """Task list in the project's folder, in the form that the coordinator uses during its session."""
+    """Task list in the project's folder, as the coordinator of a parallel run uses it during its session."""
 
     executor = EXECUTOR
     checks_rejected = True  # by the validations of other tasks
@@ -75,7 +73,7 @@ class TaskListProjectPort:
         attempt: JsonObject,
         push_target: PushTarget | None = None,
     ) -> None:
-        """Open the list. ``claimed`` describes the run in its claims; ``attempt`` has the attempts' settings."""
+        """Open the task list. ``claimed`` describes the run in its claims. ``attempt`` has the attempts' settings."""
         self.push_target = push_target
         workspace = place_of(caller)
         assert workspace is not None
@@ -105,14 +103,14 @@ class TaskListProjectPort:
     # ---- open items
 
     def items(self) -> list[OpenItem]:
-        """Return the tasks whose dependencies are merged, in the order of ``harness task claim``."""
+        """Return the open tasks whose dependencies are merged, in the order of ``harness task claim``."""
         state = self._list()
         if self._items is None:
             self._items = open_items(self._caller, state)
         return self._items
 
     def _list(self) -> State:
-        """Return the present list. The list file is read again if it has changed. Callers must not change the list."""
+        """Return the present list, read again if the list file has changed. The caller must not change the result."""
         stamp = files.stamp_of(self._layout.tasks)
         if self._state is None or stamp is None or stamp != self._stamp:
             self._hold_list()
@@ -121,17 +119,18 @@ class TaskListProjectPort:
         return self._state
 
     def _change(self, act: Callable[[TaskListChange], Changed]) -> Changed:
-        """Change the list under the store's lock. If an agent has edited the list, it is restored first."""
+        """Run ``act`` on the task list under its lock, and return the result. First undo edits that agents made."""
         self._hold_list()
         return self._store.change(act)
 
     def _hold_list(self) -> None:
-        """Restore the list if it was not written by a harness command. Do nothing if agents have no write access."""
+        """Restore the task list if no harness command wrote it. Do nothing if agents cannot write to the project."""
         if self._is_open:
             self._put_back |= self._files.put_list_back()
 
     def put_back(self) -> dict[str, str]:
-        """Restore list, log, costs and hook marker; return their names. Do nothing if agents cannot write."""
+        """Restore the task list, the log, the costs and the marker file for hooks. Do nothing if agents cannot write to
+        the project. Return the name of each restored file, with the new path of the replaced file or an empty text."""
         if not self._is_open:
             return {}
         self._hold_list()
@@ -144,7 +143,7 @@ class TaskListProjectPort:
         self._store.note("WARN", message, task=item)
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return the exit code and message of the list's halt or pause, or None."""
+        """Return the exit code and the message of the task list's halt or pause. Return None if work may continue."""
         try:
             claim.refuse_rest(self._caller, self._list())
         except HarnessError as error:
@@ -152,7 +151,7 @@ class TaskListProjectPort:
         return None
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return the tasks without remaining attempts, other unfinished tasks, and tasks with a question."""
+        """Return three lists of task ids: finally failed tasks, other unfinished tasks, and tasks with a question."""
         self._change(self._finalize)
         tasks = self._list().tasks
         asked = [task.id for task in tasks if task.question]
@@ -173,7 +172,7 @@ class TaskListProjectPort:
     # ---- claims
 
     def claim(self, jobs: Sequence[Job]) -> None:
-        """Claim each job's task in the name of the job's slot. The job id is the claim token."""
+        """Claim the task of each job. The owner of the claim is the job's worker slot, and the token is the job id."""
 
         def act(change: TaskListChange) -> None:
             for job in jobs:
@@ -218,7 +217,7 @@ class TaskListProjectPort:
         return [task for task in selection.in_progress(state) if task.claimed_process == me]
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Take over these claims, with a lease of at first half an hour; release all others of parallel runs."""
+        """Renew the leases of the claims with the tokens in ``held``. Release all other claims of parallel runs."""
 
         def act(change: TaskListChange) -> None:
             for task in selection.in_progress(change.state):
@@ -240,7 +239,8 @@ class TaskListProjectPort:
     # ---- inputs of a workspace
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """Return an attempt's inputs: the task, checks of other open tasks, recent log lines and settings."""
+        """Return the inputs of an attempt: the task, the checks of other open tasks, recent log lines and settings.
+        ``fix`` describes why earlier work on the task was not merged. If there is no such work, ``fix`` is None."""
         state = self._list()
         open_ones = (
             each for each in state.tasks if each.id != item and each.status != "completed" and not each.given_up
@@ -265,7 +265,7 @@ class TaskListProjectPort:
         }
 
     def _as_kept(self, tasks: Sequence[Task]) -> list[Task]:
-        """Return the tasks with recorded proofs: an agent may have edited the list itself."""
+        """Return copies of the tasks with their recorded checks. An agent may have edited the task list's checks."""
         return proven.as_kept(self._layout, tasks, self._proofs_before)
 
     def _config(self) -> JsonObject:
@@ -276,9 +276,8 @@ class TaskListProjectPort:
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Copy a job's costs, verdicts and transcripts into the project, once per job.
-
-        Then update the task, unless another job has claimed it since."""
+        """Copy a job's costs, verdicts and transcripts into the project, once for each job. Then update the task,
+        unless another job has claimed the task in the meantime."""
         if result is None or result.get("id"):
             self._take_costs(job, item, result, spent_usd)
         if result is not None:
@@ -310,7 +309,8 @@ class TaskListProjectPort:
         self._change(act)
 
     def _take_costs(self, job: str, item: str, result: JsonObject | None, spent_usd: float) -> None:
-        """Add each of the job's cost rows once, and one for spending without a row, as of a killed agent."""
+        """Add each cost row of the job once. If the job spent more than its rows contain, add another row for the
+        difference. This difference occurs, for example, after an agent was killed."""
         rows = (result or {}).get("costs") or []
         files.own_place(self._layout.costs, self._layout.root)
         known = [row for row in journal.tail(self._layout.costs, 1000) if row.get("order") == job]
@@ -339,7 +339,7 @@ class TaskListProjectPort:
                 ledger.write(path, self._with_outputs(verdict, result))
 
     def _note_not_landed(self, job: str, result: JsonObject) -> None:
-        """Write a ledger line about a task that was proven in its workspace but whose work was not merged."""
+        """Write a ledger line about a task whose work was proven in its workspace but not merged."""
         fix, proved = json_object(result.get("mend")), json_object(result.get("proven")) or {}
         claims = [ClaimVerdict.from_record(each) for each in proved.get("verdicts") or []]
         claim = next((each for each in reversed(claims) if each.accepted), None)
@@ -349,7 +349,7 @@ class TaskListProjectPort:
             ledger.not_landed(path, self._layout.verdicts, self._layout.root, claim, fix, job=job)
 
     def _with_outputs(self, verdict: ClaimVerdict, result: JsonObject) -> ClaimVerdict:
-        """Return the verdict as a line for the project's ledger, after the output of its steps is saved."""
+        """Save the output of the verdict's steps. Return the verdict as a line for the project's ledger."""
         printed = json_object(result.get("outputs")) or {}
         path = proven.ledger(self._layout)
         steps = []
@@ -378,7 +378,9 @@ class TaskListProjectPort:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the validations of ``members``, ``unseen`` and tasks that may break, and the setting ``check``."""
+        """Return the checks to run on a merge candidate: those of ``members``, ``unseen`` and completed tasks that may
+        break. The command in the setting ``check`` is also included. If ``members`` is None, include all completed
+        tasks."""
         state = self._list()
         before = before or {}
         own = [state.by_id[item] for item in members or () if item in state.by_id]
@@ -403,7 +405,7 @@ class TaskListProjectPort:
         return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._sandbox}
 
     def finalize(self, landings: Sequence[LandedItem]) -> None:
-        """Mark the merged tasks as completed, each with commit and verdict, if their job still has the claim."""
+        """Mark the merged tasks as completed, each with its commit and verdict, if their job still owns the claim."""
         path = proven.ledger(self._layout)
         verdicts: dict[str, ClaimVerdict] = {}
         for each in landings:
@@ -434,10 +436,10 @@ class TaskListProjectPort:
         self._change(act)
 
     def refuse_joined(self, commit: str) -> None:
-        """Do nothing, because no part of the list is contained in a commit."""
+        """Do nothing, because commits do not contain the task list."""
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """After a merge with the remote branch, replace the commits of completed tasks by the new commits."""
+        """Replace the recorded commits of completed tasks by the new commits, after a merge with the remote branch."""
 
         def act(change: TaskListChange) -> None:
             for task in change.state.tasks:
@@ -472,7 +474,7 @@ class TaskListProjectPort:
         self._change(act)
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Halt the list with this message, unless the list is already halted."""
+        """Halt the task list with this message, so that the user must act. Do nothing if the list is already halted."""
 
         def act(change: TaskListChange) -> None:
             if change.state.halt is None:
@@ -482,14 +484,14 @@ class TaskListProjectPort:
         self._change(act)
 
     def close(self, paused: str) -> None:
-        """End the session. If commits could not be pushed, also pause the list; ``paused`` is the reason."""
+        """End the session. If commits could not be pushed, pause the task list. ``paused`` is the reason or empty."""
         sessions.end(self._caller)
         if paused:
             sessions.pause(self._caller, paused, by="harness run")
 
 
 def open_items(caller: Caller, state: State) -> list[OpenItem]:
-    """Return the tasks that may be started now, in the order in which they are selected."""
+    """Return the tasks that an agent may start now, in the order in which they are selected."""
     found = selection.eligible(state, lambda each: progress.last_error_time(caller.layout, each))
     return [
         OpenItem(id=task.id, name=safe_name(task.id), title=task.title, touches=tuple(texts(task.raw.get("touches"))))
@@ -498,7 +500,7 @@ def open_items(caller: Caller, state: State) -> list[OpenItem]:
 
 
 def left_run(caller: Caller) -> LeftRun:
-    """Return a description of the dead run, reconstructed from the list and its log."""
+    """Return a description of the dead parallel run, reconstructed from the task list and its log."""
     tasks = leases.left_by_run(caller.store.read())
     workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
     claims, rejected = leases.jobs_of_run(tasks), progress.sent_back(caller.layout)
@@ -529,6 +531,6 @@ def _told(fix: JsonObject) -> JsonObject:
 
 
 def _other(task: Task, item: str) -> JsonObject:
-    """Return an open task in a form that protects its proof and cannot be claimed in the workspace."""
+    """Return an open task in a form that protects its check and that no agent can claim in the workspace."""
     own = {"id": task.id, "title": task.title, "validation": task.raw.get("validation")}
     return {**own, "status": "pending", "depends_on": [item]}

@@ -1,7 +1,7 @@
-"""Start-up module for Python in a check that runs as under a user; the module removes the marks of the caller. The
-marks are the name of a script of the check, the ``-c`` of a one-line program, and the module ``unittest`` while its
-tests run. The variables that load this start-up module are removed too. The module uses only the standard library,
-and runs on old Python versions."""
+"""Start-up module for Python in a check that runs as in a user's terminal.
+It removes the marks of the program that started the check. These marks are the name of a script of the check, the
+``-c`` of a one-line program, and the module ``unittest``. The variables that load this start-up module are removed too.
+The module uses only the standard library, and runs on old Python versions."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ _PLAIN = "main.py"
 
 
 def leave() -> "Collection[str]":
-    """Remove all traces of this module, load the next ``sitecustomize``, and return the files of the check."""
+    """Remove all traces of this module, load the next ``sitecustomize``, and return the paths of the check's files."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [each for each in sys.path if each != here]
     for name in ("PATH", "PYTHONPATH"):
@@ -31,7 +31,7 @@ def leave() -> "Collection[str]":
 
 
 def rename(checks: "Collection[str]") -> None:
-    """Give the started program a neutral name if the program belongs to the check."""
+    """Give the started program a neutral name if it is a file of the check or a one-line program."""
     started = getattr(sys, "orig_argv", sys.argv)
     name = sys.argv[0] if sys.argv else ""
     if name == "-c" or os.path.realpath(name) in checks:
@@ -44,7 +44,7 @@ def rename(checks: "Collection[str]") -> None:
 
 
 def hide_unittest() -> None:
-    """Hide ``unittest`` from the list of loaded modules while tests run."""
+    """Remove ``unittest`` from the loaded modules while its tests run."""
     import unittest
 
     program: Any = unittest.TestProgram

@@ -1,6 +1,6 @@
-"""Recorder of calls of the functions under work during tests, which can repeat the calls later. The module uses only
-the standard library of Python 3.8 or later. The pytest plugin imports the module. A copy repeats the calls in a process
-without a test runner. Arguments are stored as text that can be evaluated, results are only compared."""
+"""Recorder of the calls that tests make to functions in changed files. The module can also repeat the calls later. It
+uses only the standard library of Python 3.8 or later. The pytest plugin imports the module. A copy repeats the calls in
+a process without a test runner. Arguments are stored as text that can be evaluated. Results are only compared."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _TooMuch(Exception): ...
 
 
 class TracedProject:
-    """Project whose classes are traced. Only classes in the project's own files count, without those in tests."""
+    """Project whose classes are traced: the classes in the project's own files, except in tests."""
 
     def __init__(self, below: str) -> None:
         self._below = os.path.realpath(below) + os.sep
@@ -79,7 +79,7 @@ class TracedProject:
         return found is kind and not issubclass(kind, (BaseException, type))
 
     def has_state(self, value: object) -> bool:
-        """Return True if the value is an object of a project class and can change."""
+        """Return True if the value is an object of a project class and its attributes can change."""
         return self.owns(type(value)) and not isinstance(value, tuple) and not _is_enum(type(value))
 
 
@@ -95,23 +95,23 @@ class Texts:
         self.parts = 0  # that were looked at in all
 
     def answer(self, value: object) -> str:
-        """Return a result as text for comparison: unordered values sorted, unknown objects replaced by their type."""
+        """Return a result as text for comparison. Unordered values are sorted. Unknown objects become their type."""
         self._inside.clear()
         self._left = _PARTS_LIMIT
         return self._text(value, self._object)
 
     def given(self, value: object, made: Callable[[object], str]) -> str:
-        """Return an argument as text that can be evaluated. ``made`` returns the expression that creates an object."""
+        """Return an argument as text that can be evaluated. ``made`` returns an expression for an object."""
         self._left = _PARTS_LIMIT
         return self._text(value, made, keeps_order=True)
 
     def state(self, value: object) -> str:
-        """Return an object's attributes as text, without running any code of the object."""
+        """Return an object's attributes as text, without running code of the object."""
         self._inside, self._left = [id(value)], _PARTS_LIMIT
         return self._attributes(value, 0)
 
     def told(self, value: object, first: object, *, is_making: bool = False) -> str:
-        """Return a call's result and the state of the method's object as text; for a constructor only the state."""
+        """Return a call's result and its object's state as text. For a constructor, return only the state."""
         if is_making:
             return self.state(first)
         return f"{self.answer(value)} on {self.state(first)}" if self._project.has_state(first) else self.answer(value)
@@ -183,7 +183,7 @@ def _slots(kind: type) -> list[str]:
 
 
 class _Made:
-    """Origin of an object: the call that created the object, and the method calls since then."""
+    """Record of how an object was created: the constructor call, and all method calls since then."""
 
     __slots__ = ("kind", "since", "state", "text")
 
@@ -203,9 +203,9 @@ class _Open:
 
 
 class Recorder:
-    """Recorder of the outermost calls of the watched functions.
-    ``watched`` lists these functions by file and first line. Arguments are plain values, or objects of the project that
-    can be created again, by their constructor call and the method calls since then."""
+    """Recorder of calls to the functions in ``watched``, which are listed by file and first line.
+    Of nested calls, only the outermost call is recorded. Arguments are plain values or objects of the project that can
+    be created again. Such an object is created by repeating its constructor call and the method calls since then."""
 
     def __init__(self, watched: dict[str, dict[str, str]], below: str) -> None:
         self._watched = watched
@@ -226,21 +226,21 @@ class Recorder:
 
     @property
     def calls(self) -> list[list[str]]:
-        """Module, function, arguments and result of each call that always returned the same result."""
+        """Module, function, arguments and result of each call whose result was always the same."""
         return [[*key, answer] for key, answer in self._calls.items() if answer is not None]
 
     @property
     def flows(self) -> list[list[str]]:
-        """Module, function and first result of each generator and coroutine, with empty arguments."""
+        """Module, function, empty arguments and first result of each generator and coroutine."""
         return [[*key, "", answer] for key, answer in self._flows.items()]
 
     @property
     def _spent(self) -> int:
-        """Number of events and value parts processed so far, as a measure of the recording's cost."""
+        """Number of processed events and value parts, which measures the cost of the recording."""
         return self._events + self._texts.parts
 
     def start(self, *, records: bool = True) -> None:
-        """Start recording calls. If ``records`` is False, only follow changes of objects."""
+        """Start recording calls. With ``records=False``, only follow the changes of objects."""
         self._open, self._records = None, records
         if sys.getprofile() is None and self._spent < _EVENTS_LIMIT:
             sys.setprofile(self._heard)
@@ -276,7 +276,7 @@ class Recorder:
             sys.setprofile(None)
 
     def _flowed(self, frame: FrameType, value: object) -> None:
-        """Record the first value of a generator, or the result of a coroutine."""
+        """Record the first value of a generator or the result of a coroutine."""
         import dis
 
         code = frame.f_code
@@ -292,7 +292,7 @@ class Recorder:
     # ---- objects
 
     def _begins(self, frame: FrameType) -> None:
-        """Record the creation of an object of the project. Of nested constructors, the outermost counts."""
+        """Record that a project object is being created. Of nested constructors, only the outermost counts."""
         new = _first(frame)
         if id(new) in self._making or not self._project.has_state(new) or len(self._made) > _MADE_LIMIT:
             return
@@ -314,7 +314,7 @@ class Recorder:
         self._made[id(new)] = _Made(kind, text, self._texts.state(new))
 
     def _known(self, value: object) -> _Made | None:
-        """Return the origin of an object; None if it is unknown, or if the object changed in an unrecorded way."""
+        """Return how an object was created. Return None if this is unknown, or if an unrecorded change followed."""
         found = self._made.get(id(value))
         if found is None or found.kind is not type(value) or found.state != self._texts.state(value):
             return None
@@ -324,7 +324,7 @@ class Recorder:
         return self._texts.given(value, self._expression)
 
     def _expression(self, value: Any) -> str:
-        """Return the expression that creates an equal object again. Raise ``_TooMuch`` if there is none."""
+        """Return an expression that creates an equal object. Raise ``_TooMuch`` if there is no such expression."""
         kind, found = type(value), self._known(value)
         if not self._project.owns(kind):
             raise _TooMuch
@@ -370,7 +370,7 @@ class Recorder:
         self._open = opened
 
     def _is_of_known(self, frame: FrameType) -> bool:
-        """Return True for a method call on an object whose origin is known, which may change the object."""
+        """Return True for a call of a method that may change an object whose creation is known."""
         code = frame.f_code
         is_method = code.co_varnames[:1] == ("self",) and not code.co_flags & _FLOWS
         first = _first(frame) if self._made and is_method else None
@@ -411,7 +411,7 @@ def _first(frame: FrameType) -> Any:
 
 
 def _arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the positional and keyword arguments of a function call that has just begun."""
+    """Return the positional and keyword arguments of a call that has just begun."""
     code, local = frame.f_code, frame.f_locals
     names, count, keywords = code.co_varnames, code.co_argcount, code.co_kwonlyargcount
     given = tuple(local[each] for each in names[:count])
@@ -430,14 +430,14 @@ def _is_return(frame: FrameType) -> bool:
 
 
 def _attribute(kind: type, name: str) -> object:
-    """Return a class attribute without binding it to an object; None if the attribute does not exist."""
+    """Return a class attribute as stored in the class, or None if the class has no such attribute."""
     return next((each.__dict__[name] for each in kind.__mro__ if name in each.__dict__), None)
 
 
 class Again:
-    """Repeater of recorded calls. ``answers`` returns a text for each call, or None without a usable result.
-    After the first call, the process can write only below its own and its temporary folder, and cannot start
-    programs or send data."""
+    """Repeater of recorded calls.
+    ``answers`` returns a text for each call, or None if there is no usable result. After the first call, the process
+    can write only to its own folder and its temporary folder. It cannot start programs or send data."""
 
     def __init__(self, *places: str) -> None:
         self._below = tuple(os.path.realpath(place) + os.sep for place in places)
@@ -474,7 +474,7 @@ class Again:
             raise PermissionError(event)
 
     def _is_inside(self, event: str, arguments: tuple[Any, ...]) -> bool:
-        """Return True if a file operation affects only folders that are deleted afterwards."""
+        """Return True if a file operation affects only folders that are deleted later."""
         if event not in _ON_FILES:
             return False
         names, folders = _ON_FILES[event]
@@ -514,7 +514,7 @@ class Again:
         return self._found(module, name)[member]
 
     def _is_of_project(self, error: BaseException) -> bool:
-        """Return True if the project's own code raised the error, not a framework that was not set up."""
+        """Return True if the project's own code raised the error, and not a framework that was not set up."""
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -522,7 +522,7 @@ class Again:
 
 
 def main() -> None:
-    """Call the functions listed in ``job.json`` in this program's folder, and write the results to ``answers.json``."""
+    """Make the calls in ``job.json`` in this program's folder, and write the results to ``answers.json``."""
     place = os.path.dirname(os.path.realpath(__file__))
     with open(os.path.join(place, "job.json"), encoding="utf-8") as file:
         job = json.load(file)

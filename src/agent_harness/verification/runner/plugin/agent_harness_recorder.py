@@ -1,8 +1,8 @@
-"""Pytest plugin that reports which tests run, while they run. The harness loads the plugin with ``-p`` into a project's
-pytest. The plugin uses only the standard library and pytest, on Python 3.7 or later. Its folder contains nothing else,
-so no harness module becomes importable. The plugin writes one JSON array per line, ``[pid, kind, ...]``, to a named
-pipe. The harness reads the pipe immediately, so a report cannot be changed later. Code in the same process can still
-report false results (``docs/verification.md``)."""
+"""Pytest plugin that reports which tests run, while they run.
+The harness loads the plugin with ``-p`` into a project's pytest. The plugin uses only the standard library and pytest,
+on Python 3.7 or later. Its folder contains nothing else, so that no harness module becomes importable. The plugin
+writes one JSON array per line, ``[pid, kind, ...]``, to a named pipe. The harness reads the pipe immediately, so a
+report cannot be changed later. Code in the same process can still report false results (``docs/verification.md``)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if _ADDRESS:  # neither the tests' own processes nor a pytest inside a test lear
 
 
 def _say(*record: object) -> None:
-    """Write one line to the pipe. A forked child or an xdist worker writes nothing."""
+    """Write one line to the pipe. Forked children and xdist workers write nothing."""
     if not _ADDRESS or os.getpid() != _PID or "silent" in _SETTINGS:
         return
     line = (json.dumps([_PID, *record]) + "\n").encode()
@@ -69,7 +69,7 @@ def _say(*record: object) -> None:
 
 
 def _runner_functions() -> dict[tuple[str, ...], object]:
-    """Return every function and method of pytest, pluggy and unittest's TestCase, by name."""
+    """Return each function and method of pytest, pluggy and unittest's TestCase by name."""
     found: dict[tuple[str, ...], object] = {}
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] not in ("pytest", "_pytest", "pluggy"):
@@ -90,7 +90,7 @@ def _add_methods(found: dict[tuple[str, ...], object], owner: type, *names: str)
 
 
 def _patched() -> list[str]:
-    """Return the names of test-runner functions that were replaced since the project's code began to run."""
+    """Return the names of test runner functions that were replaced after the project's code began to run."""
     now = _runner_functions()
     return [".".join(key) for key, value in _functions.items() if now.get(key) is not value]
 
@@ -100,7 +100,7 @@ def _judging_hooks(config: pytest.Config) -> list[Any]:
 
 
 def _late(config: pytest.Config) -> list[str]:
-    """Return the outcome-changing hooks that were registered during the tests, without those of conftests."""
+    """Return the hooks that can change outcomes and were registered during the tests, without hooks of conftests."""
     found: list[str] = []
     for one in _judging_hooks(config):
         code = getattr(one.function, "__code__", None)
@@ -111,7 +111,7 @@ def _late(config: pytest.Config) -> list[str]:
 
 
 def _foreign() -> list[str]:
-    """Return the modules that were imported from the agent's folder and not from the checkout."""
+    """Return the modules that were imported from the agent's folder instead of the checkout."""
     project = _SETTINGS.get("project")
     if not project:
         return []
@@ -129,7 +129,7 @@ def _foreign() -> list[str]:
 
 
 def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
-    """Audit hook: record which files of the checkout are opened, and which code of the checkout opens them."""
+    """Record, as an audit hook, which checkout files are opened, and which checkout code opens them."""
     if event not in ("open", "sqlite3.connect") or len(_opened) >= _OPENED_LIMIT:
         return
     if not isinstance(arguments[0], (str, bytes)):
@@ -153,9 +153,9 @@ def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Record the test runner's functions at the last moment before code of the project runs.
-    Installed plugins are loaded then, but no conftest. Pytest replaces some functions in a ``tryfirst`` implementation,
-    which runs earlier. Nothing is recorded if pytest only prints its version or lists tests."""
+    """Record the test runner's functions, as late as possible before code of the project runs.
+    Installed plugins are loaded at this time, but no conftest. This hook is not ``tryfirst``, because pytest replaces
+    some of its own functions in such a hook. If pytest only prints its version or lists tests, record nothing."""
     if any(getattr(early_config.known_args_namespace, name, None) for name in _RUNS_NOTHING):
         _SETTINGS["silent"] = True
     _functions.update(_runner_functions())
@@ -172,7 +172,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """If the harness selected tests, keep only these: by exact id or by the id without parameters."""
+    """Keep only the tests that the harness selected, by exact id or by the id without parameters."""
     wanted = _SETTINGS.get("select")
     if not wanted:
         return
@@ -207,7 +207,7 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[object]) -> None:
-    """Record that a test raised an exception, before another hook can hide it."""
+    """Record that a test raised an exception, before another hook can hide the exception."""
     if call.excinfo is not None:
         _raised.add((item.nodeid, call.when))
     _marks[item.nodeid] = (
@@ -232,7 +232,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_setup() -> Generator[None, None, None]:
-    """Follow the creation of objects in fixtures, because tests may call methods of these objects."""
+    """Follow the creation of objects in fixtures, because tests may call their methods."""
     if _recorder is not None:
         _recorder.start(records=False)
     yield
@@ -251,7 +251,7 @@ def pytest_runtest_call() -> Generator[None, None, None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """Repeat the recorded calls of another run from inside a test without fixtures. No tests of the project run."""
+    """Repeat the calls recorded in another run, inside a test without fixtures. The project's tests do not run."""
     if "again" not in _SETTINGS or not session.items:
         return
     calls = json.loads(pathlib.Path(_SETTINGS["again"]).read_text(encoding="utf-8"))
@@ -270,7 +270,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 
 def _around() -> dict[str, Any]:
-    """Return what a process needs to repeat the calls: import paths, program name and environment variables."""
+    """Return the facts needed to repeat the calls: import paths, program name and environment variables."""
     below = os.path.realpath(_ROOT)
     places = [os.path.realpath(path or below) for path in sys.path]
     inside = [os.path.relpath(path, below) for path in places if (path + os.sep).startswith(below + os.sep)]
@@ -284,7 +284,7 @@ def _around() -> dict[str, Any]:
 
 
 def _asserted(report: pytest.TestReport) -> bool:
-    """Return True if a test failed because of an assertion, not because of another error."""
+    """Return True if an assertion made the test fail. Any other error does not count."""
     crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
     return str(getattr(crash, "message", "")).startswith(("assert", "AssertionError", "Failed"))
 

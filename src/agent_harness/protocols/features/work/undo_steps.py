@@ -4,13 +4,12 @@
     move      moves the branch and the files
     follow    updates the baseline, proven features, progress log, event log and ledger
 
-Each step can be repeated. The next process that holds the project's lock completes an undo before it does anything
-else. Source: ``faces.md`` F-STORY-2.
-"""
+Each step can be repeated. The next process that holds the project's lock completes the undo before it does anything
+else. Source: ``faces.md`` F-STORY-2."""
 
 from agent_harness.errors import HarnessError
-from agent_harness.parallel import merge_queue, reversal
-from agent_harness.parallel.reversal import Reversal
+from agent_harness.parallel import merge_queue, undo_commit
+from agent_harness.parallel.undo_commit import Reversal
 from agent_harness.protocols.features import progress, records
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.verdict import proven
@@ -20,31 +19,31 @@ _RECENT = 40  # events among which the one of an undo that was killed is looked 
 
 
 def carry_out(project: Project, found: Reversal) -> None:
-    """Move the branch to the undo's commit, and update the state. Raise the errors of ``merge_queue.move``; nothing is
-    changed then."""
+    """Move the branch to the undo's commit, and update the state. If the move fails, raise its error and change
+    nothing."""
     path = project.store.reversal()
-    reversal.decide(path, found)
+    undo_commit.decide(path, found)
     try:
         if not found.has_moved(project.git):
             merge_queue.move(project.git, found.branch, found.head, found.commit)
     except HarnessError:
-        reversal.over(path)
+        undo_commit.over(path)
         raise
     _follow(project, found)
-    reversal.over(path)
+    undo_commit.over(path)
 
 
 def finish(project: Project) -> None:
-    """Complete an interrupted undo, and print a message. If the branch has moved elsewhere, drop the undo."""
+    """Complete an interrupted undo and print a message. If the branch has moved to another commit, discard the undo."""
     path = project.store.reversal()
-    found = reversal.decided(path)
+    found = undo_commit.decided(path)
     if found is None:
-        reversal.over(path)
+        undo_commit.over(path)
         return
     git = project.git
     is_here = git.branch() == found.branch and git.commit_of(found.commit) is not None
     if not (found.has_moved(git) or (is_here and git.head() == found.head)):
-        reversal.over(path)
+        undo_commit.over(path)
         project.say(f"The undo of {found.what} was interrupted, and the branch has moved. Nothing was undone.")
         return
     project.say(f"The undo of {found.what} was interrupted. Completing the undo.")
@@ -68,7 +67,7 @@ def _follow(project: Project, found: Reversal) -> None:
 
 
 def entry(project: Project, told: str) -> str:
-    """Return an entry of the progress log that contains the sentence ``told``."""
+    """Return a progress log entry in which the harness says ``told``."""
     return progress.entry(project.store.state().last_session, [("HARNESS", [told])])
 
 

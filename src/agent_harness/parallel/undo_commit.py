@@ -1,7 +1,7 @@
 """Reversal of an accepted item on the present head: one commit without the item's changes, created as git objects.
 
-No history is rewritten, and no index, work tree or merge state is changed; conflicts are returned as a result. The
-caller verifies the commit before moving a branch to it. The decision is recorded before the first step, so that another
+The reversal rewrites no history, and changes no index, work tree or merge state. It returns conflicts as a result. The
+caller verifies the commit before it moves a branch. The decision is recorded before the first step, so that another
 process can complete the reversal after a kill. Source: ``faces.md`` F-STORY-2.
 """
 
@@ -35,8 +35,7 @@ class Changed:
 
 
 def of_session(path: str, word: str) -> tuple[str, ...]:
-    """Return the items that were accepted in the session named by ``word``, such as ``S8``; else nothing.
-
+    """Return the items that were accepted in the session ``word``, such as ``S8``. For other words, return nothing.
     Raise ``UsageError`` if nothing was accepted in the session."""
     number = word[1:]
     if word[:1] not in ("s", "S") or not number.isdecimal():
@@ -49,7 +48,7 @@ def of_session(path: str, word: str) -> tuple[str, ...]:
 
 
 def refuse_undo(path: str, word: str) -> None:
-    """Raise ``Refused`` if the commit id of an undo begins with ``word``: an undo cannot be undone."""
+    """Raise ``Refused`` if ``word`` is the beginning of an undo's commit id, because an undo cannot be undone."""
     if len(word) < _SHORTEST or not word.isalnum():
         return
     said = (each for each in ledger.newest_first(path) if each.by_person and each.word == UNDO)
@@ -59,7 +58,7 @@ def refuse_undo(path: str, word: str) -> None:
 
 
 def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
-    """Return the last ledger line that accepted the item; None if the head no longer contains its commit."""
+    """Return the last ledger line that accepted the item. Return None if the head no longer contains its commit."""
     found = (each for each in ledger.newest_first(path) if each.item == item and each.accepted)
     line = next((each for each in found if each.commit and each.base), None)
     head = git.head()
@@ -72,7 +71,8 @@ def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
 
 
 def before(git: Git, verdict: ClaimVerdict) -> str:
-    """Return the commit before this verdict's work, without other items' work that was merged with it."""
+    """Return the commit directly before the work of this verdict, even if other items' work was merged together with
+    it."""
     return trailers.before(git, str(verdict.commit), verdict.item) or str(verdict.base)
 
 
@@ -80,7 +80,7 @@ def before(git: Git, verdict: ClaimVerdict) -> str:
 
 
 def stands_on(git: Git) -> tuple[str, str]:
-    """Return the checked-out branch and its commit. Raise ``UnsafeTree`` during a merge, rebase or the like."""
+    """Return the checked-out branch and its commit. Raise ``UnsafeTree`` during a merge, a rebase or the like."""
     if under_way := git.operation_under_way():
         raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     branch, head = git.branch(), git.head()
@@ -92,8 +92,7 @@ def stands_on(git: Git) -> tuple[str, str]:
 
 
 def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[bytes], bool]) -> str:
-    """Return the tree of ``head`` without the changes between two commits of its history; keep ``own`` files.
-
+    """Return the tree of ``head`` without the changes between the commits ``since`` and ``until``. Keep ``own`` files.
     Raise ``Refused`` with the affected files if later work changed the same lines."""
     merged = merge_queue.merged(git, head, until, since)
     if conflicts := [each for each in merged.conflicts if not own(os.fsencode(each))]:
@@ -118,10 +117,10 @@ def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[
 def changed_by(
     git: Git, head: str, commit: str, *, own: Callable[[bytes], bool], free: Collection[str] = ()
 ) -> Changed:
-    """Return the changes that a move from ``head`` to ``commit`` makes. A file with its new content is accepted.
+    """Return the changes that a move from ``head`` to ``commit`` makes to the project's files.
 
-    Raise ``UnsafeTree`` if the move would overwrite a file of the user: an uncommitted file that is not in ``free``,
-    or an ignored file at the path of a new one."""
+    Raise ``UnsafeTree`` if the move would overwrite a file of the user. Such a file is uncommitted and not in ``free``,
+    or an ignored file at the path of a new file. A file that already has its new content is accepted."""
     found = git.differences(head, commit)
     dirty = {os.fsencode(change.path) for change in git.status()} - {os.fsencode(each) for each in free}
     hidden = {path for path, (old, _) in found.items() if old == ABSENT and os.path.lexists(git.file(path))}
@@ -141,7 +140,7 @@ def changed_by(
 
 @dataclass(frozen=True, kw_only=True)
 class Reversal:
-    """Reversal that is decided and verified, with all data that is needed to complete it."""
+    """Reversal that is decided and verified, with all data for its completion."""
 
     item: str
     what: str  # for people
@@ -153,7 +152,7 @@ class Reversal:
     tests: tuple[str, ...] = ()  # that count no more
 
     def line(self) -> ClaimVerdict:
-        """Return the ledger line for the user's reversal."""
+        """Return the ledger line that records this reversal by the user."""
         return ClaimVerdict(
             id=f"undo {self.commit}",
             item=self.item,
@@ -166,19 +165,19 @@ class Reversal:
         )
 
     def has_moved(self, git: Git) -> bool:
-        """Return True if the branch already contains the reversal's commit."""
+        """Return True if the branch already contains the commit of the reversal."""
         tip = git.commit_of(self.branch)
         return tip is not None and git.commit_of(self.commit) is not None and git.ancestor(self.commit, tip)
 
 
 def decide(path: str | None, found: Reversal) -> None:
-    """Record the chosen reversal durably. Without a path, a reversal is lost if the process is killed."""
+    """Write the decided reversal to the file ``path``. Without a path, a kill of the process loses the reversal."""
     if path is not None:
         files.write_json(path, {"v": 1, **asdict(found)})
 
 
 def decided(path: str | None) -> Reversal | None:
-    """Return the recorded reversal that a dead process left incomplete; None if the record is missing or invalid."""
+    """Return the recorded reversal that a dead process left incomplete. Return None if there is no valid record."""
     if path is None or not os.path.exists(path):
         return None
     try:
@@ -193,6 +192,6 @@ def decided(path: str | None) -> Reversal | None:
 
 
 def over(path: str | None) -> None:
-    """Delete the record of a reversal that is completed."""
+    """Delete the record of a completed reversal."""
     if path is not None:
         files.unlink(path)

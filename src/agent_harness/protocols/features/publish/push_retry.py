@@ -1,4 +1,5 @@
-"""Retry of a rejected push: pull once, verify again, push again. If that fails, pause and keep the commit.
+"""Retry of a push that the remote rejected: pull once, verify again, push again. If the retry fails, the branch keeps
+the accepted commit, and the project is paused.
 
     fetch        fetches the remote's commits to a private ref
     join         rebases the local commits as git objects (``kernel/git/joining.py``); no merge, no force-push
@@ -6,12 +7,9 @@
     move         moves the branch and the files, unless a person's changes are in the way
     push         pushes once more
 
-After any failure, the branch still has the accepted commit, and the project is paused.
-
-The agent's own pushes are prevented if possible and otherwise reported, because nothing may be pushed before it is
-accepted. The prevention is not complete, so the remotes are checked after each session. Pushed content is never
-removed; a person decides about it. Source: features.md UAH-380, C04, C30, S10.
-"""
+Nothing may be pushed before it is accepted. The harness prevents the agent's own pushes if possible, and reports other
+pushes. Because the prevention is not complete, it checks the remotes after each session. It never removes pushed
+content: a person decides about it. Source: features.md UAH-380, C04, C30, S10."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -28,12 +26,12 @@ from agent_harness.protocols.features import records, repository
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.sessions.finalization import Finalization, Finalized
 from agent_harness.protocols.features.sessions.open_session import OpenSession
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.project_judge import Judge
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """Tip of the branch after a push. ``paused`` is the reason why a person must act; None if nobody must."""
+    """Tip of the branch after a push. ``paused`` is the reason why a person must act, or None if no person must act."""
 
     commit: str | None
     paused: str | None = None
@@ -56,8 +54,8 @@ def after_push(
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Published:
-    """Retry a rejected push and return the tip of the branch. ``judge`` is called only for a retry. ``undisturbed``
-    creates a context in which no signal interrupts the move of files and branch."""
+    """Return the tip of the branch after a push. If the remote rejected the push, retry it. ``judge`` is called only
+    for a retry. ``undisturbed`` makes a context in which no signal interrupts the move of files and branch."""
     if not finalized.push_rejected:
         if finalized.push_problem:
             project.say(f"Push failed: {finalized.push_problem}")
@@ -82,7 +80,7 @@ def _given_up(project: Project, again: "_Again", problem: str) -> Published:
 
 
 class _Again:
-    """Second attempt at a push that the remote rejected."""
+    """Second attempt at a push after the remote rejected the first attempt."""
 
     def __init__(
         self,
@@ -102,7 +100,7 @@ class _Again:
         self.commit = str(finalization.commit)
 
     def push(self) -> str:
-        """Pull if needed, push, and return the pushed commit. Raise ``_GivenUp`` if the push fails."""
+        """Pull if the remote has new commits, push, and return the pushed commit. Raise ``_GivenUp`` if this fails."""
         upstream = self._project.git.upstream(self._branch)
         if upstream is None:
             raise _GivenUp("the branch no longer has an upstream")
@@ -119,7 +117,7 @@ class _Again:
         return self.commit
 
     def _pull(self, theirs: str) -> None:
-        """Rebase the local commits onto the remote's commits, after the suite has passed on the combination."""
+        """Rebase the local commits onto the remote's commits, if the suite passes on the rebased commits."""
         project = self._project
         joined = on_top_of(project.git, theirs, self.commit)
         if joined.problem:
@@ -160,7 +158,7 @@ class _Again:
         return facts.passing | known, facts.total
 
     def _move(self, tip: str) -> None:
-        """Move the branch, index and files to the combined commit. Git refuses to overwrite uncommitted changes."""
+        """Move the branch, index and files to the rebased commit. Git refuses to overwrite uncommitted changes."""
         git = self._project.git
         head = git.look()
         if (head.commit, head.branch) != (self.commit, self._branch):
@@ -170,7 +168,7 @@ class _Again:
         git.update_ref(str(self._branch), tip, self.commit, message="agent-harness: pulled")
 
     def _record(self, joined: Joined, passing: frozenset[str], total: int) -> None:
-        """Update the baseline, proven features and session summary so that they refer to the rebased commits."""
+        """Update the baseline, proven features and session summary, so that they name the rebased commits."""
         store = self._project.store
         tree = self._project.git.tree_of(joined.tip)
         store.write_baseline(store.baseline().measured(passing, total, tree=tree))
@@ -193,8 +191,8 @@ Config = Mapping[str, list[str]]
 
 
 def no_push_variables(config: Config) -> dict[str, str]:
-    """Return environment variables that keep the agent's git from pushing to the remotes. Fetching still works. An
-    address that one setting uses for fetching and another for pushing is not redirected."""
+    """Return environment variables that prevent pushes by the agent's git. Fetching still works. An address that one
+    remote uses to fetch and another remote uses to push is not redirected."""
     fetched = _addresses(config, "url")
     pushed = _addresses(config, "pushurl")
     rules = [(f"url.{NOWHERE}.pushInsteadOf", address) for address in sorted(fetched)]
@@ -211,13 +209,14 @@ def _addresses(config: Config, kind: str) -> set[str]:
 
 
 def known_tips(project: Project) -> frozenset[str]:
-    """Return the commits that branches, tags and remote-tracking refs in this repository point to."""
+    """Return the commits to which the branches, tags and remote-tracking refs of this repository point."""
     found = project.git.text("for-each-ref", "--format=%(objectname)%0a%(*objectname)")
     return frozenset(line for line in found.split() if line)
 
 
 def report_pushes_of_agent(project: Project, under_way: OpenSession, before: Iterable[str]) -> None:
-    """Report remote refs with commits of this session that the harness did not push. Skip unreachable remotes."""
+    """Report each ref on a reachable remote that points to a commit of this session but was not pushed by the
+    harness."""
     known = frozenset(before)
     for remote in sorted({match["name"] for key in under_way.git_config if (match := _ADDRESS.match(key))}):
         for ref, commit in _refs_of(project, remote, under_way.git_config).items():
@@ -233,7 +232,7 @@ def _refs_of(project: Project, remote: str, config: Config) -> Mapping[str, str]
 
 
 def _came_up_since(project: Project, commit: str, before: frozenset[str]) -> bool:
-    """Return True if this repository contains the commit and no ref reached the commit before the session."""
+    """Return True if the commit is in this repository but no ref contained it before the session."""
     if project.git.commit_of(commit) is None:
         return False
     wanted = "\n".join([commit, *(f"^{tip}" for tip in sorted(before))]) + "\n"
