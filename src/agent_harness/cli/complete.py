@@ -19,8 +19,7 @@ def main(words: list[str]) -> int:
 
 
 def _is_one_word(value: str) -> bool:
-    """Return True if every shell reads the untrusted value as one plain word. Users run completed commands
-    unchecked."""
+    """Return True if every shell reads the untrusted value as one plain word. Users often do not check it."""
     return not value.startswith("-") and all(each.isalnum() or each in "._:/@+,=-" for each in value)
 
 

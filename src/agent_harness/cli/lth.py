@@ -356,8 +356,7 @@ def _for_a_person(command: str, answer: object, folder: str) -> object:
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
-    """Run a slice, and return its answer and exit status. The task's folder gets the output (F-RUN-1, F-RUN-2,
-    F-REC-6)."""
+    """Run a slice, store its output, and return its answer and exit status (F-RUN-1, F-RUN-2, F-REC-6)."""
     from agent_harness.kernel import terminal
 
     if options.get("dry-run"):
@@ -437,8 +436,7 @@ def _show(answer: object) -> int:
 
 
 def _failed(error: HarnessError) -> int:
-    """Print the error, or each problem of an invalid task on its own line, and then the error's report. Return the
-    status."""
+    """Print the error, or each problem of an invalid task, and then the error's report. Return the exit status."""
     from agent_harness.kernel.terminal import one_line
 
     problems: Any = getattr(error, "errors", None)

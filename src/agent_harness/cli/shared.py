@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 
 def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
-    """Return the kind and folder of the nearest project. Raise ``NotAProject`` for a long task unless
-    ``long_tasks``."""
+    """Return kind and folder of the nearest project. Raise ``NotAProject`` for a long task, unless ``long_tasks``."""
     found = project_here()
     if found.kind == "longtask" and not long_tasks:
         raise NotAProject(f"{found.path} is a long task. Use the lth commands for it", hint="lth status .")
@@ -32,8 +31,7 @@ def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
 
 
 def _refuse_another(folder: Path, wanted: str) -> None:
-    """Raise ``Refused`` if a project of another kind is here. A new project would hide it from ``status`` and
-    ``run``."""
+    """Raise ``Refused`` if a project of another kind is here, which a new project would hide from ``status``."""
     from agent_harness.kernel import root
 
     found = root.find(str(folder), pin=False)
@@ -466,8 +464,7 @@ def _row(place: "Place") -> "JsonObject":
 
 
 def _project_lines(rows: "list[JsonObject]") -> list[str]:
-    """Return one line for each project, the most recently used project first. The lines of missing projects come
-    last."""
+    """Return one line for each project, the most recently used first. Lines of missing projects come last."""
     from agent_harness.kernel import root
 
     there = [row for row in rows if row["path"] and not row["gone"]]

@@ -76,8 +76,7 @@ def _run(group: str, words: list[str]) -> int:
 
 
 def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
-    """Return the nearest feature project, or None for a task list or with ``--root``. Raise ``NotAProject`` for a long
-    task."""
+    """Return the nearest feature project; None for a task list or ``--root``. Raise ``NotAProject`` for a long task."""
     from agent_harness.kernel import root
 
     if given.get("root"):
@@ -234,12 +233,7 @@ _TASK = {
         "Claim the next task.",
         Option("--task", "ID", "Claim only this task.", name="task_id"),
         _LEASE,
-        Option(
-            "--dirty",
-            "WORD",
-            "Uncommitted changes in the work tree: remember them, or refuse the claim.",
-            OneOf("remember", "refuse"),
-        ),
+        Option("--dirty", "WORD", "Allow uncommitted changes in the work tree.", OneOf("remember", "refuse")),
         purpose="Claim the next task, or show the task that you have already claimed.\n\n"
         "Exit code: 7 no task can be claimed, 5 another session is active or the list is paused, 3 the list is halted "
         "and a person must act, 9 a limit is reached.",
@@ -329,7 +323,7 @@ _TASK = {
         Option(
             "--decide",
             "WORD",
-            "Your decision: resume the interrupted work, or fail the attempt.",
+            "Your decision about the interrupted work.",
             OneOf("resume", "fail"),
         ),
         purpose="Restore a damaged state file from its backup, and repair tasks that an interrupted session left in "

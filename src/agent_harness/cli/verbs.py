@@ -235,8 +235,8 @@ class Program:
         self.examples = list(examples)
 
     def verb(self, word: str) -> str:
-        """Return the verb of a word or alias. Raise ``HelpAsked`` for a help option, and ``UsageError`` for an unknown
-        word."""
+        """Return the verb of a word or alias. Raise ``HelpAsked`` for a help option, ``UsageError`` for unknown
+        words."""
         if word in HELP:
             raise HelpAsked("")
         name = self.aliases.get(word, word)

@@ -229,8 +229,7 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
 
 
 def _account(named: str) -> str:
-    """Return the account with this name, or the account of the client with this name. If neither exists, return the
-    name."""
+    """Return the account with this name, the account of the client with this name, or else the name."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if named in LimitClock().throttled() or any(each.account == named for each in LimitClock().all()):

@@ -264,8 +264,7 @@ def _hooks(folder: str) -> Iterator[CheckResult]:
 
 
 def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
-    """Return a warning about hooks of another or older installation. Hooks of Codex get no repair, because Codex must
-    trust changed hooks again."""
+    """Return a warning about hooks of another or older installation. Codex hooks get no repair."""
     from agent_harness.hooks import install
 
     words = "" if scope == "user" else " --project"
@@ -387,8 +386,8 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
 
 
 def _plain_git(path: str, top: str) -> str | None:
-    """Return git's error with the repository's own settings, or None if git works. No program in these settings is
-    run."""
+    """Return git's error with the repository's own settings, or None if git works. Run no program from these
+    settings."""
     for words in _PLAIN:
         done = _ran(words, cwd=path)
         if done.returncode:

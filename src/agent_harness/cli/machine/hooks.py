@@ -115,8 +115,7 @@ def hook(event: str) -> int:
 
 
 def _unknown(message: str) -> int:
-    """Report an unknown event, and return the exit code. The exit code for a client is 0, because a client acts on
-    others."""
+    """Report an unknown event, and return the exit code. For a client it is 0, because clients act on other codes."""
     if sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(message, hint="harness hook stop < payload.json")
     show(message, err=True)
