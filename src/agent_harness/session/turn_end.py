@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import snapshot
-from agent_harness.kernel.git import DETACHED, Git, Head, repair
+from agent_harness.kernel.git import DETACHED, Git, Head, repair, settings
 from agent_harness.kernel.git.joining import Merged, merged
 from agent_harness.kernel.git.locate import OPERATION_FILES, operation_under_way, text_of
 from agent_harness.kernel.git.objects import ABSENT, TreeEntry
@@ -389,7 +389,7 @@ def _refused(git: Git) -> Block | None:
     """Return the problem if git refuses the repository because of an unknown extension setting. Otherwise, return
     None."""
     config = git.shared_dir() / "config"
-    if "extensions" not in text_of(config).lower() or git.is_open_to_all():
+    if "extensions" not in text_of(config).lower() or settings.is_repository(git.repository):
         return None
     names = [key for key in git.settings() if key.startswith("extensions.") and key not in _KNOWN_EXTENSIONS]
     quoted = shlex.quote(os.fspath(config))
@@ -610,7 +610,7 @@ def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None
 def settings_of(git: Git) -> Settings | None:
     """Return git's current settings. Return None outside a repository or if git fails."""
     try:
-        return git.settings_now() if git.is_repository else None
+        return settings.now(git.repository) if git.is_repository else None
     except HarnessError:
         return None
 

@@ -26,7 +26,6 @@ from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
 from agent_harness.kernel.git.locate import DETACHED, Commit, Head, PathChange, Pushed, Repository, Upstream
 from agent_harness.kernel.git.objects import ABSENT, AskGit, Objects, TreeEntry, checked_out, refs_in
 from agent_harness.kernel.git.operation_lock import OperationLock
-from agent_harness.kernel.git.settings import Settings
 
 IDENTITY = ("agent-harness", "agent-harness@localhost")
 """Author of the harness's private commits. If the user has no git identity, also the author of all other commits."""
@@ -343,16 +342,9 @@ class Git:
         Harness calls do not run these filters, so the affected files are read without conversion."""
         return settings.local_filters(self.repository)
 
-    def is_open_to_all(self) -> bool:
-        """Return True if git accepts the repository with its own settings. The check runs no code of the repository."""
-        return settings.is_repository(self.repository)
-
     def record_config(self) -> dict[str, list[str]]:
         """Return the current settings, hooks and info files as a JSON record, from which they can be restored."""
         return settings.record(self.repository)
-
-    def settings_now(self) -> Settings:
-        return settings.now(self.repository)
 
     def push(
         self,

@@ -44,7 +44,8 @@ def remember(git: Git) -> GitFiles | None:
     repository = git.repository
     try:
         head = git.look()
-        names = [_head(repository), _packed(repository), *_branch_file(repository, head.branch)]
+        branch = [f"{repository.shared_dir}/{head.branch}"] if head.branch.startswith("refs/") else []
+        names = [_head(repository), _packed(repository), *branch]
         index = repository.git_dir / "index"
         return GitFiles(
             repository=repository,
@@ -191,10 +192,6 @@ def _head(repository: Repository) -> str:
 
 def _packed(repository: Repository) -> str:
     return f"{repository.shared_dir}/packed-refs"
-
-
-def _branch_file(repository: Repository, branch: str) -> list[str]:
-    return [f"{repository.shared_dir}/{branch}"] if branch.startswith("refs/") else []
 
 
 def _bytes(path: str) -> bytes | None:

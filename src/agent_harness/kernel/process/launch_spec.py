@@ -84,7 +84,8 @@ def scrubbed_environment(
 ) -> dict[str, str]:
     """Return this process's environment plus ``extra``, without secrets and variables that affect commands.
     ``keep_agent_credentials`` keeps the login variables of agent clients. Use it only for the agent itself."""
-    kept = _credential_prefixes(os.environ) if keep_agent_credentials else ()
+    clouds = (prefix for switch, prefix in _CLOUD_SWITCHES.items() if os.environ.get(switch) not in (None, "", "0"))
+    kept = (*_AGENT_PREFIXES, *clouds) if keep_agent_credentials else ()
     environment = {name: value for name, value in os.environ.items() if _passes(name, kept)}
     environment.update(extra or {})
     return environment
@@ -101,11 +102,6 @@ def _passes(name: str, credentials: tuple[str, ...]) -> bool:
     if name in _DROPPED or (name.startswith(_DROPPED_PREFIXES) and name not in _KEPT):
         return False
     return name.startswith(credentials) or not is_secret_name(name)
-
-
-def _credential_prefixes(environment: Mapping[str, str]) -> tuple[str, ...]:
-    clouds = (prefix for switch, prefix in _CLOUD_SWITCHES.items() if environment.get(switch) not in (None, "", "0"))
-    return (*_AGENT_PREFIXES, *clouds)
 
 
 def write_order(
