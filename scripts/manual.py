@@ -11,22 +11,22 @@ from agent_harness.cli.machine.words import CommandWords
 
 PROGRAMS = {
     "harness": "run coding agents unattended, and trust the result",
-    "lth": "long tasks, one bounded slice at a time",
+    "lth": "long tasks in bounded sessions",
 }
 _FILES = {
     "harness": (
-        ("harness-tasks.json, harness-progress.txt", "A task list, and its story."),
-        ("features.json, .harness.yaml", "A feature project, and its settings."),
-        (".harness/", "State, logs and verdicts' outputs; git ignores it."),
-        ("$XDG_STATE_HOME/agent-harness/", "What no agent is told of: open sessions, verdicts, limits."),
+        ("harness-tasks.json, harness-progress.txt", "The task list and its log."),
+        ("features.json, .harness.yaml", "The features and settings of a feature project."),
+        (".harness/", "State, logs and outputs of checks. Git ignores this folder."),
+        ("$XDG_STATE_HOME/agent-harness/", "Data that agents must not change: open sessions, verdicts, limits."),
     ),
     "lth": (
-        ("task.json, checkpoint.json", "What is to be reached and how it is proven; how far it came."),
-        ("runs/, evidence/", "What happened, and what shows it."),
+        ("task.json, checkpoint.json", "The goal and its success criteria, and the progress."),
+        ("runs/, evidence/", "The log of events, and the evidence."),
     ),
 }
 _ENDS = {
-    "lth": [("0", "done"), ("1", "an error, a line of which each is on stderr"), ("130", "interrupted")],
+    "lth": [("0", "done"), ("1", "an error, which is described on stderr"), ("130", "interrupted")],
 }
 _ALSO = {"harness": "lth", "lth": "harness"}
 

@@ -242,16 +242,16 @@ class Interrupted(HarnessError):
 
 
 EXIT_CODES: tuple[tuple[int, str], ...] = (
-    (0, "done, or handed off cleanly, or nothing to say"),
+    (0, "done, saved cleanly, or nothing to report"),
     (1, "the work failed: verification failed, session rejected, validation failed"),
-    (2, "usage"),
-    (3, "a person must decide: escalation, halt, configuration error"),
-    (4, "refused before starting: preflight, environment, unsafe tree"),
+    (2, "the command line is wrong"),
+    (3, "a person must decide: open question, halt or configuration error"),
+    (4, "refused before the start: failed preflight check, missing environment or unsafe work tree"),
     (5, "busy, paused or handed off to a person"),
-    (6, "state damaged"),
-    (7, "nothing eligible"),
-    (8, "not the owner, or the lease was lost"),
-    (9, "a limit was reached: budget, tasks, sessions"),
-    (124, "timed out"),
-    (130, "interrupted"),
+    (6, "a state file is damaged"),
+    (7, "no work can be started now"),
+    (8, "the caller does not own the task, or lost the lease of the task"),
+    (9, "a limit was reached: budget, tasks or sessions"),
+    (124, "a command exceeded its time limit"),
+    (130, "interrupted by Ctrl-C or a signal"),
 )

@@ -56,7 +56,7 @@ class McpTool:
     def checked(self, given: object) -> dict[str, Any]:
         """Return the arguments that are not ``null``. Raise ``UsageError`` if one is wrong."""
         if not isinstance(given, dict):
-            raise UsageError("the arguments of a tool are one JSON object")
+            raise UsageError("the arguments of a tool must be one JSON object")
         named = {name: value for name, value in given.items() if value is not None}
         for name in named:
             if name not in self.arguments:
@@ -74,7 +74,7 @@ def _value(name: str, value: object, schema: Mapping[str, Any]) -> object:
         if isinstance(value, bool) or not isinstance(value, int):
             raise UsageError(f"{name} must be a whole number")
     elif not isinstance(value, str):
-        raise UsageError(f"{name} must be a text")
+        raise UsageError(f"{name} must be text")
     elif value not in schema.get("enum", [value]):
         raise UsageError(f"{name} must be one of {', '.join(schema['enum'])}")
     return value
@@ -85,36 +85,40 @@ _TEXT = {"type": "string"}
 _NUMBER = {"type": "integer"}
 
 TOOLS: Mapping[str, McpTool] = {
-    "status": McpTool("Where the work stands, and what comes next. Changes nothing."),
-    "next": McpTool("What claim would take. Changes nothing."),
-    "claim": McpTool("Take the next task, or say which one you hold already.", task_id=_TEXT),
+    "status": McpTool("Show the progress and the next step. Changes nothing."),
+    "next": McpTool("Show the task that claim would take. Changes nothing."),
+    "claim": McpTool("Claim the next task, or show the task that you have already claimed.", task_id=_TEXT),
     "checkpoint": McpTool(
-        "Record that step N of M of your task is done, and hold on to it.",
+        "Record that step N of M of your task is done, and renew the lease.",
         *("task_id", "step", "total", "text"),
         task_id=_TEXT,
         step=_NUMBER,
         total=_NUMBER,
         text=_TEXT,
     ),
-    "validate": McpTool("Run what proves your task. Changes nothing else.", "task_id", task_id=_TEXT),
+    "validate": McpTool("Run the check of your task. Does not complete the task.", "task_id", task_id=_TEXT),
     "complete": McpTool(
-        "Prove your task, commit the work and close it. When the proof fails, the task is still yours.",
+        "Verify your task, commit the work and complete the task. If the check fails, you still own the task.",
         "task_id",
         task_id=_TEXT,
         message=_TEXT,
     ),
     "fail": McpTool(
-        "Give up this attempt at your task; the work is kept in a rescue.",
+        "End this attempt at your task as failed. The work is kept in a rescue.",
         *("task_id", "category", "message"),
         task_id=_TEXT,
         category={"type": "string", "enum": list(CATEGORIES)},
         message=_TEXT,
     ),
     "release": McpTool(
-        "Give your task back untried; the work is kept in a rescue.", "task_id", "why", task_id=_TEXT, why=_TEXT
+        "Release your task without counting an attempt. The work is kept in a rescue.",
+        "task_id",
+        "why",
+        task_id=_TEXT,
+        why=_TEXT,
     ),
     "log_query": McpTool(
-        "The newest rows of the log in which every word occurs.",
+        "Show the newest log rows that contain every word.",
         text={**_TEXT, "default": ""},
         limit={**_NUMBER, "default": 20},
     ),
@@ -204,7 +208,7 @@ class ClientTools:
     def _found(self) -> root.Root:
         found = root.find(self._folder) if self._folder else root.find()
         if found is None or found.kind == "longtask":
-            raise Refused("No task list and no feature project here or above", hint="harness init .")
+            raise Refused("No task list and no feature project in this folder or above", hint="harness init .")
         return found
 
     def _kind(self) -> str:
@@ -214,7 +218,7 @@ class ClientTools:
         from agent_harness.protocols.tasklist.api import TaskList
 
         if self._kind() != "tasklist":
-            raise Refused("Features are handed out by the harness, not claimed", hint="harness run")
+            raise Refused("The harness assigns features, so a client cannot claim a feature", hint="harness run")
         return TaskList.open(self._folder, token=self._tokens.get(task_id) if task_id else None)
 
     def _features(self) -> JsonObject:
@@ -251,7 +255,7 @@ VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Supported MCP protocol versions. A client that asks for any other version gets the last one."""
 
 INSTRUCTIONS = """\
-A task list that is worked down until each task is proven. claim a task, work on it, checkpoint each larger step, and
+Tools for a task list in which the harness proves each task. claim a task, work on it, checkpoint each larger step, and
 complete it: the harness runs the validation itself, and only its result counts. Every answer names the next command.\
 """
 
@@ -314,7 +318,7 @@ class StdioServer:
             elif method in _METHODS:
                 self._write({"id": number, "result": _METHODS[method](params)})
             else:
-                raise RequestRefused(METHOD_NOT_FOUND, f"{method} is not known here")
+                raise RequestRefused(METHOD_NOT_FOUND, f"the method {method} is not known")
         except RequestRefused as error:
             self._write({"id": number, "error": {"code": error.code, "message": str(error)}})
 

@@ -192,7 +192,7 @@ def test_a_run_until_done_answers_by_itself_where_the_settings_say_so(calc: Calc
     ran = calc.run([turn(TESTS_ONLY, feature=2), turn(hollow, feature=3, times=9)], "--until-done")
     assert ran.code == 3, ran.text
     assert calc.passing() == [1, 2]
-    assert "No older code shows its tests red, so a person has to look." in ran.text
+    assert "The feature's tests fail on no older code, so a person must decide." in ran.text
     question = asked(calc)
     assert question["feature_id"] == 3
     assert not any("The session also changed" in line for line in question["details"])
@@ -206,7 +206,7 @@ def test_a_session_that_changed_code_beside_the_tests_of_older_work_is_looked_at
     more = [append("src/calc.py", "\n\nEXTRA = 1\n"), *TESTS_ONLY]
     ran = calc.run([turn(more, feature=2, times=9), turn({"exit": 3}, times=9)], "--until-done", "--sessions", "1")
     assert ran.code == 3, ran.text
-    assert "The session also changed src/calc.py, so a person has to look." in ran.text
+    assert "The session also changed src/calc.py, so a person must decide." in ran.text
     assert any("The session also changed src/calc.py" in line for line in asked(calc)["details"])
     assert calc.passing() == [1]
     assert calc.harness("resume", "--choose", "accept-built").code == 0
@@ -228,9 +228,9 @@ def test_a_wanted_change_of_protected_files_is_one_question_and_the_work_is_kept
     question = asked(calc)
     assert question["type"] == "protected_change"
     assert question["paths"] == ["tests/conftest.py"]
-    assert "Session 2 also changed what older tests are or how tests are run: tests/conftest.py." in question["message"]
+    assert "Session 2 also changed older tests or the way in which tests run: tests/conftest.py." in question["message"]
     assert question["options"][:2] == ["accept-change", "reject"]
-    assert "With these files as they were, every known test passes, too." in question["details"]
+    assert "With the old versions of these files, every known test passes, too." in question["details"]
     assert "def quiet" in calc.git("diff", "HEAD", question["ref"])
     done = calc.harness("resume", "--choose", "accept-change")
     assert done.code == 0, done.text
@@ -340,7 +340,7 @@ def test_an_older_test_that_had_to_change_says_what_it_was_for(calc: CalcProject
     question = asked(calc)
     assert f"{proof_path(1)} (holds tests of Feature #1)" in question["message"]
     one, two = proof_ids(1)
-    assert f"With these files as they were, {one}, {two} fail." in question["details"]
+    assert f"With the old versions of these files, {one}, {two} fail." in question["details"]
     assert calc.harness("resume", "--choose", "accept-change").code == 0
     assert (calc.root / proof_path(1)).read_text() == other
     assert calc.passing() == [1, 2]
@@ -383,7 +383,7 @@ def test_work_that_conflicts_with_what_came_since_is_said_to(calc: CalcProject) 
         assert calc.harness("skip", "--feature", str(feature)).code == 0
     ran = calc.run([turn(WITH_FIXTURE, feature=2), turn(honest(3), feature=3)], "--until-done")
     assert ran.code == 3, ran.text
-    assert "Feature #2 waits for an answer: " in calc.harness("status").out
+    assert "Feature #2 waits for your answer: " in calc.harness("status").out
     head = calc.head
     refused = calc.harness("resume", "--choose", "accept-change")
     assert refused.code == 4, refused.text
@@ -404,7 +404,7 @@ def test_an_answer_waits_for_a_clean_tree_and_for_unfinished_work(calc: CalcProj
     assert calc.run([turn(append("src/calc.py", "\n\nHALF = 1\n"))]).code == 0
     unfinished = calc.harness("resume", "--choose", "accept-change")
     assert unfinished.code == 4, unfinished.text
-    assert "Feature #3 is unfinished; the harness works on it first" in unfinished.err
+    assert "Feature #3 is unfinished, and its unproven work is on the branch. The harness" in unfinished.err
     assert calc.passing() == [1]
     assert calc.run([turn(honest(3))]).code == 0
     assert calc.harness("run", "--feature", "2", agent=[turn(honest(2))]).code == 3
@@ -425,7 +425,7 @@ def test_only_the_work_that_was_asked_about_is_taken_and_only_its_own_ref_goes(c
         path.write_text(json.dumps({**state, "kept_candidates": [5, {}, {**question, "ref": ref}]}))
         refused = calc.harness("resume", "--choose", "accept-change")
         assert refused.code == 4, refused.text
-        assert f"{ref} does not name the work of Session 2" in refused.err
+        assert f"{ref} does not contain the work of Session 2" in refused.err
     path.write_text(json.dumps({**state, "kept_candidates": [{**question, "ref": "refs/heads/precious"}]}))
     assert calc.harness("resume", "--choose", "reject").code == 0
     assert calc.git("rev-parse", "precious") == calc.head

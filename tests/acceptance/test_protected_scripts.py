@@ -90,7 +90,7 @@ def test_a_changed_script_is_one_question_and_the_work_is_kept(scripted: CalcPro
     assert (scripted.head, scripted.passing(), scripted.changes()) == (head, [1], [])
     question = asked(scripted)
     assert (question["type"], question["paths"]) == ("protected_change", [path])
-    of_tests, of_environment = "how tests are run", "how the environment of the tests is set up, reset or looked after"
+    of_tests, of_environment = "the way in which tests run", "the setup, reset or monitoring of the test environment"
     said, other = (of_environment, of_tests) if path in OF_ENVIRONMENT else (of_tests, of_environment)
     assert said in question["message"]
     assert other not in question["message"]

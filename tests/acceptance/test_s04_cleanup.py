@@ -69,7 +69,7 @@ def test_a_cleanup_that_marks_a_feature_is_rejected(calc: CalcProject) -> None:
     head = calc.head
     ran = calc.run([turn(tidy(), claim(3), commit("More"), times=9)])
     assert ran.code == 1, ran.text
-    assert "marks no feature" in ran.text
+    assert "must not mark features" in ran.text
     assert (calc.head, calc.passing(), calc.state["next_prompt"]) == (head, [1, 2], "coding")
 
 

@@ -115,7 +115,7 @@ def test_b_a_person_is_answered_at_once_and_a_second_time_it_stops_now(calc: Cal
     process = calc.start("run", agent=[turn(half_done(sh(f"touch {ready}; sleep 600")))])
     calc.wait_until(ready.exists, "the agent at work")
     process.send_signal(signal.SIGINT)
-    calc.wait_until(lambda: "the agent may finish the call at hand" in calc.started(), "an answer")
+    calc.wait_until(lambda: "the agent may finish its current call" in calc.started(), "an answer")
     process.send_signal(signal.SIGINT)
     calc.wait_until(lambda: "Stopping now." in calc.started(), "another answer")
     assert process.wait(timeout=200) == 130, calc.started()

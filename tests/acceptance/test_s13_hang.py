@@ -58,7 +58,7 @@ def test_b_an_agent_that_never_answers(calc: CalcProject) -> None:
     start = calc.configure("session:\n  response_seconds: 2\n")
     ran = calc.run([turn(prompt_to(calc.base / "prompts.txt"), sleep(3600), times=9)])
     assert ran.code == 1, ran.text
-    assert "gave no sign for 2 s" in ran.text
+    assert "showed no activity for 2 s" in ran.text
     assert len(calc.events("agent_started")) == 2
     (again,) = calc.events("provider_retry")
     assert (again["kind"], again["wait_seconds"]) == ("no_response", 0)

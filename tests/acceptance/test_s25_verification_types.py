@@ -46,7 +46,7 @@ def test_hybrid_and_manual_features_wait_and_the_others_go_on(calc: CalcProject)
     assert "Agent working on Feature #2" in manual.out
     assert "Feature #2 needs your verification (manual)." in manual.out
     status = calc.harness("status")
-    assert "To be verified by you: Feature #1, Feature #2" in status.out
+    assert "You must verify: Feature #1, Feature #2" in status.out
     assert calc.state["stuck_count"] == 0
 
     assert calc.run([turn(honest(3))]).code == 0

@@ -52,7 +52,10 @@ def test_why_a_feature_is_proven_and_how_to_check_it(told: CalcProject) -> None:
     lines = found.out.splitlines()
     assert lines[0].startswith("Feature #2 User can sub two numbers: proven at "), found.out
     assert lines[0].endswith("(session 3, 2 tests)")
-    assert "REJECTED regression: 1 test that passed broke, first tests/e2e/test_add.py::test_add_one" in found.out
+    assert (
+        "REJECTED regression: 1 test that passed before now fails, first tests/e2e/test_add.py::test_add_one"
+        in found.out
+    )
     assert "rolled back, kept: harness diff 2" in found.out
     assert "accepted: proof 2 passed, 2 tests of the suite pass, red before" in found.out
     assert "$0.50 (2 sessions" in found.out
@@ -80,7 +83,7 @@ def test_a_person_answers_seven_questions_from_status_and_why_alone(told: CalcPr
         "what is proven": f"{proven} of {all_of_them} proven" in head[0]
         and why.startswith("Feature #2 User can sub two numbers: proven at"),
         "how to check it": f"check it   git worktree add --detach ../check-2 {commit[:12]}" in why,
-        "which claim was rejected, and why": "REJECTED regression: 1 test that passed broke" in why,
+        "which claim was rejected, and why": "REJECTED regression: 1 test that passed before now fails" in why,
         "where the rolled-back work is": "rolled back, kept: harness diff 2" in why
         and any(line.startswith("kept") and "1 rolled back" in line for line in head),
         "what it has cost": any(line.startswith("cost") and "$0.75" in line for line in head),

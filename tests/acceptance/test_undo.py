@@ -102,7 +102,7 @@ def test_an_undo_is_not_undone(calc: CalcProject) -> None:
     before = on_disk(calc)
     for words in (("--yes",), ("--dry-run",), ()):
         again = calc.harness("undo", first["commit"][:12], *words)
-        assert (again.code, "is the undo of 2; there is nothing further to undo" in again.text) == (4, True), again.text
+        assert (again.code, "is the undo of 2, and an undo cannot be undone" in again.text) == (4, True), again.text
     assert on_disk(calc) == before
     calc.run([turn(honest(2))])
     assert calc.passing() == [1, 2]
@@ -141,7 +141,7 @@ def carried_out_once(calc: CalcProject, before: str, found: dict[str, Any]) -> N
     assert sum(each.commit == commit for each in ledger.newest_first(path)) == 1
     assert sum(row["commit"] == commit for row in calc.events("feature_undone")) == 1
     added = calc.git("diff", f"{before}..HEAD", "--", "claude-progress.txt")
-    assert added.count("took back Feature #2") == 1
+    assert added.count("undid Feature #2") == 1
     assert calc.changes() == []
     assert not Path(str(calc.project.store.reversal())).exists()
 
@@ -248,4 +248,4 @@ def test_an_undo_that_was_killed_and_cannot_be_ended_leaves_the_task_to_its_proo
     assert "undoing b was interrupted; the validation passes" in log
     assert "manually" not in log
     why = work.harness("why", "b").out
-    assert "an undo of it was interrupted" in why
+    assert "an undo of the item was interrupted" in why

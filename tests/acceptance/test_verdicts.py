@@ -248,7 +248,7 @@ def test_doctor_and_verify_say_when_a_verdict_was_altered(calc: CalcProject) -> 
     assert calc.run([turn(several_claims(), times=9)]).code == 1
     assert calc.run([turn(honest(1), usage(1, 1))]).code == 0
     path = calc.project.store.ledger()
-    assert "2 verdicts, none altered" in calc.harness("doctor", "--json").out
+    assert "2 verdicts, and no verdict was altered" in calc.harness("doctor", "--json").out
     lines = Path(path).read_text().splitlines(keepends=True)
     Path(path).write_text(lines[0].replace("rejected", "accepted") + lines[1])
     told = calc.harness("doctor")

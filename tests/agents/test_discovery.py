@@ -137,7 +137,10 @@ def test_what_is_older_than_what_is_known_to_work_is_said_and_not_asked(
     assert (tmp_path / "asked").read_text() == "--version\n"
     assert app.main(["agents"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert f"2.0.9 (Claude Code), too old: known to work from {there.oldest}; sign-in unknown (not seen)" in said
+    assert (
+        f"2.0.9 (Claude Code) is too old; the oldest supported version is {there.oldest}; sign-in unknown (not seen)"
+        in said
+    )
     app.main(["doctor", "--json"])
     rows = {each["name"]: each for each in json.loads(capsys.readouterr().out)["checks"]}
     assert rows["version"]["mend"] == "npm install -g @anthropic-ai/claude-code"
@@ -212,7 +215,7 @@ def test_the_command_shows_it_to_people_and_programs(
     said = capsys.readouterr().out
     assert "ok  claude-code            9.9.9" in said
     assert "--  not here:              codex, acp:gemini" in said
-    assert "A run takes: claude-code (by the first client on PATH)" in said
+    assert "A run uses: claude-code (chosen by the first client on PATH)" in said
     assert app.main(["agents", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["keys"] == ["OPENAI_API_KEY"]

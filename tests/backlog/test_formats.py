@@ -121,7 +121,7 @@ def test_beads(tmp_path: Path) -> None:
     assert [each.priority for each in found.items] == [0, 0, None, None, 2]
     assert found.items[3].steps == ("it rings", "it stops")
     assert left_out(found) == {
-        "bd-5 discovered-from bd-2": "it does not order the work",
+        "bd-5 discovered-from bd-2": "the link does not order the work",
         "bd-6 Gone": "tombstone there",
         "bd-7 Was": "already done in the source list",
         "bd-4 waits for bd-3": "that would close a cycle",
@@ -229,7 +229,7 @@ def test_the_phases_of_a_road_map_order_their_plans(tmp_path: Path) -> None:
     (fix,) = needs.keys() - {"01-01", "01-02", "02-01"}
     assert fix.startswith("phase-2-1-fix")
     assert (needs["02-01"], needs[fix]) == (("01-01", "01-02"), ("02-01",))
-    assert sorted(left_out(found).values()) == ["a placeholder, no work yet"] * 3 + ["its plans are the work"] * 2
+    assert sorted(left_out(found).values()) == ["a placeholder, no work yet"] * 3 + ["its plans contain the work"] * 2
 
 
 def test_a_long_section_of_spec_kit_costs_no_square(tmp_path: Path) -> None:

@@ -265,7 +265,7 @@ def test_the_order_of_features_goes_along_and_what_does_not_is_told(tmp_path: Pa
     jobs = (task("a", max_attempts=9), task("b", on_failure={"cleanup": "rm -rf out"}, touches=["a.py"]))
     project = TaskListProject(tmp_path / "list", *jobs)
     assert [each["what"] for each in project.harness("export", "--json").json["left_out"]] == [
-        "the number of attempts of 1 item",
+        "the limit on attempts of 1 item",
         "the command after a failure of 1 item",
         "the files that it touches of 1 item",
         "the priority of 2 items",

@@ -64,13 +64,16 @@ def test_what_a_person_types_outside_of_a_project_is_answered_with_one_line(tmp_
         done = harness(tmp_path, *words)
         assert (done.returncode, done.stdout) == (4, ""), done
         first, following = done.stderr.splitlines()
-        assert first.startswith("harness: No project here or above: "), done
+        assert first.startswith("harness: No project in this folder or above: "), done
         assert following.startswith("next: harness init"), done
     assert json.loads(harness(tmp_path, "rescue", "list", "--json").stdout)["error"]["code"] == "not_a_project"
     for name in ("task.json", "checkpoint.json"):
         (tmp_path / name).write_text("{}")
     done = harness(tmp_path, "rescue", "list")
-    assert done.stderr == f"harness: A long task is here, at {os.path.realpath(tmp_path)}\nnext: lth rescue .\n"
+    assert (
+        done.stderr
+        == f"harness: {os.path.realpath(tmp_path)} is a long task. Use the lth commands for it\nnext: lth rescue .\n"
+    )
 
 
 def test_status_says_why_work_is_kept(project: Path) -> None:
@@ -88,7 +91,7 @@ def test_status_says_why_work_is_kept(project: Path) -> None:
     lines = [*(json.dumps(row) for row in rows), '{"rescue_ref": "refs/torn']
     (project / ".harness/logs/sessions.jsonl").write_text("\n".join(lines))
     said = harness(project, "status").stdout.splitlines()
-    told = "2 rolled back, 2 given back, 1 taken back for a question"
+    told = "2 rolled back, 2 not verified, 1 waiting for your answer"
     assert f"kept       {told}: harness log sessions" in said
     answer = json.loads(harness(project, "status", "--json").stdout)
     assert (answer["kept"], sum(answer["kept_as"].values())) == (5, 5)
@@ -208,7 +211,10 @@ def test_where_a_long_task_is_the_command_for_it_is_named(tmp_path: Path, words:
         (tmp_path / name).write_text("{}")
     done = harness(tmp_path, *words)
     assert done.returncode == 4
-    assert done.stderr == f"harness: A long task is here, at {os.path.realpath(tmp_path)}\nnext: lth status .\n"
+    assert (
+        done.stderr
+        == f"harness: {os.path.realpath(tmp_path)} is a long task. Use the lth commands for it\nnext: lth status .\n"
+    )
 
 
 @pytest.mark.parametrize(("before", "end"), [("", []), ("import threading", ["called at the end"])])

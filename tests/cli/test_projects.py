@@ -109,7 +109,7 @@ def test_a_project_that_is_there_keeps_its_state(tmp_path: Path, capsys: pytest.
     before = sorted(os.listdir(place_of(tmp_path / "list")))
     code, said = refused(capsys, str(tmp_path / "list"))
     assert code == 4
-    assert "is still a project; its state was kept" in said
+    assert "is still a project, so its state was kept" in said
     assert sorted(os.listdir(place_of(tmp_path / "list"))) == before
 
 

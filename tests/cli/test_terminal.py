@@ -146,7 +146,7 @@ def test_ctrl_c_is_answered_at_once(work: Path) -> None:
     with running(work) as (process, said):
         until((work / "begun").exists)
         process.send_signal(signal.SIGINT)
-        until(lambda: "Stopping: the agent may finish the call at hand" in said())
+        until(lambda: "Stopping: the agent may finish its current call" in said())
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 130, said()

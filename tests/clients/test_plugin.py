@@ -41,7 +41,7 @@ def proves_itself(client: ClaudeCode, project: Repo, calls: Path, *words: str) -
     assert run.exit_code == 0, run.output
     assert decisions(calls) == [("block", "work left")] * 7 + [("allow", "no progress")]
     assert heard(client.island, "next=task-001: Feed the goldfish") == 8
-    assert "This project is worked down by the harness" in json.dumps(client.island.conversations()[0])
+    assert "The harness manages the tasks of this project" in json.dumps(client.island.conversations()[0])
 
 
 def test_its_folder_is_enough(client: ClaudeCode, waiting: Repo, tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_an_agent_that_gets_nowhere_is_let_go_and_the_person_told(
     calls = tmp_path / "hooks.jsonl"
     shown = client.shown("SCRIPT:idle", project=work.repo.path, env={"HARNESS_HOOK_LOG": str(calls)})
     assert decisions(calls) == [("block", "work left")] * 7 + [("allow", "no progress")]
-    assert any("let go after 7 stops without progress" in text for text in shown), shown
+    assert any("the agent may stop after 7 stops without progress" in text for text in shown), shown
     assert (work.statuses, work.active) == (["pending"], True)
 
 
@@ -109,7 +109,7 @@ def test_a_task_that_can_never_pass_is_let_go_and_the_person_told(
     shown = client.shown("SCRIPT:idle", project=work.repo.path, env={"HARNESS_HOOK_LOG": str(calls)})
     assert heard(client.island, "the check of task-001 failed") > 0
     assert decisions(calls)[-1] == ("allow", "no progress")
-    assert any("let go after 7 stops without progress" in text for text in shown), shown
+    assert any("the agent may stop after 7 stops without progress" in text for text in shown), shown
     assert (work.statuses, work.tasks[0]["attempts"], work.active) == (["in_progress"], 0, True)
 
 

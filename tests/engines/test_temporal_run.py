@@ -696,7 +696,7 @@ def test_bad_addresses_and_missing_parts_are_one_line(fleet: Callable[..., Fleet
     alone = found.work.harness("run", "--workers", "2", "--exchange", "/tmp", "--agent", agent)
     assert (alone.code, "--exchange needs --engine" in alone.text) == (2, True)
     worker = found.work.harness("worker", "--engine", server.url, "--exchange", "/nowhere/at/all")
-    assert (worker.code, "is not a folder; it must exist on all machines" in worker.text) == (4, True)
+    assert (worker.code, "is not a folder. It must exist on all machines" in worker.text) == (4, True)
     assert [each["status"] for each in found.work.raw["tasks"]] == [each["status"] for each in before["tasks"]]
     assert found.at_remote() == []
 

@@ -209,7 +209,7 @@ def listed(number: int, name: str, *all_of_them: str) -> Steps:
 def test_what_does_not_go_together_is_mended_and_lands(tmp_path: Path) -> None:
     """SC-30, SC-31: both change one line; the one that comes second finds both sides in its file."""
     made = project(tmp_path, "ham", "egg")
-    both = {"prompt_contains": "does not go together"}
+    both = {"prompt_contains": "it conflicts with work"}
     seen = {"run": f"cp shared.py {tmp_path}/seen.py"}
     mend = [[seen, *listed(n, name, "ham", "egg")] for n, name in ((1, "ham"), (2, "egg"))]
     turns = [{"when": {"feature": n, **both}, "do": steps} for n, steps in enumerate(mend, 1)]
@@ -221,7 +221,7 @@ def test_what_does_not_go_together_is_mended_and_lands(tmp_path: Path) -> None:
     assert sorted(landed(made)) == ["1", "2"]
     (row,) = made.events("sent_back")
     assert row["why"] == "conflict"
-    told = f"Feature #{row['feature_id']} was proven, and does not land (conflict): shared.py"
+    told = f"Feature #{row['feature_id']} was proven, but not merged (conflict): shared.py"
     assert told in made.harness("log", "query").out
     assert "<<<<<<< " in (tmp_path / "seen.py").read_text()
     assert made.changes() == []
@@ -253,8 +253,8 @@ def test_the_culprit_of_a_red_batch_is_mended_and_the_others_land(tmp_path: Path
         {"write": {"path": "tests/test_egg.py", "text": alone}},
     )
     turns = [
-        {"when": {"feature": 2, "prompt_contains": "together with what has landed"}, "do": mended},
-        {"when": {"feature": 1, "prompt_contains": "together with what has landed"}, "do": [free, *work(1, "ham")]},
+        {"when": {"feature": 2, "prompt_contains": "together with work that"}, "do": mended},
+        {"when": {"feature": 1, "prompt_contains": "together with work that"}, "do": [free, *work(1, "ham")]},
         turn(2, egg), turn(1, work(1, "ham", wait)), turn(3, work(3, "tea", wait)),
     ]  # fmt: skip
     ran = run(made, turns, 3, "--json")
@@ -341,7 +341,7 @@ def test_a_feature_that_a_person_confirms_lands_and_waits(tmp_path: Path) -> Non
     assert (ran.code, made.passing()) == (0, [1]), ran.text
     assert made.features["features"][1]["awaiting_manual"]["session"]
     assert "harness manual-verify --feature 2" in ran.out
-    assert "To be verified by you: Feature #2" in made.harness("status").out
+    assert "You must verify: Feature #2" in made.harness("status").out
 
 
 @pytest.mark.scenario
@@ -411,7 +411,7 @@ def test_a_dry_run_explains_each_pick_and_changes_nothing(tmp_path: Path) -> Non
     why = {each["item"]: each["reason"] for each in told["waits"]}
     assert why["2"] == "it waits for 1: both declare changes to src/*"
     assert why["4"] == "it waits for a free slot"
-    assert why["5"] == "it needs #1, which has not landed"
+    assert why["5"] == "it needs #1, which is not merged yet"
     text = made.harness("run", "--workers", "2", "--dry-run").out
     assert "w1  #1: User can ask for ham (next in order" in text
     assert "30 ports per slot" in text
@@ -633,7 +633,7 @@ def test_a_plain_run_lands_first_what_a_dead_coordinator_had_proven(tmp_path: Pa
     died(made, moment, spec)
     left = json.loads(made.harness("status", "--json").out)["left_by_run"]
     assert left["next"] == "harness run --workers 2"
-    assert "Left by a run with several agents" in made.harness("status").out
+    assert "A run with several agents left work" in made.harness("status").out
     starts.unlink(missing_ok=True)
     ran = made.harness("run", "--until-done", agent=spec)
     assert (ran.code, made.passing()) == (0, [1, 2]), ran.text
@@ -671,7 +671,7 @@ def test_a_run_whose_journal_is_gone_goes_on_by_itself(tmp_path: Path, moment: s
 def test_what_was_sent_back_is_mended_after_the_journal_was_made_anew(tmp_path: Path) -> None:
     """SC-14: by the project's own log and the refs; its agent is told that nobody knows why."""
     made = project(tmp_path, "ham", "egg")
-    told = {"prompt_contains": "is not known any more"}
+    told = {"prompt_contains": "is no longer known"}
     mend = [{"when": {"feature": n, **told}, "do": listed(n, x, "ham", "egg")} for n, x in ((1, "ham"), (2, "egg"))]
     spec = made.agent([*mend, turn(1, listed(1, "ham", "ham")), turn(2, listed(2, "egg", "egg"))])
     died(made, "after:ordered@3", spec)

@@ -225,7 +225,7 @@ def test_rubbish_in_the_files_of_a_run_that_goes_on_changes_nothing_of_it(tmp_pa
     costs = made.read(".harness/costs.yaml")["cumulative"]
     assert (costs["total_sessions"], costs["total_cost_usd"]) == (2, pytest.approx(0.5))
     assert len(made.baseline["passing_tests"]) == 2
-    assert "restored. If you did not change it, an agent did" in said
+    assert "The files were restored. If you did not change them, an agent did" in said
     assert [said.count(f"{name}.json is not a request; it is ignored") for name in "abcd"] == [1] * 4
     assert made.events("harness_state_tampered")
     assert not (made.root / ".harness/costs.yaml").is_symlink()

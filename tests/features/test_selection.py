@@ -49,7 +49,7 @@ def test_skipped_and_awaiting_features_are_passed_over_and_block_their_dependent
     assert not choice.all_proven
     assert choice.waiting == (
         "Feature #1 (f1) was skipped: x",
-        "Feature #2 (f2) awaits a person's verification",
+        "Feature #2 (f2) needs a person's verification",
         "Feature #3 (f3) waits for #1",
     )
 
@@ -96,7 +96,7 @@ def test_a_feature_whose_candidate_is_kept_waits_for_the_answer() -> None:
     assert choice.feature is None
     assert not choice.all_proven
     assert choice.waiting == (
-        "Feature #1 (f1) waits for an answer: harness resume",
+        "Feature #1 (f1) waits for your answer: harness resume",
         "Feature #3 (f3) waits for #1",
     )
     for junk in ("1", {"feature_id": 1}, [1, None]):

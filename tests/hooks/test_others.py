@@ -33,7 +33,7 @@ def test_a_session_hears_the_last_line_of_the_log_cut() -> None:
 
 SAID: list[tuple[str, State, dict[str, Any], str]] = [
     ("interrupted", state(task(1, "in_progress")), {}, "`harness task recover task-001`"),
-    ("halt", state(OPEN, halt=HALT), {}, "halted for a person: [ENV_SETUP] no compiler"),
+    ("halt", state(OPEN, halt=HALT), {}, "halted until a person acts: [ENV_SETUP] no compiler"),
     ("sessions", state(OPEN, config={"max_sessions": 1}), {}, "limit of 1 sessions is reached"),
     ("other session", state(OPEN), {"other": {"owner": "b", "expires_at": "2026"}}, "Another session is at work: b"),
     ("finding", state(task(1, depends_on=["nobody"])), {}, "[CONFIG]"),
@@ -60,7 +60,7 @@ def test_a_session_hears_of_damage_and_the_way_out() -> None:
     text = session_start.decide_damaged(error, backup=True).text
     assert text.startswith("HARNESS: harness-tasks.json: it is empty")
     assert "harness task recover" in text
-    assert "report this to a person and stop" in session_start.decide_damaged(error, backup=False).text
+    assert "Report this to a person and stop" in session_start.decide_damaged(error, backup=False).text
 
 
 # ---- SubagentStop

@@ -133,7 +133,7 @@ def test_damage_is_said_once_in_a_session(root: Path) -> None:
     damage(root, "torn")
     first = answer(call("stop", root, {"stop_hook_active": False}))
     assert first["decision"] == "block"
-    assert "no whole backup" in first["reason"]
+    assert "no usable backup" in first["reason"]
     again = answer(call("stop", root, {"stop_hook_active": False}))
     assert list(again) == ["systemMessage"]
     assert answer(call("stop", root, {"session_id": "other"}))["decision"] == "block"
@@ -148,7 +148,7 @@ def test_a_session_without_progress_is_let_go_and_hears_why(root: Path) -> None:
     seen = [answer(call("stop", root, {"stop_hook_active": number > 0})) for number in range(6)]
     told = [answer(call("stop", root, {"stop_hook_active": True}, HARNESS_MAX_BLOCKS="5")) for _ in range(2)]
     assert [next(iter(each)) for each in seen] == ["decision"] * 6
-    assert ["let go" in each["systemMessage"] for each in told] == [True, True]
+    assert ["the agent may stop" in each["systemMessage"] for each in told] == [True, True]
     assert answer(call("stop", root, {"stop_hook_active": False}))["decision"] == "block"
 
 

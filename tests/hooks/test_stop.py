@@ -69,7 +69,7 @@ def test_row_3_damage_is_said_to_the_agent_once_and_then_to_the_person() -> None
     first = stop.decide_damaged(event(stop_hook_active=False), error, backup=True, told=False)
     assert (first.kind, first.effects) == ("block", ("damage",))
     assert "harness task recover" in first.text
-    assert "report this to a person and stop" in stop.decide_damaged(event(), error, backup=False, told=False).text
+    assert "Report this to a person and stop" in stop.decide_damaged(event(), error, backup=False, told=False).text
     for again in (
         stop.decide_damaged(event(stop_hook_active=True), error, backup=True, told=False),
         stop.decide_damaged(event(), error, backup=True, told=True),
@@ -87,7 +87,7 @@ def test_row_5_and_6_forget_the_count_and_keep_the_marker_while_work_is_left() -
 def test_row_9_the_guard_lets_go_and_says_so() -> None:
     reached = decide(event(), state(OPEN), count=Count(8, 7, reached=True))
     assert (reached.kind, reached.why) == ("allow", "no progress")
-    assert "let go after 7 stops" in reached.text
+    assert "the agent may stop after 7 stops" in reached.text
     assert "tasks_total=1" in reached.text
     lost = decide(event(), state(OPEN), count=Count(1, 7, reached=False, recorded=False))
     assert lost.kind == "allow"

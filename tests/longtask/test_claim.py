@@ -87,13 +87,19 @@ def test_row_11_a_claim_is_no_proof_while_its_run_goes_on_nor_after_it_was_kille
         running.kill()
         running.wait()
         nobody_says_done(project)
-    assert "verify first: a worker claimed done, and the claim is not verified" in project.lth("status").out
+    assert (
+        "verify first: a worker claimed that the task is done, and the claim is not verified"
+        in project.lth("status").out
+    )
 
 
 def test_row_11_the_next_run_verifies_a_claim_that_holds(tmp_path: Path) -> None:
     project = left_behind(tmp_path)
     nobody_says_done(project)
-    assert "next run:   verify first: a worker claimed done, and the claim is not verified" in project.lth("status").out
+    assert (
+        "next run:   verify first: a worker claimed that the task is done, and the claim is not verified"
+        in project.lth("status").out
+    )
     (tmp_path / "artifacts/proof").touch()
     answer = project.run("touch ran").json
     assert (answer["decision"], answer["status"], answer["worker"]) == ("done", "done", None)
@@ -144,7 +150,7 @@ def test_row_11_a_signal_during_the_verification_leaves_the_claim_what_it_is(tmp
     assert running.returncode == 128 + signal.SIGTERM, said
     answered, ended = said.strip().splitlines()
     assert answered.startswith("lth: stopping within seconds")
-    assert ended.startswith("interrupted while a claim of done was being verified")
+    assert ended.startswith("interrupted while the harness verified the claim")
     assert project.checkpoint["status"] == "done" and not project.lock.exists()
     nobody_says_done(project)
 

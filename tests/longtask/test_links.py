@@ -48,7 +48,7 @@ def a_file(place: Path, target: Path) -> None:
     ("put", "said"),
     [
         (a_link, "runs must stay inside the task directory"),
-        (a_file, "/runs is not a folder; move it away"),
+        (a_file, "/runs is not a folder; move the file or folder away"),
     ],
 )
 def test_row_14_a_log_that_cannot_be_kept_is_refused_before_anything_changes(

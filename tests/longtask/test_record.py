@@ -109,7 +109,7 @@ def test_a_window_is_given_by_time_or_by_seconds_and_never_stays(project: LongTa
         (["--status", "blocked", "--blocked-until", "5"], "--blocked-until must be a time"),
         (["--status", "blocked", "--retry-after-seconds", "soon"], "--retry-after-seconds must be a finite number"),
         (["--status", "blocked", "--retry-after-seconds", "-1"], "--retry-after-seconds must be a number of seconds"),
-        (["--status", "paused", "--note", ""], "--note is the next step"),
+        (["--status", "paused", "--note", ""], "--note must not be blank"),
         (["--status", "paused", "--note"], "option --note needs a value"),
     ],
 )

@@ -47,7 +47,7 @@ STARTED = '{"type":"worker_started","at":"2026-03-01T12:00:00.000Z","worker":"co
         ({**LOCK, "expiresAt": from_now(-1)}, STARTED, "start again: the last run died with its worker"),
         ({**LOCK, "expiresAt": from_now(-1)}, "", "go on: the last run died between two slices"),
         ({**LOCK, "expiresAt": from_now(86_400)}, STARTED, "wait: another run holds the lease"),
-        ("torn", "", "wait: an unreadable lease counts"),
+        ("torn", "", "wait: the lease cannot be read, and counts"),
     ],
 )
 def test_status_names_the_row(project: LongTaskProject, lock: object, log: str, said: str) -> None:

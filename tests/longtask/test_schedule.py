@@ -86,9 +86,9 @@ def test_the_units_of_systemd_run_the_same_command(project: LongTaskProject) -> 
         (("--print", "cron", "--every", "60m"), "cron cannot run a command every 60m"),
         (("--print", "cron", "--every", "2d"), "cron cannot run a command every 2d"),
         (("--print", "cron", "--every", "soon"), "--every must be a time span, got 'soon'"),
-        (("--every", "10m"), "--print needs cron or systemd"),
-        (("--print", "launchd"), "--print needs cron or systemd"),
-        (("--print", "cron", "--worker", "manual"), "No unattended worker is set"),
+        (("--every", "10m"), "--print needs a value: cron or systemd"),
+        (("--print", "launchd"), "--print needs a value: cron or systemd"),
+        (("--print", "cron", "--worker", "manual"), "No worker is set for unattended runs"),
     ],
 )
 def test_what_cannot_be_said_is_one_line(project: LongTaskProject, words: tuple[str, ...], said: str) -> None:

@@ -233,7 +233,7 @@ def test_a_slice_in_the_middle_of_a_rebase_runs_without_a_rescue_point(
 ) -> None:
     (repository / ".git/MERGE_HEAD").write_text(git(repository, "rev-parse", "HEAD"))
     done = project.run("echo fine")
-    assert "no rescue point before this slice" in done.err
+    assert "no rescue point was made before this slice" in done.err
     assert project.lth("rescue", code=0).json["points"] == []
 
 

@@ -13,7 +13,7 @@ from agent_harness.testing import LTH
 from agent_harness.testing.long_task_project import LongTaskProject, book
 
 BUILT = {"id": "built", "description": "It is built.", "metric": "command", "target": "test -f wall"}
-QUESTION = "built: the check already passes and nothing was changed: is it done?"
+QUESTION = "built: the check already passes and nothing was changed: is the item done?"
 CLAIMS = f'{shlex.join(LTH)} record "$LTH_TASK_DIR" --status done'
 
 
@@ -91,7 +91,7 @@ def test_what_is_done_has_its_word_everywhere(tmp_path: Path) -> None:
     project = a_repository(tmp_path, built=True)
     assert "proof:" not in project.lth("status").out and "grade" not in project.lth("summary").json
     project.run("echo more >> wall")
-    basis = "it already passed before the work"
+    basis = "the check already passed before the work"
     assert f"proof:      checked: built: {basis}" in project.lth("status").out
     assert [project.lth("summary").json[name] for name in ("grade", "basis")] == ["checked", f"built: {basis}"]
     (row,) = project.lth("ls", "--json").json["tasks"]

@@ -221,7 +221,7 @@ def test_what_is_no_request_of_ours_gets_the_error_of_the_protocol(tmp_path: Pat
     [
         ("claim", {"task": "x"}, "no argument 'task'"),
         ("validate", {}, "'task_id' is missing"),
-        ("validate", {"task_id": 7}, "task_id must be a text"),
+        ("validate", {"task_id": 7}, "task_id must be text"),
         ("checkpoint", {"task_id": "a", "step": "one", "total": 2, "text": "x"}, "step must be a whole number"),
         ("checkpoint", {"task_id": "a", "step": True, "total": 2, "text": "x"}, "step must be a whole number"),
         ("fail", {"task_id": "a", "category": "NONE", "message": "x"}, "category must be one of ENV_SETUP"),

@@ -113,7 +113,7 @@ def test_a_plain_run_goes_on_with_what_a_dead_coordinator_has_proven(tmp_path: P
         found = json.loads(work.harness("status", "--json").out)
         assert found["next"] == "harness run --workers 3"
         assert found["left_by_run"]["proven"] == proven
-        assert "Left by a run with several agents" in work.harness("status").out
+        assert "A run with several agents left items" in work.harness("status").out
         assert work.harness("task", "recover", "a").code == 8
     starts.unlink(missing_ok=True)
     ran = work.harness(*words, STARTS=str(starts))

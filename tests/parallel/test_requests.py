@@ -135,10 +135,10 @@ def test_slots_beyond_the_number_are_not_missed() -> None:
     [
         ("scale", {"workers": 0}, "between 1 and 256"),
         ("scale", {"workers": "many"}, "between 1 and 256"),
-        ("recall", {"item": "w7"}, r"nothing called w7 is at work; there: w1 \(abc\)\."),
+        ("recall", {"item": "w7"}, r"nothing named w7 is running; known: w1 \(abc\)\."),
         ("recall", {"item": "abd"}, "Did you mean 'abc'"),
-        ("hold", {"item": "x"}, "nothing called x waits to land; there: abc"),
-        ("drop", {"item": "abc"}, "nothing waits to land"),
+        ("hold", {"item": "x"}, "nothing named x waits to be merged; known: abc"),
+        ("drop", {"item": "abc"}, "nothing waits to be merged"),
         ("release", {"item": "abc"}, "nothing is held"),
         ("paint", {}, "Unknown request to a parallel run: paint"),
     ],

@@ -41,7 +41,7 @@ def test_what_was_asked_is_not_said_twice_and_everything_has_its_command() -> No
     found = needs.of([], held=["a"], looks=["1"], handed=True, failed=[*"abcdefg"], last_run=end, named="#{}".format)
     assert [*map(str, found)] == [
         "the last run ended: no room (df -h .)",
-        "#a is held: it will not be merged (harness queue release a)",
+        "#a is held and will not be merged (harness queue release a)",
         "verify manually: #1 (harness manual-verify)",
         "you have taken over the project (harness hand-back)",
         "7 failed for good: #a, #b, #c, #d, #e and 2 more (harness task reset --failed)",

@@ -54,7 +54,7 @@ def test_a_run_that_did_nothing_says_what_is_next_and_an_answer_in_json_stays_on
     assert project.harness("resume").code == 0
     found = project.harness("run", "--json", "--agent", project.agent("true"))
     assert json.loads(found.out)["attempts"][0]["result"] == "completed"
-    assert "checked    task-001: it did not run on the base commit" in found.err
+    assert "checked    task-001: the check did not run on the base commit" in found.err
     assert found.err.splitlines()[-1] == "next: harness status"
     again = project.harness("run", "--agent", project.agent("true"))
     assert again.out.splitlines()[-2:] == ["Every task is completed.", "next: harness status"]

@@ -95,7 +95,7 @@ def test_a_file_that_git_ignores_is_not_written_over(repo: Repo) -> None:
     assert come_home(repo, base) is None
     found = turn_end.apart(Git(repo.path), base)
     assert found
-    assert found.reason.endswith("that: b")
+    assert found.reason.endswith("history: b")
     assert (repo.path / "b").read_text() == "of the turn\n"
 
 
@@ -138,7 +138,7 @@ def test_conflicts_of_a_stash_are_named(repo: Repo) -> None:
     assert turn_end.left_unfinished(git) is None
     repo.git("stash", "pop", check=False)
     assert turn_end.unfinished(git) == turn_end.Block(
-        reason="a: git has an unresolved conflict there", command="git checkout HEAD -- a"
+        reason="a: git has an unresolved conflict in it", command="git checkout HEAD -- a"
     )
     assert turn_end.left_unfinished(git) == "The agent left a conflict unresolved: a."
 
@@ -156,7 +156,7 @@ def test_other_work_trees_and_repositories_are_named(repo: Repo) -> None:
     assert {(each.path, each.branch) for each in now} == {(".claude/one/", "side"), (outside, ""), ("web/", None)}
     told = turn_end.only_here(before, now)
     assert "there is work in .claude/one/, another work tree (branch side)" in told
-    assert "only this folder counts" in told
+    assert "only work in this folder counts" in told
     assert turn_end.new_elsewhere(now, now) == ()
     assert turn_end.only_here(now, now) == ""
     repo.write(".claude/one/new", "x\n")

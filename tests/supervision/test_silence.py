@@ -14,7 +14,7 @@ def test_an_agent_that_says_nothing_is_ended(bench: Any) -> None:
     """UAH-376 C28."""
     outcome = bench.play({"sleep": 600}, silence_seconds=1)
     assert (outcome.reason, outcome.ok) == ("no_response", False)
-    assert outcome.message == "The agent gave no sign for 1 s."
+    assert outcome.message == "The agent showed no activity for 1 s."
 
 
 def test_the_limit_runs_from_the_latest_event_and_not_while_a_tool_works() -> None:

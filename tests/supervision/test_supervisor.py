@@ -347,7 +347,7 @@ def test_facts_that_cannot_be_gathered_are_a_problem_and_no_progress(bench: Any)
     outcome = bench.play(
         {"usage": [9, 0]}, {"usage": [2009, 0]}, monitors=[Stall(check_interval_tokens=2000)], facts=facts
     )
-    assert outcome.problems == ("what changed is not known: git is not there",)
+    assert outcome.problems == ("the changed files are not known: git is not there",)
     assert len(outcome.not_delivered) == 1
     assert outcome.ok
 

@@ -184,7 +184,11 @@ def test_a_lost_race_gives_the_next_task_and_leaves_no_ref_behind(tmp_path: Path
 @pytest.mark.parametrize(
     ("members", "error", "said"),
     [
-        ({"halt": {"category": "CONFIG", "message": "no command"}}, PersonNeeded, "halted by CONFIG: no command"),
+        (
+            {"halt": {"category": "CONFIG", "message": "no command"}},
+            PersonNeeded,
+            "the task list is halted: CONFIG: no command",
+        ),
         ({"session": LIVE | {"owner": "s9"}}, SessionHeld, "owner=s9"),
         ({"session_config": {"max_sessions": 1}}, LimitReached, "max_sessions"),
         ({"session_config": {"concurrency_mode": "concurrent"}}, UsageError, "missing HARNESS_WORKER_ID"),

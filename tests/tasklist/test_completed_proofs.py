@@ -52,7 +52,7 @@ def test_work_that_removes_what_proves_a_completed_task_goes_back_with_what_fail
     assert "breaks a: grep -q written out-a.txt" in work.prompt("b", 1)
     assert "out-a.txt: No such file" in work.prompt("b", 1)
     why = work.harness("why", "b")
-    assert "REJECTED breaks_completed: it breaks a task that was completed before" in why.out
+    assert "REJECTED breaks_completed: the work breaks a task that was completed before" in why.out
     number = why.out.split("--output ")[1].split()[0]
     assert "out-a.txt: No such file" in work.harness("why", "b", "--output", number).out
 
@@ -107,7 +107,7 @@ def test_what_breaks_a_task_unseen_is_found_at_the_end_of_the_run_and_who_did_it
     assert "harness task reset a, or: harness undo b" in ran.out
     assert "proven     2 in this run: b, c; 2 of 3 in all" in ran.out
     assert "a is no longer proven: b broke it" in work.harness("status").out
-    assert "REJECTED broken_later: a later change broke it" in work.harness("why", "a").out
+    assert "REJECTED broken_later: a later change broke the item" in work.harness("why", "a").out
     assert work.harness("task", "reset", "a").code == 0
     again = work.harness("run", "--agent", work.agent("echo 'def old(): return 1' >> lib.py"))
     assert (again.code, work.statuses()) == (0, ["completed"] * 3), again
@@ -128,7 +128,7 @@ def test_what_breaks_a_landed_task_does_not_land_also_alone_on_an_unmoved_head(t
     work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
     ran = work.harness("run", "--workers", "2", "--agent", work.agent(REMOVES))
     assert (ran.code, work.statuses(), passes(work, "a")) == (3, ["completed", "pending"], True), ran
-    assert "Landed b" not in ran.out
+    assert "Merged b" not in ran.out
 
 
 @pytest.mark.scenario

@@ -234,8 +234,8 @@ def test_a_command_that_passed_before_is_named_everywhere(tmp_path: Path, isolat
     assert any(told in line for line in project.log())
     found = status.read(project.layout)
     assert (found["green_before"], found["tasks"][0]["proof"]["red_before"]) == ([TASK], "green")
-    assert found["checked"] == {TASK: "it already passed before the work"}
-    assert any("not proven: task-001: it already passed before the work" in line for line in status.lines(found))
+    assert found["checked"] == {TASK: "the check already passed before the work"}
+    assert any("not proven: task-001: the check already passed before the work" in line for line in status.lines(found))
 
 
 def test_a_command_that_passed_before_can_be_refused_or_passed_over(tmp_path: Path) -> None:

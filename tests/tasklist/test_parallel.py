@@ -170,7 +170,7 @@ def test_a_run_in_which_nothing_landed_says_so_first(tmp_path: Path) -> None:
     ran = run(work, "true", 2, "--json")
     answer = json.loads(ran.out)
     assert (ran.code, answer["failed"]) == (1, ["a"]), ran
-    assert answer["message"].startswith("Nothing has landed; the last attempt was at a: ")
+    assert answer["message"].startswith("Nothing was merged. The last attempt was at a: ")
 
 
 def test_a_dry_run_explains_each_pick_and_changes_nothing(tmp_path: Path) -> None:

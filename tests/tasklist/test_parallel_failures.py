@@ -196,7 +196,7 @@ def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_pat
     ran = run(work, agent, 2, "--json", *more, HARNESS_SANDBOX="off")
     answer = json.loads(ran.out)
     assert (ran.code, answer["reason"], answer["landed"]) == (3, "branch_gone", []), ran
-    assert f"The branch {branch} no longer exists; proven work waits." in answer["message"]
+    assert f"The branch {branch} no longer exists; proven work waits to be merged." in answer["message"]
     assert answer["hint"].startswith(f"git branch {branch} ")
     assert {candidate(work, "a", 1), candidate(work, "b", 1)} == {*refs(work, "work")}
     queue = json.loads(work.harness("queue", "--json").out)["queue"]
@@ -270,7 +270,7 @@ def test_a_list_that_a_person_edits_meanwhile_is_followed(tmp_path: Path) -> Non
     person.join()
     assert (ran.code, [each.id for each in work.state.tasks]) == (0, ["a", "c"]), ran
     assert (work.statuses(), sorted(landed(work))) == (["completed"] * 2, ["a", "c"])
-    assert "b: the item was taken away from this run" in ran.err
+    assert "b: the item no longer belongs to this run" in ran.err
     assert [each.strip() for each in rescued(work, "half.txt")] == ["half"]
 
 
@@ -342,7 +342,7 @@ def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_
     assert said.startswith("Not pushed: origin cannot be reached (")
     assert said.endswith("; the next run pushes it: harness run")
     assert "\n" not in said
-    assert answer["message"] == f"Everything has landed. {said}"
+    assert answer["message"] == f"All work is merged. {said}"
     assert "Please make sure" not in ran.err
     assert said in work.harness("status").out
     assert said in work.harness("queue").out
@@ -443,7 +443,7 @@ def test_what_was_sent_back_is_mended_after_the_journal_was_made_anew(tmp_path: 
     ran = run(work, agent, 2, "--json")
     assert (ran.code, json.loads(ran.out)["bounces"], sorted(landed(work))) == (0, 0, ["a", "b"]), ran
     told = "".join(each.read_text() for each in tools.glob("told.*"))
-    assert ("why is not known any more" if how == "gone" else "does not go together") in told
+    assert ("The reason is no longer known" if how == "gone" else "conflicts with work") in told
     assert any("<<<<<<< " in each.read_text() for each in tools.glob("seen.*"))
 
 
@@ -507,7 +507,7 @@ def test_why_tells_of_claims_that_were_proven_in_a_workspace_and_never_landed(tm
     assert "claims     5, 4 rejected: b" in ran.out
     why = work.harness("why", "b")
     assert "4 claims, 4 rejected" in why.out
-    assert why.out.count("REJECTED not_landed: it was proven in its workspace but not merged, red: a") == 4
+    assert why.out.count("REJECTED not_landed: the work was proven in its workspace but not merged, red: a") == 4
     assert work.harness("resume").code == 0
     number = work.harness("why", "b").out.split("--output ")[1].split()[0]
     printed = work.harness("why", "b", "--output", number).out

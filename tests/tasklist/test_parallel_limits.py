@@ -87,7 +87,9 @@ def test_agents_that_are_refused_at_once_are_one_refusal_and_come_back_fewer(tmp
         until(lambda: len(noted.of("begin")) == 2)
         (gate,) = answer(work, "limits")["gates"]
         assert (gate["account"], gate["size"], gate["most"], gate["working"]) == (account, 2, 4, 2)  # halved once
-        assert f"{account}: 2 agents at work; since it was refused 2 of 4 may be" in work.harness("limits").out
+        assert (
+            f"{account}: 2 agents at work; after a refusal, at most 2 of 4 agents may run" in work.harness("limits").out
+        )
         why = f"All agents allowed for {account} are running"
         until(lambda: f"  {why}" in work.harness("status").out)
         assert [each.partition(";")[0] for each in answer(work, "status")["parallel"]["limits"]] == [why]

@@ -187,7 +187,7 @@ def test_status_shows_workers_queue_and_budget_and_keeps_what_is_held(tmp_path: 
     assert (found["alive"], found["landed"], found["queue"][0]["state"]) == (False, 2, "held")
     release = "harness queue release a"
     assert {answer(work, each)["next"] for each in ("status", "queue")} == {release}
-    assert f"needs you  a is held: it will not be merged ({release})" in work.harness("status").out
+    assert f"needs you  a is held and will not be merged ({release})" in work.harness("status").out
     assert answer(work, "queue", "release", "a")["next"] == "harness run --workers 2"
     assert "needs you  nothing" in work.harness("status").out
     assert answer(work, "workspace")["next"] == "harness workspace prune"
@@ -319,7 +319,7 @@ def test_more_workers_begin_at_once_and_one_that_is_recalled_keeps_its_work(tmp_
         gates.open("a", "b", "c")
         said, _ = process.communicate(timeout=120)
         assert process.returncode == 0, said
-    assert "kept       1 given back: harness rescue list" in said
+    assert "kept       1 not verified: harness rescue list" in said
     assert work.statuses() == ["completed"] * 3
     assert {slot for _, slot in gates.begun[2:]} == {"w1"}
 
@@ -334,7 +334,7 @@ def test_what_is_held_waits_for_a_person_and_lands_once_it_is_released(tmp_path:
         gates.open("a", "b")
         said, _ = process.communicate(timeout=120)
         assert (process.returncode, "harness queue release a" in said) == (3, True), said
-    assert "to merge: harness queue release a" in said
+    assert "To merge: harness queue release a" in said
     assert "needs you  nothing" not in said
     assert [work.task(name).status for name in "ab"] == ["in_progress", "completed"]
     (each,) = answer(work, "queue")["queue"]
@@ -439,8 +439,8 @@ def test_a_person_says_a_line_to_one_of_several_agents(tmp_path: Path) -> None:
             until(lambda: (notes / "a").exists() and (notes / "b").exists() and len(at_work()) == 2)
             slots = at_work()
             for given, code, said in (
-                ((), 4, "several agents are running; select the agent that gets the message: w"),
-                (("--to", "w9"), 2, f"no running agent or item w9; there: {slots['a']} (a), {slots['b']} (b)"),
+                ((), 4, "several agents are running, so select the agent that gets the message: w"),
+                (("--to", "w9"), 2, f"no item is named w9; there: {slots['a']} (a), {slots['b']} (b)"),
             ):
                 refused = work.harness("say", *given, "Use SQLite.")
                 assert (refused.code, said in refused.err, "harness say --to w" in refused.err) == (code, True, True)

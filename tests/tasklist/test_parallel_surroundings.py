@@ -13,7 +13,7 @@ import pytest
 from agent_harness.testing import HARNESS
 from agent_harness.testing.task_list_project import TaskListProject, task
 
-CHANGED = "What runs the tests changed during the session"
+CHANGED = "Files that run the tests changed during the session"
 
 
 def until(found: Callable[[], object]) -> None:

@@ -131,7 +131,7 @@ def test_a_list_that_cannot_prove_is_left_to_a_person(tmp_path: Path) -> None:
 def test_somebody_at_work_is_left_alone(tmp_path: Path) -> None:
     project = TaskListProject.with_sources(tmp_path).add()
     project.hold()
-    with pytest.raises(NotOwner, match="who is working on it"):
+    with pytest.raises(NotOwner, match="who is working on the task"):
         recover.recover(project.caller("next"), TASK)
     assert recover.recover(project.caller("next")) == []
 
@@ -158,7 +158,7 @@ def test_a_task_that_somebody_has_taken_over_is_not_recovered_again(tmp_path: Pa
     project, _ = interrupted(tmp_path, checkpoints=STEP)
     token = one(project, decide="resume")["token"]
     assert recover.recover(project.caller("third")) == []
-    with pytest.raises(NotOwner, match="who is working on it"):
+    with pytest.raises(NotOwner, match="who is working on the task"):
         recover.recover(project.caller("third"), TASK, "fail")
     assert (project.task().claim_token, project.task().attempts) == (token, 0)
 

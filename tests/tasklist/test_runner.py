@@ -495,7 +495,7 @@ def test_ctrl_c_is_answered_at_once_and_a_second_one_does_not_wait_for_the_call_
         run.send_signal(signal.SIGINT)
         assert run.stdout
         lines = iter(run.stdout.readline, "")
-        assert any("the agent may finish the call at hand" in line for line in lines)
+        assert any("the agent may finish its current call" in line for line in lines)
         run.send_signal(signal.SIGINT)
         assert any(line == "Stopping now.\n" for line in lines)
         run.communicate(timeout=60)

@@ -156,7 +156,7 @@ def test_an_environment_that_fails_twice_halts_everything(project: TaskListProje
     assert "ghp_0123456789" not in project.text + "".join(project.log()) + str(raised.value.data)
     assert project.raw["halt"]["category"] == "ENV_SETUP"
     for act in (lambda: sessions.start(project.caller()), lambda: claim.claim(project.caller())):
-        with pytest.raises(PersonNeeded, match="halted by ENV_SETUP"):
+        with pytest.raises(PersonNeeded, match="halted: ENV_SETUP"):
             act()
     init_script(project, "true")
     assert sessions.resume(project.caller())["halt"]["category"] == "ENV_SETUP"

@@ -62,7 +62,7 @@ def test_work_on_another_branch_lands_on_that_of_the_claim(project: TaskListProj
     caller, base = in_a_run(project), project.repo.head
     project.repo.branch("mine").write("new", "x").commit("On it")
     told = left_by_turn.put_in_order(caller, project.task(), ends=False)
-    assert told == "the turn left mine checked out; main is checked out again, with this work"
+    assert told == "the agent's turn checked out mine; the harness checked out main again, with this work"
     assert verbs.complete(caller, TASK, known=verbs.AttemptFacts())["commit"] == project.repo.git("rev-parse", "main")
     assert base in project.repo.git("rev-list", "main").split()
     assert project.repo.git("branch", "--show-current") == "main"
@@ -95,7 +95,7 @@ def test_what_a_turn_drops_of_the_history_comes_back(project: TaskListProject) -
     project.repo.write("new", "x").stage("new").commit("On what was before", stage=False)
     told = left_by_turn.put_in_order(caller, project.task(), ends=False)
     assert told
-    assert "back as that commit has it: person" in told
+    assert "restored from that commit: person" in told
     verbs.complete(caller, TASK, known=verbs.AttemptFacts())
     assert project.repo.git("rev-parse", "main^") == base
     assert project.repo.git("diff", "--name-status", "main^", "main") == "A\tnew"
@@ -112,7 +112,7 @@ def test_work_that_contradicts_what_the_turn_dropped_is_not_taken(project: TaskL
     code, found = left_by_turn.unfinished(caller, project.task()) or ("", None)
     assert code == "history_conflict"
     assert found
-    assert found.reason.endswith("does not go together with that: person")
+    assert found.reason.endswith("conflicts with the original history: person")
     verbs.fail(caller, TASK, "TASK_EXEC", "no")
     assert project.repo.head == base
     assert (project.path / "person").read_text() == "of a person\n"

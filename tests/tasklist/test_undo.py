@@ -67,7 +67,7 @@ def test_a_completed_task_is_taken_back_and_its_undo_is_final(tmp_path: Path) ->
     before = seen(work)
     for words in (("--yes",), ("--dry-run",), ()):
         again = work.harness("undo", done["commit"][:12], *words)
-        assert (again.code, "is the undo of b; there is nothing further to undo of it" in again.err) == (4, True), again
+        assert (again.code, "is the undo of b, and an undo cannot be undone" in again.err) == (4, True), again
     assert seen(work) == before
     worked(work)
     assert (work.statuses(), work.task("b").attempts) == (["completed", "completed"], 2)

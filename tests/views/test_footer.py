@@ -88,7 +88,7 @@ def test_three_lines_say_what_is_done_and_are_gone_at_the_end(listed: TaskListPr
         "Session 2 starting...",
         "task-001: Make it (attempt 1 of 3)",
         "task-001: running test -f done.txt",
-        "task-001: completed (checked: it did not run on the base commit)",
+        "task-001: completed (checked: the check did not run on the base commit)",
     ]
     assert not any("Ctrl-C" in line or line.startswith("--") for line in told)
     assert any("\\x1b[2J 表示する (attempt 1" in line for line in told), told
@@ -134,7 +134,7 @@ def test_a_signal_is_answered_and_leaves_the_terminal_as_it_was(
     else:
         run.program.kill(number)
     view = run.shows(lambda text: "Stopping: the agent may finish" in text)
-    assert re.search(r"^Stopping: the agent may finish the call at hand.*\n.*$", view, re.MULTILINE)
+    assert re.search(r"^Stopping: the agent may finish its current call.*\n.*$", view, re.MULTILINE)
     run.shows(lambda text: "-- 0/2 proven --" in text)
     assert "Ctrl-C again stops it now." in " ".join(" ".join(run.screen.display).split())
     run.program.kill(number)
@@ -252,7 +252,7 @@ def test_a_slice_of_a_long_task_has_them_and_ends_with_what_it_came_to(
     words = ("run", ".", "--worker", "local-command", "--command", script)
     run = Terminal(book.root, *words, program="agent_harness.cli.lth")
     try:
-        run.shows(lambda text: "-- agent 0:0" in text and "Ctrl-C ends the slice" in text)
+        run.shows(lambda text: "-- agent 0:0" in text and "Ctrl-C ends this session" in text)
         first, *_ = below(run)
         assert re.fullmatch(r"-- \S.* -- agent 0:0\d -- 0/1 proven -+", first), first
         (book.root / "go").touch()

@@ -111,7 +111,7 @@ def test_each_claim_is_counted_once_by_what_was_wrong_first(tmp_path: Path) -> N
 def test_an_unknown_cost_is_said_and_in_no_sum(tmp_path: Path) -> None:
     sessions = (session(1), session(2, cost_usd=None), session(3, outcome="rejected: regression"))
     text = Tree(shown(view(tmp_path, sessions=sessions))).text
-    assert "Of 1 session the cost is not known" in text
+    assert "The cost of 1 session is not known" in text
     assert "$1.00" in text
     unknown = Tree(shown(view(tmp_path, sessions=(session(1, cost_usd=None),)))).text
     assert "cost unknown" in unknown

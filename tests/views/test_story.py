@@ -298,7 +298,7 @@ def test_the_log_of_a_task_list_and_of_a_long_task_is_searched(listed: Place, lo
     ended = long_task.harness("log", "query", "--type", "worker_completed", "--json").json["rows"]
     assert [row["type"] for row in ended] == ["worker_completed"] * 2
     assert len(long_task.harness("log", "sessions", "--json").json["sessions"]) == 2
-    last = "These are the last 1. More: harness log sessions --last 4"
+    last = "Older sessions exist. To show more: harness log sessions --last 4"
     assert last in long_task.harness("log", "sessions", "--last", "1").out
     assert last.partition(". ")[2] not in long_task.harness("log", "sessions", "--last", "2").out
     (shown,) = long_task.harness("log", "sessions", "--last", "1", "--json").json["sessions"]
@@ -339,7 +339,7 @@ def test_the_log_of_an_item_of_which_nothing_was_said_says_that_it_waits(tmp_pat
     with listed.start("log", "--follow", "task-001", "--json") as process:
         assert process.stdout is not None  # with stderr in it
         line = process.stdout.readline()
-    assert line == "The log has no lines about task-001 yet; waiting for a run that works on it (Ctrl-C stops)\n"
+    assert line == "The log has no lines about task-001 yet. Waiting for new lines (Ctrl-C stops)\n"
 
 
 def test_why_proven_work_did_not_land(tmp_path: Path) -> None:

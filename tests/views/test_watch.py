@@ -81,7 +81,7 @@ def test_a_long_task_is_watched_too_and_where_no_project_is(tmp_path: Path) -> N
     empty = tmp_path / "empty"
     empty.mkdir()
     none = subprocess.run([*HARNESS, "watch"], cwd=empty, capture_output=True, text=True, check=False)
-    assert (none.returncode, "No project here" in none.stderr) == (4, True), none
+    assert (none.returncode, "No project in this folder" in none.stderr) == (4, True), none
 
 
 @pytest.mark.usefixtures("listed")  # its terminal
@@ -301,7 +301,7 @@ def test_keys_act_on_the_item_that_is_chosen_whatever_its_id(
         watched.press("u")
         watched.shows(lambda text: "Type yes:" in text)
         watched.press("yes\n")
-        watched.shows(lambda text: "is pending: nothing to undo" in text)
+        watched.shows(lambda text: "is pending, so there is nothing to undo" in text)
         watched.press("\n")
         watched.shows(lambda text: "-- tasks --" in text)
         watched.press("q")
@@ -778,7 +778,7 @@ def test_the_keys_are_shown_over_any_page(watched: Terminal) -> None:
     watched.press("c")
     shows(watched, "no session has ended yet", "? keys")
     watched.press("?")
-    shows(watched, "undo the item; asks you to type yes")
+    shows(watched, "undo the item, after you type yes")
     watched.press("\x1b")
     shows(watched, "no session has ended yet")
     watched.press("\x1b")

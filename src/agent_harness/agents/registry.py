@@ -101,7 +101,7 @@ def from_spec(spec: str, *, source: str = "--agent") -> Agent:
     wanted = NEEDED.get(kind)
     if wanted and not text.strip():
         missing = f"{source} {spec!r}: a {kind} agent needs {kind}:{wanted}"
-        raise UsageError(missing if not colon else f"{missing}; nothing follows the colon", hint=HINT)
+        raise UsageError(missing if not colon else f"{missing}, but nothing follows the colon", hint=HINT)
     return agent_class.from_words(text.strip())
 
 

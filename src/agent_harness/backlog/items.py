@@ -43,7 +43,7 @@ class BacklogItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """Imported list. Item ids are unique within ``scope``, such as a tag or a repository."""
+    """Imported list of work items. Item ids are unique within ``scope``, such as a tag or a repository."""
 
     format: str
     scope: str
@@ -83,9 +83,9 @@ class Sorter:
     left_out: list[LeftOut] = field(default_factory=list)
 
     def sorted(self, found: Sequence[BacklogItem], *, with_done: bool) -> list[BacklogItem]:
-        """Return the open items, or ``with_done`` all, in order and without unknown dependencies and cycles. Each item
-        depends on its parts, and the parts get the item's dependencies. A dependency on a done item is met. The time is
-        linear in items and dependencies."""
+        """Return the open items in order, without unknown dependencies and cycles. With ``with_done``, return all
+        items. Each item depends on its parts, and the parts get the item's dependencies. A dependency on a done item is
+        met. The time is linear in the number of items and dependencies."""
         items = self._unique(found)
         gone = {each.what.partition(" ")[0] for each in self.left_out}
         known = {each.id: each for each in items}

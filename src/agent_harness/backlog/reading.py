@@ -156,7 +156,7 @@ def _objects(found: object, sorter: Sorter, what: str) -> Iterator[JsonObject]:
 
 
 def _said(raw: JsonObject, *parts: tuple[str, str]) -> str:
-    """Return the named members of an item as one text. Each non-empty member follows its heading."""
+    """Return the named members of an item as one text, in which each non-empty member follows its heading."""
     found = []
     for name, heading in parts:
         text = raw.get(name)
@@ -291,7 +291,7 @@ def _beads_items(found: list[JsonObject], parts: dict[str, list[str]], sorter: S
         for link in links:
             if (linked := str(link.get("type") or "blocks")) not in (*_BEADS_FIRST, "parent-child"):
                 what = f"{name} {linked} {link.get('depends_on_id')}"
-                sorter.left_out.append(LeftOut(what=what, why="it does not order the work"))
+                sorter.left_out.append(LeftOut(what=what, why="the link does not order the work"))
         rank = raw.get("priority")
         yield BacklogItem(
             id=name,
@@ -461,7 +461,7 @@ def _markdown_items(text: str, sorter: Sorter) -> list[BacklogItem]:
 
 
 def _slug(text: str, above: str, seen: set[str]) -> str:
-    """Return an id from the item's words, below its parent's id. Duplicate ids are numbered."""
+    """Return an id made from the item's words, below the id of its parent. Duplicate ids are numbered."""
     words = "-".join(re.findall(r"\w+", text.lower()))[:60].strip("-") or "item"
     name = f"{above}/{words}" if above else words
     return next(each for each in chain((name,), (f"{name}~{n}" for n in count(2))) if each not in seen)
@@ -485,7 +485,7 @@ _OF_FEATURES: _Members = {
     "requires_red": ("that its tests need not fail before", (None, True)),
 }
 _OF_TASKS: _Members = {
-    "max_attempts": ("the number of attempts", (None, DEFAULT_MAX_ATTEMPTS)),
+    "max_attempts": ("the limit on attempts", (None, DEFAULT_MAX_ATTEMPTS)),
     "on_failure": ("the command after a failure", (None, {}, {"cleanup": None})),
     "touches": ("the files that it touches", (None, [])),
 }
@@ -575,7 +575,7 @@ def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 
 def _all_of(commands: list[str]) -> str | None:
-    """Return one command that succeeds only if all commands succeed, or None without commands."""
+    """Return one command that succeeds only if all commands succeed. Return None for an empty list."""
     if len(commands) < 2:
         return commands[0] if commands else None
     return " && ".join(f"( {each}\n)" if "\n" in each or "#" in each else f"( {each} )" for each in commands)

@@ -40,7 +40,7 @@ def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[Backlo
             others.append(each)
     for number, each in whole:
         if phases.get(number):
-            sorter.left_out.append(LeftOut(what=each.title, why="its plans are the work"))
+            sorter.left_out.append(LeftOut(what=each.title, why="its plans contain the work"))
         else:
             phases[number] = [each]
     first = _waits(text)
@@ -57,7 +57,8 @@ def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[Backlo
 
 
 def _waits(text: str) -> dict[str, list[str]]:
-    """Return the phases on which each phase depends, by the text below its heading."""
+    """Return, for each phase, the phases on which it depends. The dependencies are in the text below a phase's
+    heading."""
     found: dict[str, list[str]] = {}
     number = ""
     for line in text.splitlines():

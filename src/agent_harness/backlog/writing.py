@@ -27,7 +27,7 @@ def write(form: str, name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def not_carried(form: str, items: Sequence[BacklogItem]) -> Iterator[LeftOut]:
-    """Yield those parts of the items that cannot be expressed in this list format."""
+    """Yield the parts of the items that this list format cannot express."""
     for member, what in _MEMBERS.items():
         with_it = sum(getattr(each, member) not in (None, "", ()) for each in items)
         if with_it and member not in _CARRIED[form]:
@@ -184,7 +184,8 @@ def _features(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _longtask(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a long task with one criterion for each item. The item's command, or else the user, decides it."""
+    """Return a long task with one criterion for each item. The item's command decides the criterion, or the user
+    does."""
     criteria: list[JsonObject] = []
     for each in items:
         said = "\n".join([each.title, each.text, *(f"- {step}" for step in each.steps)])

@@ -1,4 +1,4 @@
-"""Command lines of ``harness`` and ``lth``. Each command parses its arguments, calls one API method and prints."""
+"""Command lines of ``harness`` and ``lth``. Each parses its arguments, calls one API method and prints."""
 
 import sys
 
@@ -22,8 +22,8 @@ def project_here() -> "Root":
 def leave(code: int) -> int:
     """End the process immediately with this status. If other threads may still run, return the status instead.
 
-    A normal exit would cost a short command an eighth of its time. Output is flushed, and exit handlers
-    exist only with ``threading``. Threads of Temporal's SDK can crash or block an interpreter that exits."""
+    A normal exit takes an eighth of a short command's time. Output is flushed here, and only ``threading`` has exit
+    handlers. Threads of Temporal's SDK can crash or block an interpreter that exits."""
     if "threading" not in sys.modules or "temporalio.bridge" in sys.modules:
         try:
             for stream in (sys.stdout, sys.stderr):

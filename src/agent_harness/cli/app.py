@@ -20,14 +20,14 @@ from agent_harness.errors import Interrupted, UsageError
 EXAMPLES = """\
 Examples:
 
-  harness demo                                   a sample run, without a model
-  harness init .                                 a task list in this folder
+  harness demo                                   watch a demo without a model
+  harness init .                                 create a task list here
   harness add "Add a limit" --validate "pytest -q"
-  harness run --agent 'command:my-agent'         the harness does the tasks
-  harness hooks install --client claude-code     or your own session does them
-  harness init --spec SPEC.md                    a project, from a specification
-  harness run --until-done                       until every feature is proven
-  harness help night                             how to run unattended
+  harness run --agent 'command:my-agent'         run an agent on each task
+  harness hooks install --client claude-code     or let your session do them
+  harness init --spec SPEC.md                    plan a project from a file
+  harness run --until-done                       run until all are proven
+  harness help night                             show how to run unattended
 """
 
 
@@ -46,7 +46,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Also accept former names. The error for an unknown name suggests the most similar command."""
+        """Return name, command and words. Accept former names. Suggest the nearest command for an unknown name."""
         args = [FORMER.get(each, each) for each in args[:1]] + args[1:]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from agent_harness.cli.verbs import nearest
@@ -63,7 +63,7 @@ class LazyGroup(click.Group):
         first, *others = in_panels()
         with formatter.section(first[0]):
             formatter.write_dl(first[1])
-        with formatter.section("More (harness help commands has a line for each)"):
+        with formatter.section("More commands (to describe each command: harness help commands)"):
             widest = max(len(panel) for panel, _ in others)
             for panel, rows in others:
                 names = textwrap.wrap(", ".join(name for name, _ in rows), 78 - widest - 4, break_on_hyphens=False)
@@ -89,17 +89,17 @@ def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message="harness %(version)s")
-@click.option("--plain", is_flag=True, help="Print plain lines with times. Same as HARNESS_PLAIN=1.")
+@click.option("--plain", is_flag=True, help="Print plain lines with times, as with HARNESS_PLAIN=1.")
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
-    help="When to use colors. [default: by NO_COLOR, FORCE_COLOR]",
+    help="When to print colors. [default: NO_COLOR and FORCE_COLOR decide]",
 )
 def cli(plain: bool, color: str | None) -> None:
     """Run coding agents unattended, and keep only the work that passes its checks.
 
-    The harness gives work to the agents, runs the checks itself, and keeps only proven work. Work that is not proven is
-    returned to the agent or rolled back; it is never lost. The commands apply to the task list or feature project that
+    The harness gives work to agents, runs the checks itself, and keeps only proven work. Other work goes back to the
+    agent or is rolled back. Git keeps rolled-back work. The commands apply to the task list or feature project that
     contains the current folder.
     """
     if plain:

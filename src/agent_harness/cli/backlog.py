@@ -43,14 +43,14 @@ Examples:
   harness import github:acme/shop --label ready        open issues of a repository""",
 )
 @click.argument("source", metavar="FILE|FOLDER|github:OWNER/NAME")
-@click.option("--from", "form", type=click.Choice(READ), help="Format of the file. [default: found from its content]")
+@click.option("--from", "form", type=click.Choice(READ), help="Format of the file. [default: detected from content]")
 @click.option("--tag", metavar="NAME", help="Import this tag of a Task Master file. [default: master]")
 @click.option("--label", "labels", cls=Several, metavar="NAME", help="GitHub: import only issues with this label.")
 @click.option("--anyone", is_flag=True, help="GitHub: also import issues by people without write access.")
-@click.option("--validate", metavar="CMD", help="Task list: check for items that have none; {id} is the item's id.")
-@click.option("--with-done", is_flag=True, help="Also import finished items, as open items.")
-@click.option("--dry-run", is_flag=True, help="Show the new items; change nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--validate", metavar="CMD", help="Task list: check for items without a check. {id} is the item's id.")
+@click.option("--with-done", is_flag=True, help="Also import finished items. They become open items.")
+@click.option("--dry-run", is_flag=True, help="Show the new items, and change nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Import without asking for confirmation.")
 @json_option
 def import_(
     *,
@@ -66,11 +66,11 @@ def import_(
     as_json: bool,
 ) -> int:
     """Import tasks from Task Master, Beads, the Ralph family, spec-kit, a Markdown checklist, GitHub issues, or another
-    harness project. The tasks are added to the project here, or to a new task list.
+    harness project. The command adds the tasks to the project in this folder, or to a new task list.
 
-    Before anything changes, you see the new items, how each will be proven, and what cannot be imported. Items imported
-    earlier are not changed, so you can repeat the command. By default, items marked as done at the source are skipped;
-    no item is imported as done.
+    Before the command changes anything, it shows the new items, how each item will be proven, and the parts that cannot
+    be imported. Items that were imported earlier do not change, so you can repeat the command. By default, items that
+    are marked as done in the source are skipped. No item is imported as done.
     """
     target = _Target.here()
     into = None if target.new else target.root
@@ -79,7 +79,7 @@ def import_(
     new = [each for each in backlog.items if backlog.key(each.id) not in here]
     if target.kind == "features" and validate:
         raise UsageError(
-            "--validate works only in a task list: a feature is proven by its test file",
+            "--validate works only in a task list, because a feature is proven by its test file",
             hint=f"harness import {source}",
         )
     interactive = not (yes or dry_run or as_json) and sys.stdin is not None and sys.stdin.isatty()
@@ -105,7 +105,7 @@ def import_(
     elif found["imported"]:
         show(f"Imported {found['imported']}.\nnext: {following}")
     else:
-        show("No changes made." if new or not backlog.items else "Nothing new: all items are already here.")
+        show("No changes made." if new or not backlog.items else "No new items: all are already here.")
     return 0
 
 
@@ -136,8 +136,8 @@ def _asked(new: list[BacklogItem]) -> str | None:
     without = sum(each.proof is None for each in new)
     if not without:
         return None
-    show(f"{without} of {len(new)} have no check. A task cannot be completed without a check.", err=True)
-    line = "A command for all of these ({id} stands for the item's id; Enter: none, to be set for each later)"
+    show(f"{without} of {len(new)} items have no check. A task cannot be completed without a check.", err=True)
+    line = "Check command for all of these items ({id} stands for the item's id; press Enter to set the checks later)"
     return click.prompt(line, default="", show_default=False, err=True) or None
 
 
@@ -149,7 +149,7 @@ class _Target:
 
     @classmethod
     def here(cls) -> _Target:
-        """Return the nearest project as the target. Without a project, the target is a new task list."""
+        """Return the nearest project as the import target. Without a project, return a new task list as the target."""
         from agent_harness.kernel import root
 
         found = root.find()
@@ -157,7 +157,7 @@ class _Target:
             return cls("tasklist", os.getcwd(), new=True)
         if found.kind == "longtask":
             raise NotAProject(
-                f"A long task is here, at {found.path}, and holds no list", hint="harness init --beside ."
+                f"{found.path} is a long task, and a long task has no list of items", hint="harness init --beside ."
             )
         return cls(found.kind, found.path, new=False)
 
@@ -229,7 +229,7 @@ def _shown(target: _Target, backlog: Backlog, item: BacklogItem, validate: str |
 
 def _preview(source: str, target: _Target, found: JsonObject) -> None:
     new, left_out = found["new"], found["left_out"]
-    known = f"; {found['already']} imported before" if found["already"] else ""
+    known = f"; {found['already']} were imported before" if found["already"] else ""
     show(f"{source} ({found['format']}): {len(new)} new for {target.name}{known}")
     for each in new[:SHOWN]:
         needs = f"  after {', '.join(each['needs'][:4])}" if each["needs"] else ""
@@ -238,7 +238,7 @@ def _preview(source: str, target: _Target, found: JsonObject) -> None:
     if len(new) > SHOWN:
         show(f"  and {len(new) - SHOWN} more: harness import {source} --dry-run --json")
     if without := sum(not each["proof"] for each in new):
-        show(f"{without} have no check; they cannot be completed before they have one (--validate CMD).")
+        show(f"{without} items have no check, and cannot be completed without a check. To set a check: --validate CMD")
     _tell_left_out(left_out)
 
 
@@ -266,7 +266,7 @@ Examples:
     "form",
     type=_FormOrPlace(),
     metavar="FORM",
-    help=f"For which program or project: {', '.join(WRITTEN)}. otel: a file or a URL.",
+    help=f"Target format: {', '.join(WRITTEN)}. With otel: a file or a URL.",
 )
 @click.option("--session", type=int, metavar="N", help="otel: export only this session.")
 @click.option("--since", metavar="WHEN", help="otel: export sessions since WHEN: 2h or 3d ago, or a date.")
@@ -289,7 +289,7 @@ def export(
     as_json: bool,
 ) -> int:
     """Write open and proven items in the format of another program, or of another harness project. Only proven items
-    are written as done. Data that the format cannot represent is listed.
+    are written as done. The command lists data that the format cannot represent.
 
     `harness export otel` writes sessions, verdicts and their steps as OpenTelemetry spans to a file, a receiver, or
     stdout.
@@ -331,7 +331,7 @@ def export(
 
 
 def _refuse_state(out: Path, state: Path, form: str) -> None:
-    """Raise ``Refused`` for this project's state file, and for a new file that looks like a project's state."""
+    """Raise ``Refused`` if ``out`` is this project's state file, or would look like the state of another project."""
     from agent_harness.backlog.reading import OWN
     from agent_harness.kernel import root
 
@@ -345,7 +345,7 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
 
 
 def _own_list() -> tuple[Path, Backlog]:
-    """Return the path of the state file here, and its items. Only proven or checked items are marked as done."""
+    """Return the path of this project's state file, and the project's items. Only proven or checked items are done."""
     from dataclasses import replace
 
     from agent_harness.backlog.reading import read

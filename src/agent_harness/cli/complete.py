@@ -19,7 +19,7 @@ def main(words: list[str]) -> int:
 
 
 def _is_one_word(value: str) -> bool:
-    """Return True if every shell takes the untrusted value as one plain word. Users press Enter without a check."""
+    """Return True if every shell reads the untrusted value as one plain word. Users often do not check it."""
     return not value.startswith("-") and all(each.isalnum() or each in "._:/@+,=-" for each in value)
 
 

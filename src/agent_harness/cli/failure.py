@@ -51,19 +51,19 @@ def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int
 
 
 def for_people(error: Exception) -> HarnessError:
-    """Return the error for the user. An operating-system error becomes a refusal, any other an internal fault."""
+    """Return the error for the user. An ``OSError`` becomes a refusal, and any other exception an internal error."""
     if isinstance(error, HarnessError):
         return error
     if isinstance(error, OSError) and (refused := _refusal(error)):
         return refused
     where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return HarnessError(
-        f"Unexpected: {where}", hint="HARNESS_DEBUG=1 with the same command shows where the error occurred"
+        f"Unexpected: {where}", hint="repeat the command with HARNESS_DEBUG=1, to see where the error occurred"
     )
 
 
 def _refusal(error: OSError) -> Refused | None:
-    """Return the operating-system error as a refusal, or None if the harness cannot explain the error."""
+    """Return a refusal that explains the ``OSError``, or None if the harness cannot explain the error."""
     from agent_harness.kernel import files
 
     if refused := files.disk_refusal(error):

@@ -128,9 +128,9 @@ def _project() -> "FeatureLayout":
 
 
 def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> int:
-    """Ask for the answer, and return an exit code. If the user only presses Enter, the question stays (C12)."""
+    """Ask the user to answer a question, and return the exit code. An empty answer leaves the question open (C12)."""
     forget_typed()
-    chosen = click.prompt("Choose (a word, its letter or number; Enter: later)", default="", show_default=False)
+    chosen = click.prompt("Choose an answer (word, letter, number; Enter: later)", default="", show_default=False)
     if not chosen.strip():
         return code
     project.resume(chosen, feature_id=asked.get("feature_id"))
@@ -144,7 +144,7 @@ def _what_now(project: "FeatureProject") -> None:
     if chosen == "m":
         project.maintain()
     elif chosen == "a":
-        show('Add one with: harness add-feature "User can ..."')
+        show('To add a feature: harness add-feature "User can ..."')
 
 
 @click.command(
@@ -157,7 +157,7 @@ Examples:
 @click.option("--all", "everything", is_flag=True, help="Run the tests of every feature.")
 @json_option
 def verify(feature_id: int | None, everything: bool, as_json: bool) -> int:
-    """Run the tests of one feature, or all tests, on a clean checkout of the work tree's content. Changes nothing."""
+    """Run the tests of one feature, or all tests, on a clean checkout of the work tree's content. No file changes."""
     if everything == (feature_id is not None):
         raise UsageError("Give --feature N or --all", hint="harness verify --help")
     project = opened(as_json)
@@ -185,7 +185,7 @@ SOURCES = ("events", "decisions", "actions", "usage")
 
 
 class LogGroup(click.Group):
-    """Also accepts ``--follow [ITEM]`` instead of a subcommand."""
+    """Command group that also accepts ``--follow [ITEM]`` instead of a subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--follow" in args:
@@ -206,19 +206,18 @@ Examples:
     "--follow",
     "_follow",
     is_flag=True,
-    help="Print the last 20 log lines, then new lines; optionally only of one ITEM.",
+    help="Print the last 20 log lines, then new lines. With ITEM, print only lines about this item.",
 )
 def log(_follow: bool) -> None:
-    """Search the logs of a project. Reads only, and works while a session runs."""
+    """Search the logs of a project. The command only reads, so it works while a session runs."""
 
 
 @log.command(hidden=True, short_help="Follow the log.", epilog="Example:  harness log --follow 3 --json")
 @click.argument("item", required=False)
 @json_option
 def follow(item: str | None, as_json: bool) -> int:
-    """Print the last 20 log lines, then new lines as they are written. ITEM shows only the lines of that item. Stop
-    with Ctrl-C.
-    """
+    """Print the last 20 log lines, then new lines as they are written. With ITEM, print only lines about this item.
+    Stop with Ctrl-C."""
     from itertools import chain
 
     from agent_harness.views import follow as faces_follow
@@ -231,9 +230,7 @@ def follow(item: str | None, as_json: bool) -> int:
     lines = faces_follow.FollowedLines(followed_of(found.kind, found.path), items.items if items else (), chosen)
     first = lines.last()
     if chosen and not first:
-        show(
-            f"The log has no lines about {chosen.name} yet; waiting for a run that works on it (Ctrl-C stops)", err=True
-        )
+        show(f"The log has no lines about {chosen.name} yet. Waiting for new lines (Ctrl-C stops)", err=True)
     try:
         for row in chain(first, faces_follow.coming(lines)):
             if as_json:
@@ -256,16 +253,16 @@ Examples:
   harness log query "pytest failed" --feature 3 --json""",
 )
 @click.argument("text", default="")
-@click.option("--session", type=click.IntRange(0), metavar="N", help="Only rows of session N.")
-@click.option("--feature", type=int, metavar="N", help="Only rows about this feature.")
-@click.option("--item", metavar="ID", help="Only rows about this feature or task.")
-@click.option("--level", type=click.Choice(LEVELS), help="Only rows of this level or a higher one.")
-@click.option("--type", "types", cls=Several, metavar="NAME", help="Only rows of this type.")
+@click.option("--session", type=click.IntRange(0), metavar="N", help="Show only rows of session N.")
+@click.option("--feature", type=int, metavar="N", help="Show only rows about this feature.")
+@click.option("--item", metavar="ID", help="Show only rows about this feature or task.")
+@click.option("--level", type=click.Choice(LEVELS), help="Show only rows of this level or a higher level.")
+@click.option("--type", "types", cls=Several, metavar="NAME", help="Show only rows of this type.")
 @click.option("--source", "sources", cls=Several, type=click.Choice(SOURCES), help="One log.")
 @click.option(
-    "--since", metavar="WHEN", help="Only rows after WHEN: 30m, 2h or 3d ago, or a date or time (UTC by default)."
+    "--since", metavar="WHEN", help="Show only rows after WHEN: 30m, 2h or 3d ago, or a date or time (UTC by default)."
 )
-@click.option("--until", metavar="WHEN", help="Only rows before WHEN, given as for --since.")
+@click.option("--until", metavar="WHEN", help="Show only rows before WHEN, in the same form as for --since.")
 @click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="Show the newest N rows. [default: 50]")
 @click.option("--utc", is_flag=True, help="Show times in UTC instead of local time.")
 @json_option
@@ -304,12 +301,12 @@ def query(
         lines = api.log_lines(found, utc=utc)
     show_answer(found, lines or ["No log row matches."], as_json=as_json)
     if found["more"] and not as_json:
-        show(f"There are older rows; see them with --limit {limit * 4}.", err=True)
+        show(f"Older rows exist. To show them: --limit {limit * 4}", err=True)
     return 0
 
 
 def _rows_of(here: "Root", wanted: "Filter", limit: int, *, utc: bool) -> "tuple[JsonObject, list[str]]":
-    """Return the matching log rows of a task list or a long task, and the output line of each row."""
+    """Return the matching log rows of a task list or a long task, and one output line for each row."""
     from agent_harness.session import log_rows
     from agent_harness.views.reading import log_rows_of
 
@@ -329,7 +326,7 @@ Examples:
 @click.option("--session", type=click.IntRange(0), metavar="N", help="Show only session N.")
 @json_option
 def sessions(last: int, session: int | None, as_json: bool) -> int:
-    """Summarize sessions: the result and cost of each, the files it wrote, its decisions and errors."""
+    """Summarize sessions. Show the result, cost, changed files, decisions and errors of each session."""
     from agent_harness.kernel import root
     from agent_harness.protocols.features import api
 
@@ -342,13 +339,13 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
         found = found[-last:]
     lines = [str(each.pop("line")) for each in found] if other else api.log_summary_lines(found)
     if is_more:
-        lines.append(f"These are the last {last}. More: harness log sessions --last {4 * last}")
+        lines.append(f"Older sessions exist. To show more: harness log sessions --last {4 * last}")
     show_answer({"sessions": found}, lines or ["No session has ended yet."], as_json=as_json)
     return 0
 
 
 def _sessions_of(here: "Root", last: int, session: int | None) -> "list[JsonObject]":
-    """Return the last sessions of a task list or long task, or only ``session``. Each has an output line."""
+    """Return the last sessions of a task list or long task, or only ``session``, each with an output line."""
     from agent_harness.views.reading import reader_of
 
     known = reader_of(here.kind, here.path).load().sessions

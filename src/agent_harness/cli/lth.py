@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _overridden(word: str) -> None:
-    print(f"lth: warning: {word} takes one value and was given more than once; the last one counts", file=sys.stderr)
+    print(f"lth: warning: {word} takes one value and was given more than once. The last value is used", file=sys.stderr)
 
 
 _STYLE = Style(
@@ -44,28 +44,28 @@ _STYLE = Style(
 )
 
 _TASK = Argument("folder", "TASK_DIR", str)
-_JSON = Option("--json", None, "print JSON also at a terminal")
+_JSON = Option("--json", None, "print JSON even at a terminal")
 _WORKER = (
     Option("--worker", "NAME", "worker: codex-cli, kimi-cli, local-command, claude-code or another harness agent"),
-    Option("--fallback-worker", "NAME", "worker to use while the first one is rate limited"),
+    Option("--fallback-worker", "NAME", "worker to use while the first worker is rate limited"),
 )
 _RUN = (
     *_WORKER,
     Option("--command", "TEXT", "shell command that local-command runs"),
     Option("--cwd", "DIR", "working folder of the worker"),
-    Option("--timeout-seconds", "N", "time limit of the worker in seconds (1800)"),
-    Option("--max-cost", "USD", "budget of the slice in US dollars (10)"),
-    Option("--lock-ttl-seconds", "N", "lease duration in seconds without renewal (120)"),
-    Option("--lock-owner", "TEXT", "name of the lease holder"),
+    Option("--timeout-seconds", "N", "time limit of the worker in seconds (default: 1800)"),
+    Option("--max-cost", "USD", "budget of the slice in US dollars (default: 10)"),
+    Option("--lock-ttl-seconds", "N", "seconds after which a lease without renewal expires (default: 120)"),
+    Option("--lock-owner", "TEXT", "name to record as the holder of the lease"),
     Option("--codex-session-path", "FILE", "path of the Codex session file"),
-    Option("--forbidden-cwd-patterns", "A,B", "additional folder patterns in which no worker may start", many=True),
+    Option("--forbidden-cwd-patterns", "A,B", "patterns of additional folders in which no worker may start", many=True),
     Option("--sandbox", "NAME", "Codex sandbox: read-only, workspace-write or danger-full-access"),
     Option("--model", "NAME", "model that Codex uses"),
     Option("--kimi-model", "NAME", "model that Kimi uses"),
     Option("--local-provider", "NAME", "local model provider of Codex: lmstudio or ollama"),
     Option("--oss", None, "let Codex use a local model"),
-    Option("--no-wait", None, "if all agent slots are in use, answer `wait` instead of waiting for a slot"),
-    Option("--dry-run", None, "show the next run; write nothing"),
+    Option("--no-wait", None, "if all agent slots are in use, return the decision `wait` at once"),
+    Option("--dry-run", None, "show what would run, and write nothing"),
     _JSON,
 )
 
@@ -76,129 +76,131 @@ _VERBS: dict[str, Subcommand] = {
         Option(
             "--template",
             "NAME",
-            "coding (default) or video-analysis; example-coding, example-video-analysis, resume-demo",
+            "coding (default) or video-analysis; ready examples: example-coding, example-video-analysis, resume-demo",
         ),
         Option("--objective", "TEXT", "goal of the task"),
         Option("--criterion", "TEXT", "success criterion that a person checks"),
-        Option("--criterion-command", "TEXT", "command that checks the criterion"),
+        Option("--criterion-command", "TEXT", "command that checks the success criterion"),
         Option("--scheduler", "NAME", "scheduler: openclaw-cron or manual"),
         *_WORKER,
         Option("--cwd", "DIR", "path of the trusted working copy"),
         Option("--timeout-seconds", "N", "time limit of a worker in seconds"),
-        Option("--every", "TEXT", "interval at which the scheduler starts the task (30m)"),
+        Option("--every", "TEXT", "interval at which the scheduler starts the task (default: 30m)"),
         Option("--name", "TEXT", "name of the scheduler's job"),
         Option("--model", "NAME", "model that Codex uses"),
         Option("--scheduler-model", "NAME", "model that the scheduler's job uses"),
-        Option("--scheduler-timeout-seconds", "N", "time limit of the scheduler's job in seconds (300)"),
+        Option("--scheduler-timeout-seconds", "N", "time limit of the scheduler's job in seconds (default: 300)"),
         Option("--sandbox", "NAME", "Codex sandbox: read-only, workspace-write or danger-full-access"),
         Option("--kimi-model", "NAME", "model that Kimi uses"),
         Option("--command", "TEXT", "shell command that local-command runs"),
-        Option("--check", None, "also report the health of the new task"),
+        Option("--check", None, "also check the new task, as lth health does"),
         Option("--strict", None, "with --check: fail if a health check fails"),
-        Option("--force", None, "replace an existing task; the old files are kept as copies"),
+        Option("--force", None, "replace an existing task, and keep copies of the old files"),
         _JSON,
         example='lth init demo --objective "The build is green" --criterion-command "make test"',
     ),
     "validate": Subcommand(
-        "check the files of a task",
+        "check task.json and the checkpoint of a task",
         _TASK,
         example="lth validate demo",
     ),
     "next": Subcommand(
-        "show the next step: run, wait, done or needs-human",
+        "show the next decision: run, wait, done or needs-human",
         _TASK,
         _JSON,
         example="lth next demo",
     ),
     "tick": Subcommand(
-        "decide the next step, end an expired wait, and print the prompt",
+        "make the next decision, end an expired wait, and print the worker's prompt",
         _TASK,
         Option("--dry-run", None, "write nothing"),
         _JSON,
         example="lth tick demo --dry-run",
     ),
     "run": Subcommand(
-        "run one bounded slice with one worker",
+        "run one slice (a bounded session) with one worker",
         _TASK,
         *_RUN,
         example='lth run demo --worker local-command --command "make build"',
     ),
     "resume": Subcommand(
-        "run one slice, and show the reason",
+        "show the state of the task, then run one slice (a bounded session)",
         _TASK,
         *_RUN,
         example="lth resume demo --worker command:my-agent",
     ),
     "record": Subcommand(
-        "write progress into the checkpoint",
+        "write progress into the checkpoint of a task",
         _TASK,
-        Option("--status", "NAME", "active, paused, blocked, done or needs-human; required"),
-        Option("--note", "TEXT", "the next step"),
+        Option("--status", "NAME", "new status (required): active, paused, blocked, done or needs-human"),
+        Option("--note", "TEXT", "next step of the task"),
         Option("--reason", "NAME", "why the task is blocked: rate_limit, auth_error, test_failure, missing_context, …"),
-        Option("--source", "NAME", "what reported the block: codex-cli, kimi-cli, external-api, manual, …"),
-        Option("--blocked-until", "TIME", "time at which to try again"),
-        Option("--retry-after-seconds", "N", "seconds until the task is tried again"),
-        Option("--last-completed-step", "TEXT", "last completed step"),
-        Option("--active-files", "A,B", "files being worked on", many=True),
+        Option("--source", "NAME", "source of the report: codex-cli, kimi-cli, external-api, manual, …"),
+        Option("--blocked-until", "TIME", "time after which the task may run again"),
+        Option("--retry-after-seconds", "N", "seconds until the task may run again"),
+        Option("--last-completed-step", "TEXT", "step that was completed last"),
+        Option("--active-files", "A,B", "files on which work is in progress", many=True),
         Option("--open-questions", "A,B", "open questions about the task", many=True),
-        Option("--requires-human", None, "only a person can clear this block"),
-        Option("--verify-timeout-seconds", "N", "for --status done: time limit of each check in seconds (300)"),
+        Option("--requires-human", None, "mark that only a person can end this block"),
+        Option(
+            "--verify-timeout-seconds", "N", "for --status done: time limit of each check in seconds (default: 300)"
+        ),
         example='lth record demo --status paused --note "Write the second part"',
     ),
     "evidence": Subcommand(
-        "record a piece of evidence",
+        "record evidence for a success criterion",
         _TASK,
-        Option("--type", "NAME", "test, screenshot, video-clip, transcript, benchmark, review-note, …; required"),
+        Option("--type", "NAME", "type (required): test, screenshot, video-clip, transcript, benchmark, …"),
         Option("--path", "FILE", "path of the evidence file, relative to the task"),
-        Option("--criterion-id", "ID", "criterion that the evidence supports"),
-        Option("--criteria", "A,B", "criteria that the evidence supports", many=True),
+        Option("--criterion-id", "ID", "id of the criterion that the evidence supports"),
+        Option("--criteria", "A,B", "ids of the criteria that the evidence supports", many=True),
         Option("--source", "NAME", "source of the evidence: codex-cli, external-api, manual, …"),
         Option("--command", "TEXT", "command that produced the evidence"),
         Option("--exit-code", "N", "exit code of the command"),
-        Option("--status", "TEXT", "result: passed, failed, …"),
+        Option("--status", "TEXT", "result that the evidence shows: passed, failed, …"),
         Option("--text", "TEXT", "text of the evidence"),
         Option("--output", "TEXT", "output of the command"),
         Option("--note", "TEXT", "remark about the evidence"),
         Option("--summary", "TEXT", "summary of the evidence"),
-        Option("--observed-at", "TIME", "time of the observation (now)"),
-        Option("--manifest-path", "FILE", "path of the evidence manifest, inside the task"),
+        Option("--observed-at", "TIME", "time of the observation (default: now)"),
+        Option("--manifest-path", "FILE", "path of the evidence manifest in the task's folder"),
         _JSON,
         example="lth evidence demo --type test --criterion-id verified-outcome --path report.txt --status passed",
     ),
     "accept": Subcommand(
-        "confirm the current task.json; only for people",
+        "confirm the changes of task.json (only for people)",
         _TASK,
         example="lth accept demo",
     ),
     "verify": Subcommand(
         "check every success criterion",
         _TASK,
-        Option("--verify-timeout-seconds", "N", "time limit of each check in seconds (300)"),
+        Option("--verify-timeout-seconds", "N", "time limit of each check in seconds (default: 300)"),
         _JSON,
         example="lth verify demo",
     ),
     "rescue": Subcommand(
-        "list, show or restore the working copy as it was before a slice",
+        "list, show or restore snapshots of the working copy from before a slice",
         _TASK,
-        Option("--show", "ID", "show the changes since this snapshot"),
-        Option("--restore", "ID", "restore this snapshot; the current state is kept too"),
+        Option("--show", "ID", "show the changes that were made since this snapshot"),
+        Option("--restore", "ID", "restore this snapshot, and keep the current state as another snapshot"),
         _JSON,
         example="lth rescue demo",
     ),
     "classify": Subcommand(
-        "classify the failure that a text describes",
+        "find the failure class of an error text",
         _TASK,
         Option("--text", "TEXT", "text to classify"),
-        Option("--file", "FILE", "file with the text; - is stdin"),
-        Option("--source", "NAME", "source of the text"),
+        Option("--file", "FILE", "file that contains the text (- for stdin)"),
+        Option("--source", "NAME", "source of the text: codex-cli, kimi-cli, external-api, manual, …"),
         Option("--exit-code", "N", "exit code of the program that failed"),
         Option("--codex-session-path", "FILE", "path of the Codex session file"),
-        Option("--record", None, "write the failure into the checkpoint"),
+        Option("--record", None, "also write the failure into the checkpoint"),
         _JSON,
         example='lth classify demo --text "429 Too Many Requests" --record',
     ),
     "health": Subcommand(
-        "check the task and its requirements",
+        "check the task, its worker programs and its repository",
         _TASK,
         Option("--strict", None, "exit with 1 if a check fails"),
         _JSON,
@@ -216,42 +218,42 @@ _VERBS: dict[str, Subcommand] = {
         example="lth ls . --json",
     ),
     "summary": Subcommand(
-        "summarize the checkpoint and the log",
+        "summarize the checkpoint and the event log",
         _TASK,
-        Option("--limit", "N", "number of events (5)"),
+        Option("--limit", "N", "number of events to show (default: 5)"),
         _JSON,
         example="lth summary demo --limit 3",
     ),
     "tail": Subcommand(
-        "show the last events",
+        "show the last events of the task",
         _TASK,
-        Option("--limit", "N", "number of events (20)"),
-        Option("--type", "NAME", "only events of this type"),
+        Option("--limit", "N", "number of events to show (default: 20)"),
+        Option("--type", "NAME", "show only events of this type"),
         _JSON,
         example="lth tail demo --type worker_completed",
     ),
     "schedule": Subcommand(
-        "run slices on a schedule: cron, systemd or a Temporal server",
+        "run slices (bounded sessions) on a schedule: cron, systemd or a Temporal server",
         _TASK,
         Option("--print", "NAME", "print the configuration for cron or systemd"),
-        Option("--engine", "URL", "schedule on this Temporal server; `harness worker --lth` runs the slices"),
+        Option("--engine", "URL", "create the schedule on this server; `harness worker --lth` runs the slices"),
         Option("--list", None, "with --engine: list the schedules on the server"),
         Option("--pause", None, "with --engine: pause the schedule"),
         Option("--resume", None, "with --engine: resume the schedule"),
-        Option("--delete", None, "with --engine: delete the schedule; keep the task"),
-        Option("--every", "TEXT", "interval between slices (10m)"),
+        Option("--delete", None, "with --engine: delete the schedule, but not the task"),
+        Option("--every", "TEXT", "interval between slices (default: 10m)"),
         Option("--worker", "NAME", "worker to use (default: the preferred one in task.json)"),
-        Option("--timeout-seconds", "N", "time limit of the worker in seconds (1800)"),
+        Option("--timeout-seconds", "N", "time limit of the worker in seconds (default: 1800)"),
         example="lth schedule demo --print cron --every 10m",
     ),
     "openclaw-recipe": Subcommand(
         "print the OpenClaw job that starts this task",
         _TASK,
-        Option("--every", "TEXT", "interval of the job (30m)"),
+        Option("--every", "TEXT", "interval of the job (default: 30m)"),
         Option("--name", "TEXT", "name of the job"),
         Option("--model", "NAME", "model that the job uses"),
         Option("--session-key", "TEXT", "session key of the job"),
-        Option("--timeout-seconds", "N", "time limit of the job in seconds (300)"),
+        Option("--timeout-seconds", "N", "time limit of the job in seconds (default: 300)"),
         Option("--tools", "TEXT", "tools that the job may use"),
         *_WORKER,
         _JSON,
@@ -261,7 +263,7 @@ _VERBS: dict[str, Subcommand] = {
 
 LTH = Program(
     "lth",
-    "Run long tasks, one bounded slice at a time.",
+    "Run long tasks in slices. A slice is one bounded session with one worker.",
     _VERBS,
     _STYLE,
     aliases={"initiate": "init"},
@@ -354,7 +356,7 @@ def _for_a_person(command: str, answer: object, folder: str) -> object:
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
-    """Run a slice, store its output in the task's folder, and return its answer. F-RUN-1, F-RUN-2, F-REC-6."""
+    """Run a slice, store its output, and return its answer and exit status (F-RUN-1, F-RUN-2, F-REC-6)."""
     from agent_harness.kernel import terminal
 
     if options.get("dry-run"):
@@ -389,7 +391,7 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
     address = address_of(str(words["engine"]))
     if address is None:
-        raise UsageError("local: has no scheduler", hint="lth schedule DIR --print cron")
+        raise UsageError("The engine local: has no scheduler", hint="lth schedule DIR --print cron")
     require_extra()
     from agent_harness.engines.temporal import schedules
 
@@ -400,7 +402,7 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
 
 def _with_what_was_missed(answer: str, folder: str) -> str:
-    """Return the answer with the failed notifications and telemetry exports of this task added."""
+    """Return the answer, with lines about failed notifications and telemetry exports of this task added."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 
@@ -419,7 +421,7 @@ def _with_what_was_missed(answer: str, folder: str) -> str:
 
 
 def _show(answer: object) -> int:
-    """Print a string as lines, any other answer as JSON. Return 0."""
+    """Print a string as lines, and any other answer as JSON. Return 0."""
     if answer is None or sys.stdout is None:
         return 0
     if isinstance(answer, str):
@@ -434,7 +436,7 @@ def _show(answer: object) -> int:
 
 
 def _failed(error: HarnessError) -> int:
-    """Print the error, or one line per problem of an invalid task, and then the error's report."""
+    """Print the error, or each problem of an invalid task, and then the error's report. Return the exit status."""
     from agent_harness.kernel.terminal import one_line
 
     problems: Any = getattr(error, "errors", None)

@@ -70,7 +70,7 @@ def _workspace_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
         f"{each['item'] or ''}".rstrip()
         for each in found["places"]
     ]
-    lines += [f"Set aside, never touched: {path}" for path in found["set_aside"]]
+    lines += [f"Set aside, and never changed by the harness: {path}" for path in found["set_aside"]]
     return found, [*(lines or ["No workspaces."]), f"next: {found['next']}"]
 
 
@@ -85,7 +85,7 @@ def _workspace_prune(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
     for each in found["removed"]:
         kept = f"; its unmerged work is in {', '.join(each['rescues'])}" if each["rescues"] else ""
         lines.append(f"Removed {each['place']}{kept}")
-    lines += [f"Kept {each['place']}: {each['why']}" for each in found["kept"]]
+    lines += [f"Not removed: {each['place']}: {each['why']}" for each in found["kept"]]
     return found, [*(lines or ["No workspaces."]), f"next: {found['next']}"]
 
 
@@ -115,7 +115,7 @@ def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
 
 
 def _local(at: object) -> str:
-    """Return a timestamp as local time, or ``?`` if the timestamp is invalid."""
+    """Return a timestamp as text in local time, or ``?`` if the timestamp is invalid."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)
@@ -148,22 +148,21 @@ _ITEM = Argument("item", "ITEM", str)
 
 REQUESTS = Program(
     "harness",
-    "Change a running parallel run.",
+    "Change a parallel run while it runs.",
     {
         "scale": Subcommand(
-            "Change the number of agents of this project's parallel run. With more agents, slots open "
-            "immediately; with fewer, a slot closes when its attempt ends.\n\n"
-            "Exit 7: there is no run. 5: the run does not answer.",
+            "Change the number of agents in this project's parallel run. If the number grows, new slots open "
+            "immediately. If it shrinks, a slot closes when its attempt ends.\n\n"
+            "Exit code: 7 there is no run, 5 the run does not answer.",
             Argument("workers", "N", _number),
             JSON,
             example="harness scale 6",
             act=_asked("scale"),
         ),
         "cancel": Subcommand(
-            "End one attempt after its current operation. Its work is kept, the attempt is not counted, "
-            "and the item is open again: a free slot may start it again.\n\n"
-            "Exit 7: there is no run. 5: the run does not answer. 2: no attempt with that name is "
-            "running.",
+            "End one attempt after its current operation. The harness keeps the work, and does not count the attempt. "
+            "The item is open again, and a free slot may start a new attempt.\n\n"
+            "Exit code: 7 there is no run, 5 the run does not answer, 2 no attempt with that name is running.",
             Argument("item", "SLOT|ITEM", str),
             JSON,
             example="harness cancel w3",
@@ -176,15 +175,15 @@ REQUESTS = Program(
 PROGRAMS = {
     "workspace": Program(
         "harness workspace",
-        "The workspaces of parallel runs. Each agent works in a separate repository.",
+        "Show and remove the workspaces of parallel runs. Each workspace is a separate repository of one agent.",
         {
             "list": Subcommand(
                 "List the workspaces.",
                 JSON,
-                purpose="Show each workspace: its state, its size, how long ago an agent started there, and the "
-                "agent's item. `in use`: an agent works there. `left`: a run was killed; its work is "
-                "rescued before the workspace is reused. `free`: everything in it is already in the "
-                "project.",
+                purpose="Show each workspace with its state, its size, the time since an agent started there, and the "
+                "agent's item. `in use`: an agent works in the workspace. `left`: a run was killed. The harness "
+                "rescues the work before it reuses the workspace. `free`: the project already contains all work of "
+                "the workspace.",
                 example="harness workspace list",
                 act=_workspace_list,
             ),
@@ -192,16 +191,16 @@ PROGRAMS = {
                 "Print the folder of a workspace.",
                 Argument("workspace", "WORKSPACE", str),
                 JSON,
-                purpose="Print only the folder of a workspace.",
+                purpose="Print the folder of a workspace, and nothing else.",
                 example='cd "$(harness workspace path w3)"',
                 act=_workspace_path,
             ),
             "prune": Subcommand(
                 "Remove unused workspaces.",
                 JSON,
-                purpose="Remove unused workspaces. Work that the project does not contain is first kept in a "
-                "rescue (`harness rescue list`). Files that git ignores, such as installed packages, are "
-                "deleted. Refused while a run exists.",
+                purpose="Remove unused workspaces. First, the harness keeps work that the project does not contain in "
+                "a rescue (`harness rescue list`). Files that git ignores, such as installed packages, are deleted. "
+                "While a run exists, the command is refused.",
                 example="harness workspace prune",
                 act=_workspace_prune,
             ),
@@ -211,22 +210,22 @@ PROGRAMS = {
     ),
     "queue": Program(
         "harness queue",
-        "The merge queue: proven work that waits to be merged to the branch.",
+        "Show and change the merge queue: the proven work that waits to be merged into the branch.",
         {
             "list": Subcommand(
                 "List the merge queue.",
                 JSON,
-                purpose="Show the proven items that wait to be merged, in order, each with its attempt and time; "
-                "also those of a run that was killed.",
+                purpose="Show the proven items that wait to be merged, in order, each with its attempt and time. The "
+                "list includes items of a run that was killed.",
                 example="harness queue list --json",
                 act=_queue_list,
             ),
             "hold": Subcommand(
-                "Hold an item: do not merge it.",
+                "Hold an item, so that it is not merged.",
                 _ITEM,
                 JSON,
-                purpose="Hold an item, proven or in progress: it is not merged until it is released. Other items "
-                "are merged as usual.",
+                purpose="Hold an item that is proven or in progress. The harness does not merge the item until you "
+                "release it. Other items are merged as usual.",
                 example="harness queue hold task-003",
                 act=_asked("hold"),
             ),
@@ -234,15 +233,15 @@ PROGRAMS = {
                 "Release a held item, so that it can be merged.",
                 _ITEM,
                 JSON,
-                purpose="Release a held item: it is merged when its turn comes.",
+                purpose="Release a held item. The harness merges the item when its turn comes.",
                 example="harness queue release task-003",
                 act=_asked("release"),
             ),
             "drop": Subcommand(
-                "Remove a candidate; it is kept in a rescue.",
+                "Remove a candidate from the queue, and keep it in a rescue.",
                 _ITEM,
                 JSON,
-                purpose="Remove the candidate of an item from the queue. It is kept in a rescue "
+                purpose="Remove the candidate of an item from the queue. The harness keeps the candidate in a rescue "
                 "(`harness rescue list`), and the item is open again.",
                 example="harness queue drop task-003",
                 act=_asked("drop"),
@@ -256,11 +255,11 @@ PROGRAMS = {
                 act=_asked("first"),
             ),
             "rebuild": Subcommand(
-                "Rebuild a journal that cannot be read.",
+                "Rebuild the run's journal if it cannot be read.",
                 JSON,
-                purpose="Rebuild the journal of a parallel run from refs, results and the project's own files, if "
-                "the journal is damaged, missing, or belongs to another project. Unknown facts are "
-                "listed, and the old journal is kept.",
+                purpose="Rebuild the journal of a parallel run from refs, results and the project's own files. Use "
+                "this command if the journal is damaged or missing, or belongs to another project. The command lists "
+                "the facts that remain unknown, and keeps the old journal.",
                 example="harness queue rebuild",
                 act=_queue_rebuild,
             ),

@@ -47,7 +47,7 @@ Examples:
 def pause(why: str, root: str | None, as_json: bool) -> int:
     """Pause a project or a task list until `harness resume`.
 
-    A running session ends after its current operation; its work is kept for the next session.
+    A running session ends after its current operation. Its work is kept for the next session.
     """
     from agent_harness.cli import shared, tasklist
 
@@ -63,13 +63,13 @@ Examples:
   harness skip --feature 3 --undo""",
 )
 @feature_option
-@click.option("--reason", metavar="TEXT", help="The reason; kept in features.json.")
+@click.option("--reason", metavar="TEXT", help="Reason for the skip. The reason is stored in features.json.")
 @click.option("--undo", is_flag=True, help="Include a skipped feature again.")
 @json_option
 def skip(feature_id: int, reason: str | None, undo: bool, as_json: bool) -> int:
-    """Exclude a feature from selection, in one commit. Features that depend on the skipped feature stay blocked.
+    """Exclude a feature from all sessions, in one commit. Features that depend on the skipped feature stay blocked.
 
-    Unfinished work on the feature is removed from the branch and kept in a rescue ref. No session starts.
+    The harness removes unfinished work on the feature from the branch, and keeps it in a rescue ref. No session starts.
     """
     return answered(as_json, features.opened(as_json).skip(feature_id, reason, undo=undo))
 
@@ -99,18 +99,18 @@ Examples:
   harness undo S8                    the work that session 8 got accepted""",
 )
 @click.argument("what", metavar="ITEM|SESSION")
-@click.option("--dry-run", is_flag=True, help="Show the changes; change nothing, run no test.")
+@click.option("--dry-run", is_flag=True, help="Show the changes. Change nothing, and run no test.")
 @yes_option
 @json_option
 def undo(what: str, dry_run: bool, yes: bool, as_json: bool) -> int:
-    """Revert an accepted feature or task. Name it by its id, or by the session that was accepted (S8).
+    """Revert an accepted feature or task. Name the item by its id, or by the session whose work was accepted (S8).
 
-    The harness runs the test suite, or the checks of the completed tasks, on the revert. Then one new commit reverts
-    the work and the item is open again; no history is rewritten.
+    First, the harness runs the test suite, or the checks of the completed tasks, without the item's work. Then the
+    harness reverts the work in one new commit, and the item is open again. The history is not rewritten.
 
-    The undo is refused if another item's check would fail, if later work changed the same lines, or if your uncommitted
-    files are in the way. An undo cannot be undone, but `harness run` works on the item again. Without a terminal, add
-    --yes.
+    The undo is refused if another item's check would fail, if later work changed the same lines, or if the undo would
+    change uncommitted files. An undo cannot be undone, but `harness run` works on the item again. Without a terminal,
+    add --yes.
     """
     from agent_harness.cli import shared, tasklist
 
@@ -147,8 +147,8 @@ def handoff(as_json: bool) -> int:
 @yes_option
 @json_option
 def takeback(yes: bool, as_json: bool) -> int:
-    """Return the project to the harness: your commits are counted, the feature's tests run, and you say whether it
-    passes.
+    """Return the project to the harness. The harness counts your commits and runs the feature's tests. Then it asks you
+    if the feature passes.
 
     No session starts.
     """
@@ -179,7 +179,7 @@ def declined(as_json: bool) -> int:
         show(
             "Nothing was changed."
             if sys.stdin.isatty()
-            else "Nothing was changed: there is no terminal to ask on; add --yes."
+            else "Nothing was changed, because there is no terminal to ask for confirmation. Add --yes."
         )
     return 1
 
@@ -187,7 +187,7 @@ def declined(as_json: bool) -> int:
 @click.command(epilog="Example:  harness health")
 @json_option
 def health(as_json: bool) -> int:
-    """Measure features, tests, lint and file sizes on a clean checkout of the work tree's content. Changes nothing."""
+    """Measure features, tests, lint and file sizes on a clean checkout of the work tree's content. No file changes."""
     with screen(as_json=as_json).watching(list):
         found = features.opened(as_json).health()
     return answered(as_json, found)
@@ -210,7 +210,7 @@ Examples:
     metavar="FILE",
     help="Test file. With pytest, the default is named after the feature, next to the other tests.",
 )
-@click.option("--step", "steps", multiple=True, metavar="TEXT", help="A verification step; may be repeated.")
+@click.option("--step", "steps", multiple=True, metavar="TEXT", help="A verification step. The option may be repeated.")
 @click.option(
     "--depends-on",
     "depends_on",
@@ -233,7 +233,8 @@ Examples:
 @click.option(
     "--requires-red/--no-requires-red",
     default=True,
-    help="Require that the feature's tests fail without the work (default), or not, as for a refactoring.",
+    help="Require that the feature's tests fail without the work (default), or allow tests that pass, as in a "
+    "refactoring.",
 )
 @click.option(
     "--verification",
@@ -255,7 +256,7 @@ Examples:
     "visual_steps",
     multiple=True,
     metavar="TEXT",
-    help="A step that checks the feature in a browser; may be repeated.",
+    help="A step that checks the feature in a browser. The option may be repeated.",
 )
 @click.option(
     "--may-change",
@@ -281,9 +282,8 @@ def add_feature(
     may_change: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Add a feature after the last one, in one commit. With pytest, also create a failing test stub. No session
-    starts.
-    """
+    """Add a feature after the last feature, in one commit. With pytest, also create a failing test stub. No session
+    starts."""
     found = features.opened(as_json).add_feature(
         description,
         category=category,
@@ -335,7 +335,7 @@ def config(key: str | None, show_origin: bool, as_json: bool) -> int:
 @click.command(epilog="Example:  harness version")
 @json_option
 def version(as_json: bool) -> int:
-    """Show the versions of the harness, of its state format, and of this project's state. Changes nothing."""
+    """Show the versions of the harness, its state format, and this project's state. No file changes."""
     from agent_harness.errors import NotAProject
     from agent_harness.protocols.features import api
 
@@ -357,10 +357,10 @@ Examples:
   harness migrate
   harness migrate --no-backup""",
 )
-@click.option("--no-backup", is_flag=True, help="Migrate without keeping a copy of the old state.")
+@click.option("--no-backup", is_flag=True, help="Convert the state without keeping a copy of the old state.")
 @json_option
 def migrate(no_backup: bool, as_json: bool) -> int:
-    """Convert the project state of an older harness to this version; a copy of the old state is kept."""
+    """Convert the project state of an older harness to this version. The harness keeps a copy of the old state."""
     return answered(as_json, features.opened(as_json).migrate(backup=not no_backup))
 
 
@@ -370,9 +370,8 @@ def migrate(no_backup: bool, as_json: bool) -> int:
 @now_option
 @json_option
 def cleanup(agents: tuple[str, ...], wait: bool | None, now: bool, as_json: bool) -> int:
-    """Run one session that improves large files, lint and duplication but changes no functionality. Exit codes are
-    those of `harness run`.
-    """
+    """Run one session that reduces large files, lint errors and duplication, but changes no functionality. The exit
+    codes are those of `harness run`."""
     project = features.opened(as_json)
     view, footer = screen(as_json=as_json), footer_of("features", project.layout.root)
     with view.watching(project.now, project.keep_said, footer), summed_up(project, view.say) as summary:
@@ -402,9 +401,8 @@ def stop(as_json: bool) -> int:
 @agent_option
 @json_option
 def add_features(spec: Path, agents: tuple[str, ...], as_json: bool) -> int:
-    """Let an agent plan more features, each with a failing test stub. If the agent changes anything else, the plan is
-    rolled back.
-    """
+    """Let an agent plan more features, each with a failing test stub. If the agent changes anything else, the harness
+    rolls the plan back."""
     project = features.opened(as_json)
     with screen(as_json=as_json).watching(project.now, project.keep_said):
         found = project.add_features(spec, agents=agents)

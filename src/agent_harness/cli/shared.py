@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 
 def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
-    """Return the kind and folder of the nearest project. Raise an error for a long task unless ``long_tasks``."""
+    """Return kind and folder of the nearest project. Raise ``NotAProject`` for a long task, unless ``long_tasks``."""
     found = project_here()
     if found.kind == "longtask" and not long_tasks:
-        raise NotAProject(f"A long task is here, at {found.path}", hint="lth status .")
+        raise NotAProject(f"{found.path} is a long task. Use the lth commands for it", hint="lth status .")
     return found.kind, found.path
 
 
 def _refuse_another(folder: Path, wanted: str) -> None:
-    """Raise an error if a project of another kind is here. A new project would hide it from ``status`` and ``run``."""
+    """Raise ``Refused`` if a project of another kind is here, which a new project would hide from ``status``."""
     from agent_harness.kernel import root
 
     found = root.find(str(folder), pin=False)
     if found and found.kind != wanted:
         raise Refused(
-            f"A {root.NAMES[found.kind]} is in {found.path}, which a {root.NAMES[wanted]} here would hide",
+            f"{found.path} contains a {root.NAMES[found.kind]}. A {root.NAMES[wanted]} here would hide it",
             hint=f"cd {shlex.quote(found.path)} && {root.STATUS[found.kind]}  # or, for both: harness init --beside",
         )
 
@@ -60,7 +60,7 @@ Examples:
 @click.option("--allow-failing", is_flag=True, help="With --adopt: continue even if no test passes.")
 @agent_option
 @click.option(
-    "--mode", type=click.Choice(["exclusive", "concurrent"]), help="Task list: allow only one worker, or several."
+    "--mode", type=click.Choice(["exclusive", "concurrent"]), help="Task list: allow one worker, or several workers."
 )
 @click.option(
     "--max-tasks",
@@ -72,7 +72,7 @@ Examples:
     "--max-sessions",
     type=click.IntRange(0),
     metavar="N",
-    help="Task list: most sessions in total; 0: no limit. [default: 50]",
+    help="Task list: maximum number of sessions; 0: no limit. [default: 50]",
 )
 @click.option("--with-init-sh", is_flag=True, help="Task list: also write a template of harness-init.sh.")
 @click.option(
@@ -80,7 +80,7 @@ Examples:
     default=None,
     help="Task list: ignore harness files in .gitignore. [default: in .git/info/exclude]",
 )
-@click.option("--beside", is_flag=True, help="Continue even if there is a project of another kind here or above.")
+@click.option("--beside", is_flag=True, help="Continue even if this or a parent folder has a project of another kind.")
 @json_option
 def init(
     *,
@@ -100,9 +100,9 @@ def init(
     """Create a task list in PATH, or plan a feature project from a specification. No existing file is overwritten.
 
     A task list consists of harness-tasks.json, harness-progress.txt, and the marker that activates the hooks. For a
-    feature project, an agent writes features.json; the harness checks and commits the file. With --adopt no agent runs:
-    the test suite runs once, passing tests are protected, and failing tests are recorded as known. Repeat the command
-    to resume.
+    feature project, an agent writes features.json. The harness checks and commits the file. With --adopt, no agent
+    runs. Instead, the harness runs the test suite once, protects the passing tests, and records the failing tests as
+    known. After an interruption, repeat the command to continue.
     """
     if adopts and spec is not None:
         raise UsageError("Give --adopt or --spec, not both", hint="harness init --help")
@@ -136,7 +136,7 @@ Examples:
   harness run --until-done --agent scripted:script.yaml          feature project
   harness run --max-tasks 5 --agent 'command:my-agent'           task list""",
 )
-@click.option("--dry-run", is_flag=True, help="Show the next steps; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the next steps, and change nothing.")
 @click.option("--until-done", is_flag=True, help="Feature project: run sessions until all features are proven.")
 @click.option("--sessions", type=click.IntRange(1), metavar="N", help="Feature project: run at most N sessions.")
 @click.option("--feature", "feature_id", type=int, metavar="N", help="Feature project: work on this feature.")
@@ -151,7 +151,9 @@ Examples:
 @click.option(
     "--max-cost", type=Positive(), metavar="USD", help="Task list: budget of this run in US dollars. [default: 10]"
 )
-@click.option("--branch", metavar="NAME", help="Branch for the work of parallel agents. [default: the current one]")
+@click.option(
+    "--branch", metavar="NAME", help="Target branch of the parallel agents' work. [default: the current branch]"
+)
 @click.option(
     "--workers", type=click.IntRange(1, 256), metavar="N", help="Run N agents in parallel, each in its own workspace."
 )
@@ -185,9 +187,9 @@ def run(
     """Run agents: one session of a feature project, or one task after another of a task list. The harness verifies all
     work.
 
-    If the provider of an agent refuses requests, the next --agent takes over. If there is none, the run waits if it is
-    watched at a terminal, runs a task list, or has --until-done; otherwise it ends. `harness limits` shows until when
-    the provider refuses.
+    If the provider of an agent refuses requests, the next --agent takes over. If there is no other agent, a run waits
+    if it runs at a terminal, works on a task list, or has --until-done. Any other run ends. `harness limits` shows
+    until when a provider refuses requests.
 
     Exit code: 0 done or saved cleanly, 1 rejected, 3 a person must decide, 4 refused before the agent, 5 busy, paused
     or rate limited, 7 nothing can be done now, 9 a limit is reached, 130 interrupted.
@@ -291,9 +293,9 @@ Examples:
 )
 @json_option
 def status(tail: int, glance: bool, everything: bool, as_json: bool) -> int:
-    """Show the progress of the project or task list, and the next step. Reads only, and takes no lock.
+    """Show the progress of the project or task list, and the next step. The command only reads, and takes no lock.
 
-    For a long list, only running, failed and next tasks are shown.
+    For a long list, the command shows only running, failed and next tasks.
     """
     from agent_harness.cli import status as fast
 
@@ -351,11 +353,11 @@ Examples:
 )
 @json_option
 def say(text: str, to: str | None, as_json: bool) -> int:
-    """Send a message to the running agent. The agent gets the message in its current turn if the client supports this,
-    otherwise with its next prompt.
+    """Send a message to the running agent. If the agent's client supports this, the agent gets the message in its
+    current turn. Otherwise, the agent gets the message with its next prompt.
 
     If no session runs, the next session gets the message. A message for an ITEM on which no agent works goes to that
-    item's next session. The message is recorded and counts against no limit.
+    item's next session. The harness records the message. A message counts against no limit.
     """
     from agent_harness.views import user_messages
 
@@ -385,8 +387,8 @@ def projects(forget: tuple[str, ...], as_json: bool) -> int:
     """List the task lists, feature projects and long tasks on which you have used the harness.
 
     A project is listed after its first session or task, or if it is in fleet.yaml. A project that was moved or deleted
-    is listed as gone; --forget removes what the harness stores about it outside the project. An existing project cannot
-    be forgotten.
+    is listed as gone. With --forget, the harness deletes the data that it stores about a deleted project. An existing
+    project cannot be forgotten.
     """
     from agent_harness.kernel import trusted_state
 
@@ -462,7 +464,7 @@ def _row(place: "Place") -> "JsonObject":
 
 
 def _project_lines(rows: "list[JsonObject]") -> list[str]:
-    """Return a line per project, the most recently used project first. The lines of missing projects come last."""
+    """Return one line for each project, the most recently used first. Lines of missing projects come last."""
     from agent_harness.kernel import root
 
     there = [row for row in rows if row["path"] and not row["gone"]]

@@ -2,7 +2,7 @@
 
 from agent_harness.errors import HarnessError
 
-NOTHING_HERE = "No project here or above: no harness-tasks.json, and no features.json with .harness.yaml"
+NOTHING_HERE = "No project in this folder or above: no harness-tasks.json, and no features.json with .harness.yaml"
 HOW_TO_BEGIN = "harness init .  # a task list; a feature project: harness init --spec FILE"
 
 
@@ -33,7 +33,7 @@ def _answer(as_json: bool, tail: int, glance: bool, everything: bool) -> int:
     if found is not None and found.kind == "longtask":
         from agent_harness.errors import NotAProject
 
-        raise NotAProject(f"A long task is here, at {found.path}", hint="lth status .")
+        raise NotAProject(f"{found.path} is a long task. Use the lth commands for it", hint="lth status .")
     return _features(as_json, glance, everything)
 
 

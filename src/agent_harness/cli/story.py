@@ -138,9 +138,7 @@ def _report(
     from agent_harness.errors import UsageError
 
     if markdown and (json or out):
-        raise UsageError(
-            "--markdown prints the page; it cannot be used with --json or --out", hint="harness report --help"
-        )
+        raise UsageError("--markdown cannot be used with --json or --out", hint="harness report --help")
     reader = _reader()
     if markdown or json:
         from agent_harness.kernel.json import jsontext
@@ -207,7 +205,7 @@ def _make_ignored(folder: str) -> None:
     from agent_harness.kernel import files
 
     if os.path.islink(folder):
-        raise NotADirectoryError(None, "the folder is a symbolic link; links are not followed")
+        raise NotADirectoryError(None, "the folder is a symbolic link, and the harness does not follow links")
     if not os.path.isdir(folder):
         os.mkdir(folder)
         files.replace(os.path.join(folder, ".gitignore"), b"*\n")
@@ -271,7 +269,7 @@ def _serve(
             _show(
                 [
                     f"{taken}{address}",
-                    "The link works once, within a minute. For another one: harness serve --link. To stop: Ctrl-C.",
+                    "The link works once, within a minute. For a new link: harness serve --link. To stop: Ctrl-C.",
                 ]
             )
         sys.stdout.flush()
@@ -286,7 +284,7 @@ def _serve(
 
 
 def _projects_at(paths: tuple[str, ...]) -> tuple[tuple[Kind, str], ...]:
-    """Return the projects at or above these folders; without folders, the nearest project."""
+    """Return the projects in or above these folders. Without folders, return the nearest project."""
     from agent_harness.kernel import root
 
     found = [(each, root.find(each, pin=False)) for each in paths] or [(".", root.find())]
@@ -308,34 +306,36 @@ STORY = Program(
     "Show the records of a project.",
     {
         "why": Subcommand(
-            "Explain why a feature, a task or a long task is proven, or is not. Show its state, how to check "
-            "it without the harness, each claim with its verdict and reason, decisions of people, what it waits for "
-            "and its cost.\n\nTo check it, run the printed lines in order in one shell, in the project's folder. "
-            "ITEM is an id: 5 or '#5', task-001; a long task needs none.",
+            "Explain why a feature, a task or a long task is proven or not proven. Show the item's state and cost, "
+            "what the item waits for, and how to check it without the harness. Also show each claim with its verdict "
+            "and reason, and the decisions of people.\n\n"
+            "To check the item, run the printed lines in order, in one shell, in the project's folder. ITEM is an id: "
+            "5, '#5' or task-001. A long task needs no ITEM.",
             Argument("item", "ITEM", str, required=False),
-            Option("--full", None, "Print everything, instead of at most 30 lines."),
-            Option("--output", "N", "Print the output of the steps of verdict N.", Number(1)),
+            Option("--full", None, "Print all lines, instead of at most 30."),
+            Option("--output", "N", "Print the output of each step of verdict N.", Number(1)),
             JSON,
             example="harness why 5",
             act=_why,
         ),
         "diff": Subcommand(
-            "Show what a session or an item changed, with git's diff and pager. A line on stderr says whether "
-            "the change was accepted, was rolled back or is in progress.\n\nA number is a session of `harness log "
-            "sessions`, or an item if there is no such session. S7 is always a session, #7 always an item. A rescue "
-            "(`harness rescue list`) means the session whose work it keeps. For a proven item, all of its work is "
-            "shown.",
+            "Show what a session or an item changed, with git's diff and pager. A line on stderr says if the change "
+            "was accepted, was rolled back or is in progress.\n\n"
+            "A number names a session of `harness log sessions`. If there is no such session, the number names an "
+            "item. S7 is always a session, and #7 is always an item. The name of a rescue (`harness rescue list`) "
+            "stands for the session whose work the rescue keeps. For a proven item, the command shows all of the "
+            "item's work.",
             Argument("what", "SESSION|ITEM", str, required=False),
-            Option("--stat", None, "Print the number of changed lines of each file."),
-            Option("--tests", None, "Show only tests, and the files that they depend on."),
-            Option("--name-only", None, "Print only the paths."),
+            Option("--stat", None, "Print the number of changed lines for each file."),
+            Option("--tests", None, "Show only changes of tests and of files that tests depend on."),
+            Option("--name-only", None, "Print only the paths of the changed files."),
             JSON,
             example="harness diff S7 --stat",
             act=_diff,
         ),
         "costs": Subcommand(
-            "Show the total cost, the cost for each proven item, and the cost of sessions whose claims were "
-            "rejected. Cost that an agent did not report is listed separately, never as $0.00.",
+            "Show the total cost, the cost for each proven item, and the cost of sessions whose claims were rejected. "
+            "Costs that an agent did not report are listed separately, and never as $0.00.",
             Option(
                 "--by",
                 "WAY",
@@ -348,47 +348,49 @@ STORY = Program(
             act=_costs,
         ),
         "report": Subcommand(
-            "Write one self-contained page. It shows what waits for you, what is proven and how to check it "
-            "without the harness, which claims were false and who made them, the costs, and the kept work. The same "
-            "records always give the same page.",
+            "Write a report on one self-contained page. The page shows what waits for you, the proven items, and how "
+            "to check each item without the harness. It also shows the false claims of each agent, the costs, and the "
+            "work that was rolled back and kept. The same records always give the same page.",
             Option("--out", "FILE", "Write the page to FILE. [default: .harness/report.html]"),
             Option("--open", None, "Open the page in the browser."),
-            Option("--since", "WHEN", "Include claims and sessions since WHEN: 2h, 3d ago, or a date."),
-            Option("--share", None, "Leave out paths and names of this machine."),
-            Option("--no-costs", None, "Leave out the costs."),
-            Option("--full", None, "Include all sessions, however many."),
-            Option("--markdown", None, "Print one screen of Markdown, for example for a pull request."),
+            Option("--since", "WHEN", "Include only claims and sessions since WHEN: 2h or 3d ago, or a date."),
+            Option("--share", None, "Omit paths and names of this machine."),
+            Option("--no-costs", None, "Omit the costs."),
+            Option("--full", None, "Include all sessions, not only the last sessions."),
+            Option("--markdown", None, "Print a summary as one screen of Markdown, for example for a pull request."),
             JSON,
             example="harness report --open",
             act=_report,
         ),
         "watch": Subcommand(
-            "Show a project while agents work on it: the proven items, each agent with its action, time and "
-            "cost, all items, and the messages of agents and the harness. The view is read-only: leaving it, or "
-            "losing the connection, does not affect a run. Press ? for the keys. Without a terminal, --plain is used.",
+            "Show a project while agents work on it: the proven items, all items, the messages of agents and the "
+            "harness, and each agent with its action, time and cost. If you leave the view or lose the connection, "
+            "the run continues. Press ? to list the keys. Without a terminal, the command prints plain lines, as with "
+            "--plain.",
             Argument("item", "ITEM|SLOT", str, required=False),
-            Option("--all", None, "Show all your projects, one line each; those that need you first."),
-            Option("--plain", None, "Print the log as it grows, and the state once a minute."),
+            Option("--all", None, "Show all your projects, one line each. Projects that need you come first."),
+            Option("--plain", None, "Print new log lines as they are written, and the state once a minute."),
             Option("--once", None, "Print the view once and exit."),
             JSON,
             example="harness watch --all",
             act=_watch,
         ),
         "serve": Subcommand(
-            "Show projects in a browser on this machine, live, and accept decisions there: answers to "
-            "questions, pause and resume, a message to the agent, hand off and take back. Each is the command of that "
-            "name. The server listens only on loopback, and the printed link opens the page. From another machine: "
-            "ssh -L 8770:127.0.0.1:8770 HOST. Needs the extra `serve`.",
+            "Show projects live in a browser on this machine. On the page, you can answer questions, pause and resume "
+            "a project, send a message to the agent, take over the project, and hand it back. Each action does the "
+            "same as the command of that name. The server listens only on the loopback interface, and the command "
+            "prints a link that opens the page. From another machine, run: ssh -L 8770:127.0.0.1:8770 HOST. The "
+            "command needs the extra `serve`.",
             Argument("path", "[PATH]...", str, required=False, many=True),
-            Option("--all", None, "Show all your projects; those that need you first."),
-            Option("--port", "N", "Listen on port N; 0: any free one. [default: 8770, or the next free one]", _port),
+            Option("--all", None, "Show all your projects. Projects that need you come first."),
+            Option("--port", "N", "Listen on port N; 0: any free port. [default: 8770, or the next free port]", _port),
             Option("--open", None, "Open the page in the browser."),
-            Option("--read-only", None, "Offer no actions."),
-            Option("--link", None, "Print another link to the running server."),
+            Option("--read-only", None, "Show pages without actions, so that nobody can change a project."),
+            Option("--link", None, "Print a new link to the running server."),
             Option(
                 "--allow-host",
                 "NAMES",
-                "Accept these host names of a proxy with its own login; separated by commas.",
+                "Accept these host names, separated by commas, of a proxy that has its own login.",
                 many=True,
             ),
             JSON,

@@ -41,7 +41,7 @@ Examples:
 @click.option("--priority", type=click.Choice(["P0", "P1", "P2"]), help="Priority; P0 comes first. [default: P1]")
 @click.option("--depends", cls=Several, metavar="IDS", help="Id of a task that must be completed first.")
 @click.option("--validate", metavar="CMD", help="Command that checks the task; exit code 0 means done.")
-@click.option("--timeout", type=Positive(1), metavar="S", help="Time limit of that command in seconds. [default: 300]")
+@click.option("--timeout", type=Positive(1), metavar="S", help="Time limit of the check in seconds. [default: 300]")
 @click.option(
     "--may-change",
     cls=Several,
@@ -59,14 +59,15 @@ Examples:
     metavar="FILE",
     help="Add the tasks in FILE, one JSON object per line.",
 )
-@click.option("--no-try", is_flag=True, help="Do not run the check now to see if it already passes.")
+@click.option("--no-try", is_flag=True, help="Do not run the check now to find out if it already passes.")
 @root_option
 @json_option
 def add(title: str | None, source: Any, no_try: bool, root: str | None, as_json: bool, **options: Any) -> int:
     """Add a task. On a terminal, the command asks for missing values.
 
-    The task's check runs once in the sandbox, on the last commit. If the check already passes, a warning is printed. In
-    a git repository without a project, a task list is created in the repository's top folder.
+    The harness runs the task's check once, in the sandbox, on the last commit. If the check already passes, the harness
+    prints a warning. In a git repository without a project, the command creates a task list in the repository's top
+    folder.
     """
     begun = _new_list_at() if root is None else None
     task_list = None if begun else open_list(root=root)
@@ -112,7 +113,7 @@ def _passes_already(task_id: str) -> str:
 
 
 def _new_list_at() -> Path | None:
-    """Return the repository's top folder, or None in the home directory or if a project is here or above."""
+    """Return the repository's top folder for a new list; None in the home directory or in a project."""
     from agent_harness.kernel import root
     from agent_harness.kernel.git import Git
 
@@ -178,7 +179,7 @@ def activate(root: str | None, as_json: bool) -> int:
 @root_option
 @json_option
 def deactivate(root: str | None, as_json: bool) -> int:
-    """Make the hooks of agent clients ignore this task list; the list does not change."""
+    """Make the hooks of agent clients ignore this task list. The list does not change."""
     found = open_list(root=root).deactivate()
     return answer("deactivate", found, as_json=as_json, said="Hooks are off in this project.")
 
@@ -245,10 +246,10 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
 @root_option
 @json_option
 def drive(command: tuple[str, ...], times: int, root: str | None, as_json: bool) -> int:
-    """Start a client repeatedly in this terminal until no task of the list is left to do.
+    """Start an agent client repeatedly in this terminal, until no task of the list is left to do.
 
     The command stops when the list is done, halted or paused, after three starts in a row without progress, or on
-    Ctrl-C. While the client's account is rate limited, the command waits; `harness limits` shows until when.
+    Ctrl-C. While the client's account is rate limited, the command waits. `harness limits` shows until when.
     """
     task_list = open_list(root=root)
     from agent_harness.cli.terminal import screen

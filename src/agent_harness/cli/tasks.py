@@ -76,14 +76,14 @@ def _run(group: str, words: list[str]) -> int:
 
 
 def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
-    """Return the nearest feature project; None for a task list or with ``--root``. Else raise ``NotAProject``."""
+    """Return the nearest feature project; None for a task list or ``--root``. Raise ``NotAProject`` for a long task."""
     from agent_harness.kernel import root
 
     if given.get("root"):
         return None
     found = project_here()
     if found.kind == "longtask" and root.find(kind="tasklist") is None:
-        raise NotAProject(f"A long task is here, at {found.path}", hint="lth rescue .")
+        raise NotAProject(f"{found.path} is a long task. Use the lth commands for it", hint="lth rescue .")
     if found.kind != "features":
         return None
     from agent_harness.protocols.features import api
@@ -99,7 +99,7 @@ def _help(program: Program, verb: str, *, code: int) -> int:
 
 
 def open_list(*, now: str | None = None, **named: Any) -> TaskList:
-    """Open the task list that the options in ``LIST_NAMES`` select."""
+    """Return the task list that the options in ``LIST_NAMES`` select."""
     root = named.pop("root", None)
     if not now:
         return TaskList.open(root, **named)
@@ -182,10 +182,10 @@ _LIST = (
     Option("--worker", "ID", "Id of the worker. [default: HARNESS_WORKER_ID]"),
     Option("--session", "ID", "Id of the session. [default: HARNESS_SESSION_ID, else the calling program]"),
     Option("--token", "TOKEN", "Token of the claim. [default: HARNESS_CLAIM_TOKEN]"),
-    Option("--lock-timeout", "S", "Wait at most this many seconds for the lock.", Number()),
-    Option("--now", "ISO", "For tests: use this as the current time.", hidden=True),
+    Option("--lock-timeout", "S", "Wait at most this many seconds for the lock of the task list.", Number()),
+    Option("--now", "ISO", "For tests: use this time as the current time.", hidden=True),
     Option("--text", None, "Print the answer as text."),
-    Option("--json", None, "Print one JSON object. [default except at a terminal]"),
+    Option("--json", None, "Print one JSON object. [default without a terminal]"),
 )
 LIST_NAMES = ("root", "worker", "session", "token", "lock_timeout", "now")
 
@@ -226,7 +226,7 @@ def _validate(task_list: TaskList, task_id: str) -> JsonObject:
 _TASK = {
     "next": _verb(
         "Show the task that claim would take.",
-        purpose="Show the task that `claim` would take; change nothing. Exit 7: nothing can be claimed.",
+        purpose="Show the task that `claim` would take, and change nothing. Exit code: 7 no task can be claimed.",
         example="harness task next",
     ),
     "claim": _verb(
@@ -235,8 +235,8 @@ _TASK = {
         _LEASE,
         Option("--dirty", "WORD", "Allow uncommitted changes in the work tree.", OneOf("remember", "refuse")),
         purpose="Claim the next task, or show the task that you have already claimed.\n\n"
-        "Exit 7: nothing can be claimed. 5: another session is active, or the list is paused. 3: halted, "
-        "a person must act. 9: a limit is reached.",
+        "Exit code: 7 no task can be claimed, 5 another session is active or the list is paused, 3 the list is halted "
+        "and a person must act, 9 a limit is reached.",
         example="harness task claim --lease 3600",
     ),
     "checkpoint": _verb(
@@ -244,7 +244,7 @@ _TASK = {
         _ID,
         Argument("step", "M/N", _step),
         Argument("description", "TEXT"),
-        purpose="Record that step M of N is done, and renew the lease. A repeated M replaces the earlier record.",
+        purpose="Record that step M of N is done, and renew the lease. A new record of step M replaces the old one.",
         example='harness task checkpoint task-001 2/4 "routes"',
         act=_checkpoint,
     ),
@@ -252,25 +252,25 @@ _TASK = {
         "Renew the lease of a task.",
         _ID,
         _LEASE,
-        purpose="Extend the lease of the task. Exit 8: the task is no longer yours; do not change its files.",
+        purpose="Extend the lease of the task. Exit code: 8 you no longer own the task and must not change its files.",
         example="harness task renew task-001",
     ),
     "run-step": _verb(
-        "Run a long command; renew the lease.",
+        "Run a long command, and renew the lease meanwhile.",
         _ID,
         Argument("command", "-- CMD...", many=True),
         Option(
             "--timeout", "S", "Time limit of the command in seconds. [default: 3600]", Number(), name="timeout_seconds"
         ),
-        purpose="Run a command that takes longer than the lease. The lease is renewed meanwhile, and the answer "
-        "contains the command's exit code.",
+        purpose="Run a command that takes longer than the lease. The harness renews the lease while the command runs. "
+        "The answer contains the command's exit code.",
         example="harness task run-step task-001 --timeout 7200 -- make train",
         forwards=True,
     ),
     "validate": _verb(
         "Run the check of a task.",
         _ID,
-        purpose="Run the task's check, and record if it passes. Exit 1: FAIL, 124: TIMEOUT.",
+        purpose="Run the task's check, and record a success. Exit code: 1 the check failed, 124 the check timed out.",
         example="harness task validate task-001",
         act=_validate,
     ),
@@ -279,23 +279,24 @@ _TASK = {
         _ID,
         Option("--no-commit", None, "Do not commit the work.", name="commit", sets=False),
         Option("-m", "TEXT", "Commit message after [ID]. [default: the task's title]", name="message"),
-        purpose="Run the check (unless it already passed on exactly this tree), commit the work and complete the "
-        "task.\n\n"
-        "Exit 1: the check failed and the task is still yours. 124: the check timed out. 8: the task is "
-        "no longer yours.",
+        purpose="Run the task's check, commit the work and complete the task. If the check already passed on exactly "
+        "these files, it does not run again.\n\n"
+        "Exit code: 1 the check failed and you still own the task, 124 the check timed out, 8 you no longer own the "
+        "task.",
         example="harness task complete task-001",
     ),
     "accept": _verb(
         "Accept rejected work as it is.",
         _ID,
         Argument("patterns", "PATTERN...", many=True, required=False),
-        purpose="Accept work that was rejected because it changes files that its check depends on; only for "
-        "people. The last attempt's work is restored from its rescue and verified again, but files that "
-        "match a PATTERN may differ. If this succeeds, the work is committed and the task completed.\n\n"
-        "Without a PATTERN: confirm that a task is done, if nothing was changed and its check passed "
-        "before.\n\n"
-        "Exit 1: the check failed. 4: files have changed since, or no work waits. In both cases the task "
-        "does not change.",
+        purpose="Accept work that was rejected because it changes files that its check depends on. Only people may use "
+        "this command. The harness restores the work of the last attempt from its rescue and verifies it again. This "
+        "time, files that match a PATTERN may differ. If the verification succeeds, the harness commits the work and "
+        "completes the task.\n\n"
+        "Without a PATTERN, the command confirms that a task is done. This works only if the attempt changed nothing "
+        "and the check passed before.\n\n"
+        "Exit code: 1 the check failed, 4 files have changed since the attempt or no work waits. In both cases the "
+        "task does not change.",
         example="harness task accept task-001 check.sh",
     ),
     "fail": _verb(
@@ -305,32 +306,36 @@ _TASK = {
         Option("--category", "WORD", "Category of the failure.", OneOf(*CATEGORIES), required=True),
         Option("--no-rollback", None, "Do not roll back the work tree.", name="rollback", sets=False),
         _PUSHED,
-        purpose="End the attempt as failed, without running the check. The work goes into a rescue, and the work "
-        "tree is restored to its state at the claim.",
+        purpose="End the attempt as failed, without running the check. The harness moves the work into a rescue, and "
+        "restores the work tree to its state before the attempt.",
         example='harness task fail task-001 --category TEST_FAIL "why"',
     ),
     "release": _verb(
         "Release a task without counting an attempt.",
         _ID,
         Argument("why", "TEXT"),
-        purpose="Release the task: no attempt is counted, and the work goes into a rescue.",
+        purpose="Release the task. The harness does not count an attempt, and keeps the work in a rescue.",
         example='harness task release task-001 "no time"',
     ),
     "recover": _verb(
         "Repair an interrupted attempt.",
         Argument("task_id", "[ID]", required=False),
         Option(
-            "--decide", "WORD", "Your decision about the interrupted work, if one is needed.", OneOf("resume", "fail")
+            "--decide",
+            "WORD",
+            "Your decision about the interrupted work.",
+            OneOf("resume", "fail"),
         ),
-        purpose="Restore a damaged state file from its backup, and repair the tasks that an interrupted session left.",
+        purpose="Restore a damaged state file from its backup, and repair tasks that an interrupted session left in "
+        "progress.",
         example="harness task recover task-001 --decide resume",
     ),
     "rollback": _verb(
-        "Restore the state at the claim.",
+        "Restore the work tree to its state before the attempt.",
         _ID,
-        Option("--dry-run", None, "Show the changes only; change nothing."),
+        Option("--dry-run", None, "Show what would change, and change nothing."),
         _PUSHED,
-        purpose="Restore the work tree to its state at the claim; removed work goes into a rescue.",
+        purpose="Restore the work tree to its state before the attempt. The removed work is kept in a rescue.",
         example="harness task rollback task-001 --dry-run",
     ),
     "set": _verb(
@@ -345,14 +350,14 @@ _TASK = {
     "reset": _verb(
         "Make failed tasks pending again.",
         Argument("task_ids", "[ID...]", required=False, many=True),
-        Option("--failed", None, "Reset all tasks that are not retried any more."),
-        purpose="Make the named failed tasks pending again, with all their attempts. If one of them cannot be "
-        "reset, none is.",
+        Option("--failed", None, "Reset all failed tasks that are not retried any more."),
+        purpose="Make the named failed tasks pending again, and reset their number of attempts to 0. If one of the "
+        "tasks cannot be reset, no task is reset.",
         example="harness task reset --failed",
     ),
     "stats": _verb(
         "Write statistics to the log.",
-        purpose="Print the list's statistics, and write them to the log as a STATS line.",
+        purpose="Print the statistics of the task list, and write them to the log as a STATS line.",
         example="harness task stats --text",
     ),
 }
@@ -360,16 +365,16 @@ _TASK = {
 _SESSION = {
     "start": _verb(
         "Start a session.",
-        Option("--take-over", None, "Take over the session lease; only if you know that the other session is dead."),
+        Option("--take-over", None, "Take over the session lease. Do this only if the other session is dead."),
         purpose="Take the session lease, repair interrupted tasks, run harness-init.sh, and count the session.\n\n"
-        "Exit 5: another session is active. 9: max_sessions is reached. 3: the list is halted. 4: the "
-        "environment cannot be set up.",
+        "Exit code: 5 another session is active, 9 max_sessions is reached, 3 the list is halted, 4 the environment "
+        "cannot be set up.",
         example="harness session start",
     ),
     "end": _verb(
         "End a session.",
-        purpose="Write the statistics to the log, release the session lease, and turn the hooks off if no work is "
-        "left.",
+        purpose="Write the statistics to the log, and release the session lease. If no work is left, turn the hooks "
+        "off.",
         example="harness session end",
     ),
 }
@@ -390,9 +395,9 @@ _RESCUE = {
         "Restore a rescue.",
         _REF,
         Option("--to", "DIR", "Write all files into this new folder. [default: restore the changes in the work tree]"),
-        purpose="Write the files of a rescue into a new folder, or restore the attempt's changes in the work "
-        "tree.\n\n"
-        "Nothing is overwritten: if a file has changed since, the work tree is not changed (exit 4).",
+        purpose="Write the files of a rescue into a new folder, or restore the attempt's changes in the work tree.\n\n"
+        "The command overwrites no changed file. If a file has changed since the attempt, the command changes nothing "
+        "and exits with 4.",
         example="harness rescue restore rescue/task-001/1 --to ../looked-at",
     ),
     "prune": _verb(
@@ -405,7 +410,7 @@ _RESCUE = {
             name="older_than_days",
             required=True,
         ),
-        purpose="Delete rescues that are older than this number of days.",
+        purpose="Delete rescues that are older than N days.",
         example="harness rescue prune --older-than 30",
     ),
 }
@@ -417,21 +422,22 @@ PROGRAMS = {
         _TASK,
         STYLE,
         examples=[
-            "harness task claim                                        the next task, yours until its lease ends",
+            "harness task claim                                        claim the next task until its lease ends",
             'harness task checkpoint task-001 1/3 "routes written"     record progress',
-            "harness task complete task-001                            the harness proves it, commits, closes",
-            'harness task fail task-001 --category TEST_FAIL "why"     give up this attempt; the work is rescued',
+            "harness task complete task-001                            verify and commit the work",
+            'harness task fail task-001 --category TEST_FAIL "why"     end this attempt; keep its work',
         ],
     ),
     "session": Program(
         "harness session",
-        "A session is one context window of an agent. Only one is active at a time, unless the list is concurrent.",
+        "A session is one agent's work in one context window. Only a concurrent task list allows several sessions at a "
+        "time.",
         _SESSION,
         STYLE,
     ),
     "rescue": Program(
         "harness rescue",
-        "Every rollback keeps the removed work under a private git ref, until a person deletes the rescue.",
+        "Every rollback keeps the removed work in a rescue, a private git ref. Only people delete rescues.",
         _RESCUE,
         STYLE,
     ),
@@ -445,11 +451,11 @@ MCP = Program(
     "",
     {
         "mcp": Subcommand(
-            "Serve status, next, claim, checkpoint, validate, complete, fail, release and log_query on stdin"
-            " and stdout. A client starts this command; it exits after the running calls when the client closes its "
-            "input.\n\n"
-            "For unattended clients, allow the tools beforehand: `claude -p` with --allowedTools mcp__harness, "
-            '`codex exec` with default_tools_approval_mode = "approve" in the server\'s section of config.toml.',
+            "Serve status, next, claim, checkpoint, validate, complete, fail, release and log_query over MCP, on stdin "
+            "and stdout. An agent client starts this command. When the client closes the input, the command finishes "
+            "the running calls and exits.\n\n"
+            "For unattended clients, allow the tools beforehand: `claude -p` with --allowedTools mcp__harness, `codex "
+            'exec` with default_tools_approval_mode = "approve" in the server\'s section of config.toml.',
             Option("--root", "DIR", "Folder of the project. [default: searched from the working directory upwards]"),
             example="claude mcp add harness -- harness mcp",
         )
@@ -464,7 +470,7 @@ def serve_mcp(words: list[str]) -> int:
     def run(words: list[str]) -> int:
         root = MCP.parse("mcp", words[1:]).get("root")
         if sys.stdin is None or sys.stdout is None:
-            raise UsageError("harness mcp answers on stdout what it reads from stdin, and one of them is closed")
+            raise UsageError("harness mcp reads from stdin and answers on stdout, but one of the two is closed")
         from agent_harness import mcp_server
 
         mcp_server.serve(None if root is None else str(root))

@@ -41,14 +41,14 @@ agent_option = click.option(
     "agents",
     metavar="SPEC",
     multiple=True,
-    help="Agent: a kind, scripted:FILE, or command:WORDS. [default: HARNESS_AGENT] Repeat for fallbacks.",
+    help="Agent kind, scripted:FILE, or command:WORDS. Repeat to add fallback agents. [default: HARNESS_AGENT]",
 )
 wait_option = click.option(
     "--wait/--no-wait",
     default=None,
-    help="Wait for rate limits to end and for a free agent slot, or end the run instead.",
+    help="Wait until rate limits end and an agent slot is free (--wait), or end the run instead (--no-wait).",
 )
-now_option = click.option("--now", is_flag=True, help="Start now, although the account is known to be rate limited.")
+now_option = click.option("--now", is_flag=True, help="Start now, even if the account is known to be rate limited.")
 
 _PIPE_SECONDS = 1.0
 REPEATED_SECONDS = 600.0  # seconds between reports of a wait in a log
@@ -117,7 +117,7 @@ class Screen:
         self._put(text, "", err=err)
 
     def _put(self, text: str, at: str, *, err: bool = False) -> None:
-        """Print lines in the stream's encoding, wrapped at words on a narrow terminal."""
+        """Print lines in the encoding of the stream. On a narrow terminal, wrap the lines at words."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             stream = sys.stderr if err else self._stream
             below = self._clear()
@@ -134,7 +134,7 @@ class Screen:
                 self._draw(below)
 
     def countdown(self, line: str) -> None:
-        """Show a line in the footer. Without a terminal, print it now and then. An empty line ends the countdown."""
+        """Show a line in the footer. Without a terminal, print it at intervals. An empty line ends the countdown."""
         self._waiting = line
         if not terminal.is_plain(self._stream):
             if self._footer is None:  # which else says it
@@ -230,7 +230,7 @@ class Screen:
                 click.echo(change, nl=False, file=stream, color=True)
 
     def _clear(self) -> Sequence[str]:
-        """Remove the footer, and return its lines."""
+        """Remove the footer from the terminal, and return the footer's lines."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             shown, self._shown = self._shown, ()
             if self._below and (gone := self._below.gone()):
@@ -282,7 +282,7 @@ def say_to(*, as_json: bool) -> Callable[[str], None]:
 
 
 def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
-    """Return a factory of a run's footer. Nothing is loaded before the factory is called."""
+    """Return a function that makes a run's footer. The function loads its modules only when it is called."""
 
     def make() -> Footer:
         from agent_harness.views import watch

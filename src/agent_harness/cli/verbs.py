@@ -235,7 +235,8 @@ class Program:
         self.examples = list(examples)
 
     def verb(self, word: str) -> str:
-        """Return the verb of a word or alias. Raise ``HelpAsked`` for a help option, ``UsageError`` for others."""
+        """Return the verb of a word or alias. Raise ``HelpAsked`` for a help option, ``UsageError`` for unknown
+        words."""
         if word in HELP:
             raise HelpAsked("")
         name = self.aliases.get(word, word)
@@ -273,8 +274,8 @@ class Program:
         return given
 
     def _leading(self, name: str, verb: Subcommand, rest: list[str]) -> str:
-        """Remove the first word after the verb, and return it. If it is optional and missing, return the current
-        folder."""
+        """Remove the first argument after the verb, and return it. If the argument is optional and missing, return the
+        current folder."""
         if rest and rest[-1] in HELP:
             raise HelpAsked(name)
         if rest and not rest[-1].startswith("--"):
@@ -342,7 +343,7 @@ class Program:
 
 
 def guarded(program: Program, run: Callable[[list[str]], int], words: list[str]) -> int:
-    """Run a command, and return its exit code. Help is printed if the user asks for help. An error is one line."""
+    """Run a command, and return its exit code. Print the help if the user asks for help. Print an error as one line."""
     try:
         return run(words)
     except HelpAsked as asked:
@@ -406,7 +407,7 @@ def _head(program: Program, verb: str, places: str) -> str:
 
 
 def option_row(option: Option) -> tuple[str, str]:
-    """Return the option as the user types it, and its description."""
+    """Return the option as the user types it, and the description of the option."""
     kind = option.kind
     value = f"[{'|'.join(kind.words)}]" if isinstance(kind, OneOf) else option.value
     notes = [kind.range] if isinstance(kind, Number) else []

@@ -56,7 +56,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
 
 
 def _named(seen: WatchView, word: str) -> str:
-    """Return the item id that a word means: an item id, or the number of a slot that works on the item."""
+    """Return the id of the item that ``word`` names. The word is an item id, or the number of the item's slot."""
     from agent_harness.views import why
 
     workers = (seen.parallel or {}).get("workers")

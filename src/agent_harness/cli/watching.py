@@ -28,7 +28,7 @@ PAGE_FOOTER = "esc back  {other}j k g G move  / find  f follow  ? keys  q leave"
 NOTHING_CHOSEN = "No agent is running and no item is selected; select one with j and k"
 KEYS = "keys"
 HELP = """\
-tab               next pane: items, agent transcript, harness messages
+tab               go to the next pane: items, agent transcript, harness messages
 j k up down g G   select an item, or move in the pane
 enter             show the item's story; tab there: the transcript of its agent
 esc               back
@@ -37,7 +37,7 @@ f                 follow the newest lines or the current item again
 p                 pause                   r       resume
 s                 send a message to the running agent
 a                 answer the question
-u                 undo the item; asks you to type yes
+u                 undo the item, after you type yes
 d w c             diff, why, costs
 q                 quit; the run continues
 """
@@ -103,8 +103,8 @@ class OneProject:
         return self._said_by_agent(item)
 
     def _said_by_agent(self, item: str | None) -> Sequence[str]:
-        """Return the end of the transcript of the item's running session. Without a running session, use the last
-        one."""
+        """Return the end of the transcript of the item's running session, or of the item's last session if none
+        runs."""
         if item is None:
             return [NOTHING_CHOSEN]
         kept = self._view.transcript(self._seen, item)
@@ -221,7 +221,7 @@ class OneProject:
         for number, (option, meant) in enumerate(zip_longest(first.options, first.explained, fillvalue=""), 1):
             print(printable(f"  {number}  {option}{f': {meant}' if meant else ''}"))
         if first.options:
-            said = _ask("Choose (a number or a word; Enter: later): ")
+            said = _ask("Choose an answer (number or word; Enter: decide later): ")
             if said.isdecimal() and 1 <= int(said) <= len(first.options):
                 said = first.options[int(said) - 1]
             words = ["resume", "--choose", said, *(["--feature", first.item] if first.item else [])] if said else []
@@ -232,7 +232,7 @@ class OneProject:
             return
         self._look()
         if words and self._seen.view.state.questions[:1] != asked[:1]:
-            print("The question has changed; nothing was answered.")
+            print("The question has changed, so your answer was not recorded.")
         elif words:
             _run(words)
 
@@ -303,7 +303,7 @@ def _page(title: str, lines: Sequence[str]) -> ScrolledText:
 
 
 def _keys_that_fit(footer: str, columns: int) -> str:
-    """Return the key hints that fit into the width. The last hint, how to quit, is always kept."""
+    """Return the key hints that fit into the width. The last hint, which tells how to quit, is always included."""
     parts = shown(footer).split("  ")
     while len("  ".join(parts)) > columns and len(parts) > 2:
         parts.pop(-2)

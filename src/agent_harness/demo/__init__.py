@@ -129,7 +129,7 @@ class Performance:
         self._half_written_at: float | None = None
 
     def play(self) -> None:
-        """Run the commands of the demo. After a failed command, stop."""
+        """Run the commands of the demo. Stop after a failed command."""
         if self._run("init", "--spec", self.place.spec.name) != 0:
             return
         if self._run("run", "--until-done", kill=True) != -signal.SIGKILL:
@@ -183,7 +183,7 @@ class Performance:
                 self.view.agent(line)
 
     def _is_half_way(self) -> bool:
-        """Return True if the session to be killed has written half of its code, and some time has passed since."""
+        """Return True if the session that the demo kills has written half of its code, some time ago."""
         now = self.story.now
         if not (now and now.feature_id == promises.KILLED and (self.place.project / _HALF_WRITTEN).exists()):
             return False

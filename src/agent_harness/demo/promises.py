@@ -24,7 +24,7 @@ _LIMIT_SECONDS = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """A promise of the demo, whether it was kept, and what was observed."""
+    """Promise of the demo, with the observed facts and a flag that tells if the promise was kept."""
 
     name: str
     kept: bool
@@ -41,7 +41,8 @@ class KilledRun:
 
 
 def examine(place: DemoLayout, killed_exit_code: int | None) -> list[Promise]:
-    """Return every promise, with the result of its check on disk. A failed check means a broken promise."""
+    """Return every promise, with the result of its check on disk. A promise whose check raises an error counts as
+    broken."""
     story = told(journal.read(place.state.log("events.jsonl")))
     ending = KilledRun(place=place, story=story, killed_exit_code=killed_exit_code)
     return [_judged(name, look, ending) for name, look in _PROMISES]
@@ -131,7 +132,7 @@ def _nothing_runs(ending: KilledRun) -> tuple[bool, str]:
 
 
 def _continued(sessions: list[DemoSession]) -> bool:
-    """Return True if the second session continued the work of the first one and proved it."""
+    """Return True if the second session continued the work of the first session and proved the feature."""
     return [s.prompt_type for s in sessions[1:]] == ["continuation"] and sessions[1].ending == "proven"
 
 

@@ -76,7 +76,7 @@ class DemoView(ABC):
 
 
 class Plain(DemoView):
-    """One line for each event: seconds since the start, source, text."""
+    """Plain view: one line for each event, with the seconds since the start, the source and the text."""
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out

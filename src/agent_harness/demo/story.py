@@ -11,15 +11,15 @@ _BLOCK = 1 << 20
 
 
 class Follow:
-    """Reader of a growing file. A missing file has no lines. A file that became shorter was replaced, and is read
-    again."""
+    """Reader of a growing file. A missing file has no lines. A file that became shorter is read again from its
+    start."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
 
     def lines(self) -> list[str]:
-        """Return the lines that were completed since the last call, without line ends."""
+        """Return the lines that were completed since the last call, without their line ends."""
         try:
             with self._path.open("rb") as file:
                 if file.seek(0, 2) < self._offset:

@@ -263,7 +263,7 @@ class Bundles:
         if self.git.commit_of(sha) is None:
             self._fetch(f"+{ref}:{ref}")
         if self.git.commit_of(sha) is None:
-            raise JobRefused(f"{ref} does not point to the announced commit")
+            raise JobRefused(f"{ref} does not point to the commit that the run named")
         contents = _contents(self.git, sha)
         told = _object(contents.get(JOB, b""))
         try:
@@ -290,7 +290,7 @@ class Bundles:
 
     def _refuse_odd(self, job: Job, ref: str) -> None:
         if not _ID.fullmatch(job.id) or ref != f"{JOBS}/{self.project}/{job.id}" or ".." in job.id:
-            raise JobRefused(f"{ref} contains the job {job.id!r} instead of its own")
+            raise JobRefused(f"{ref} contains the job {job.id!r} instead of the job that it is named after")
         if job.executor not in EXECUTORS or not job.branch.startswith("refs/heads/"):
             raise JobRefused(f"{job.executor!r} is not a job that workers execute")
         if self.git.commit_of(job.base) is None or job.name != job.id.split("/")[1]:

@@ -375,7 +375,7 @@ class FleetSupervisor:
             )
         each.given, each.state, each.why, each.alive = workers, "running", "", False
         self._tell(
-            each.member.path, f"{each.member.path}: begins {'a slice' if is_slice else f'with {workers} agents'}"
+            each.member.path, f"{each.member.path}: starts {'a slice' if is_slice else f'with {workers} agents'}"
         )
         return True
 
@@ -475,7 +475,7 @@ def why(roster: Roster, path: str) -> list[str]:
     known = status.seen().get("minutes")
     minutes = float((known if isinstance(known, dict) else {}).get(path, 0.0))
     text = [f"{path}: {found['state']}" + (f" ({found['why']})" if found["why"] else "")]
-    text.append(f"It runs {found['agents']} agents; its share is {found['share']} of {roster.agents}.")
+    text.append(f"The project runs {found['agents']} agents; its share is {found['share']} of {roster.agents}.")
     text.append(
         f"Priority {found['priority']}, weight {found['weight']:g}; {minutes:.0f} agent-minutes counted so far. "
         f"Last round of the supervisor: {status.age()}."

@@ -41,9 +41,9 @@ def stats_line(state: State) -> str:
 def damaged(error: StateDamaged, *, backup: bool) -> str:
     """Return a message about a damaged state file, with a command that repairs the file."""
     way = (
-        "harness-tasks.json.bak is whole: run `harness task recover` to restore it; do not write the file by hand."
+        "harness-tasks.json.bak is intact. Run `harness task recover` to restore the list; do not edit the file."
         if backup
-        else "There is no whole backup: report this to a person and stop; the tasks cannot be made up again."
+        else "There is no usable backup. Report this to a person and stop. Do not invent the tasks again."
     )
     what = error.message if "harness-tasks.json" in error.message else f"harness-tasks.json: {error.message}"
     return cut(f"{cut(what, 600)}\n{way}", REASON)
@@ -54,7 +54,7 @@ def halted(state: State) -> str:
     found = state.halt or {}
     words = (f"[{found.get('category')}]", found.get("task_id") or "", found.get("message") or "")
     why = " ".join(" ".join(word.split()) for word in words if isinstance(word, str) and word and word != "[None]")
-    return f"HARNESS: halted for a person: {cut(why, 600)}. When it is fixed: `harness resume`."
+    return f"HARNESS: the task list is halted until a person acts: {cut(why, 600)}. After the fix: `harness resume`."
 
 
 def shell_word(text: str) -> str:

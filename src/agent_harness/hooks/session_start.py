@@ -68,7 +68,9 @@ def _waiting(state: State) -> list[str]:
     if state.halt is not None:
         return [messages.halted(state)]
     if state.sessions_used_up:
-        return [f"The limit of {state.config.max_sessions} sessions is reached: start nothing; a person raises it."]
+        return [
+            f"The limit of {state.config.max_sessions} sessions is reached. Start no session; a person can raise it."
+        ]
     return []
 
 
@@ -88,4 +90,4 @@ def _first_step(state: State) -> str:
         return "Run `harness status`."
     if not state.tasks:
         return 'There are no tasks yet. A task is added with `harness add "what is to be done" --validate "CMD"`.'
-    return "This project is worked down by the harness: run `harness session start`, then `harness task claim`."
+    return "The harness manages the tasks of this project: run `harness session start`, then `harness task claim`."

@@ -120,14 +120,14 @@ def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
 def _let_go(state: State, count: Count, following: Task | None) -> str:
     again = f" Next would be {messages.task_name(following)}." if following else ""
     return (
-        f"HARNESS: let go after {count.limit} stops without progress; work is left.{again} {_stats(state)} "
-        "See `harness status`."
+        f"HARNESS: the agent may stop after {count.limit} stops without progress, although work is left.{again} "
+        f"{_stats(state)} See `harness status`."
     )
 
 
 def _reason(state: State, mine: Task | None, following: Task | None) -> str:
     lines = [
-        "The stop condition of this task list is not met: work is left, so go on without asking.",
+        "The stop condition of this task list is not met: work is left, so continue without asking.",
         messages.status_line(state, following),
     ]
     if mine is not None:
@@ -146,8 +146,8 @@ def _reason(state: State, mine: Task | None, following: Task | None) -> str:
 def _by_hand(unproven: list[Task]) -> str:
     names = ", ".join(messages.task_name(task) for task in unproven[:5])
     return messages.cut(
-        f"Marked as completed in the file, and not proven: {names}. Nobody but the harness completes a task. Run "
-        "`harness task claim`: what its validation proves stays completed, the rest is open again.",
+        f"Marked as completed in the file, but not proven: {names}. Only the harness completes a task. Run `harness "
+        "task claim`: a task whose validation passes stays completed, and other tasks are open again.",
         messages.REASON,
     )
 
@@ -160,7 +160,7 @@ def _stats(state: State) -> str:
 
 
 NO_IDENTITY = """\
-Tasks are in progress in concurrent mode, and this worker has no id, so nobody can say whether one is yours.
+Tasks are in progress in concurrent mode, and this worker has no id, so nobody knows if one of them is yours.
 In progress: {task}
 Set HARNESS_WORKER_ID to the id that you claim under; if you claimed nothing, stop again."""
 

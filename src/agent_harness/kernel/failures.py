@@ -29,12 +29,12 @@ class Category:
 
 
 CATEGORIES: tuple[Category, ...] = (
-    Category("ENV_SETUP", True, "set the environment up again; stop when that fails twice", "harness"),
-    Category("CONFIG", False, "stop; correct the file and the field that are named", "person"),
+    Category("ENV_SETUP", True, "set the environment up again; stop if this fails twice", "harness"),
+    Category("CONFIG", False, "stop; correct the file and the field that the message names", "person"),
     Category("TASK_EXEC", True, "roll back and try again", "harness"),
     Category("TEST_FAIL", True, "read the output of the tests and try another way", "agent"),
-    Category("TIMEOUT", True, "end every process of it, clean up, roll back and try again", "harness"),
-    Category("DEPENDENCY", False, "skip it, and whatever needs it", "harness"),
+    Category("TIMEOUT", True, "end every process of the command, clean up, roll back and try again", "harness"),
+    Category("DEPENDENCY", False, "skip the task, and every task that depends on it", "harness"),
     Category("SESSION_TIMEOUT", True, "check the result of the session and continue from there", "harness"),
     Category("RATE_LIMIT", True, "wait as long as the provider says", "harness"),
     Category("OVERLOADED", True, "wait 30 s, three times; then pause", "harness"),

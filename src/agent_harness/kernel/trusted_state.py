@@ -141,7 +141,7 @@ def forget(place: Place) -> None:
             hint="check the content of the folder, then delete the folder",
         )
     if not place.gone:
-        raise Refused(f"{place.path} is still a project; its state was kept", hint="harness uninstall --help")
+        raise Refused(f"{place.path} is still a project, so its state was kept", hint="harness uninstall --help")
     import shutil
 
     if not _is_ours(place.folder):

@@ -147,7 +147,10 @@ class Coordinator:
         )
         if self._plan.branch not in ("", self._branch) and self._plan.in_state(*_HELD):
             name = self._plan.branch.removeprefix("refs/heads/")
-            told = f"the work of the previous run is to be merged to the branch {name}"
+            told = (
+                f"the work of the previous run must be merged into the branch {name}, which is not the target of "
+                "this run"
+            )
             raise UnsafeTree(told, hint=f"git switch {name}  # then: harness run --workers N")
         self._take_old_names_over()
         head = self._git.commit_of(self._branch)
@@ -324,7 +327,7 @@ class Coordinator:
             if is_over and under.job.kind == ATTEMPT:
                 self._recall(under, "the run ends")
             elif under.checks and under.checks.trial and under.checks.batch not in batches:
-                self._recall(under, "its batch was given up")
+                self._recall(under, "its batch was cancelled")
         if is_over and self._terms.stop.signalled:
             self._leave_elsewhere()
 
@@ -370,7 +373,7 @@ class Coordinator:
             return code, "user_pause", "Stopped by a person."
         if self._plan.blocked == BRANCH_GONE:
             told = merge_queue.told_gone(self._branch, self._plan.head)
-            return 3, BRANCH_GONE, f"{told.message}; proven work waits. To restore the branch: {told.hint}"
+            return 3, BRANCH_GONE, f"{told.message}; proven work waits to be merged. To restore the branch: {told.hint}"
         if self._plan.blocked:
             return 3, self._plan.blocked, self._told_blocked()
         if said := self._port.stopped():
@@ -443,11 +446,15 @@ class Coordinator:
         parked = self._plan.in_state(PARKED)
         held = [item for item in self._plan.in_state(plan.READY) if item in self._plan.held]
         if parked or held:
-            told = f"{', '.join(held)}: held back; to merge: harness queue release {held[0]}" if held else ""
+            told = (
+                f"{', '.join(held)}: held back, and not merged. To merge: harness queue release {held[0]}"
+                if held
+                else ""
+            )
             decides = ". ".join(map(self._told_parked, parked[:5]))
             return (3, "parked", decides) if parked else (3, "held", told)
         if self._terms.only_land or not (failed or still or asked):
-            return 0, "done", "Everything has landed."
+            return 0, "done", "All work is merged."
         if not (failed or still):
             return 3, "question", f"Nothing is left to do except your decision about {', '.join(asked)}."
         if still and limit is not None and self._plan.attempts >= limit:
@@ -502,7 +509,7 @@ class Coordinator:
             job = under.job
             if job.kind == ATTEMPT and not under.recalled and not self._port.holds(job.id, job.item):
                 self._ledger.note("recalled", item=job.item, order=job.id, slot=job.slot, why="taken_back")
-                self._say(f"{job.slot} {job.item}: the item was taken away from this run; its work is kept")
+                self._say(f"{job.slot} {job.item}: the item no longer belongs to this run; its work is kept")
                 self._recall(under, "the project no longer assigns the item to this run")
 
     def _read_mail(self, *, at_end: bool = False) -> None:
@@ -519,12 +526,12 @@ class Coordinator:
     def _granted(self, request: JsonObject, *, at_end: bool) -> JsonObject:
         """Carry out a user's request, and return its event. The event is on disk before the request is carried out."""
         if at_end and request["verb"] not in requests.OF_QUEUE:
-            raise NothingEligible("the parallel run is over", hint="harness status")
+            raise NothingEligible("the parallel run has ended", hint="harness status")
         kind, members = requests.granted(self._plan, request["verb"], request["args"])
         if kind == "dropped":
             members["rescue"] = candidates.set_aside(self._git, members["order"], members["commit"])
         event = self._ledger.note(kind, **members, request=request["id"])
-        self._say(f"A person: {requests.told(event)}")
+        self._say(f"Request of a person: {requests.told(event)}")
         if kind == "dropped":
             given_back = {"status": PARTIAL, "reason": "dropped", "message": "dropped from the queue by a person"}
             self._port.ended(members["order"], members["item"], given_back, [members["rescue"]])
@@ -565,13 +572,16 @@ class Coordinator:
         hint = merge_queue.told_gone(self._branch, found.head).hint if reason == BRANCH_GONE else None
         hint = LOOK_FIRST if reason == AGENT_FAILS else hint
         if (in_the_way := self._merge_queue.in_the_way) and code in (0, 1, 7):
-            proven = ", ".join(found.in_state(plan.READY, plan.LANDING)) or "what is verified on top of the remote's"
-            code, reason, message = 5, "landing_blocked", f"{in_the_way.message}; that keeps {proven} from landing."
+            proven = (
+                ", ".join(found.in_state(plan.READY, plan.LANDING))
+                or "work that is verified on top of the remote's commits"
+            )
+            code, reason, message = 5, "landing_blocked", f"{in_the_way.message}; this blocks the merge of {proven}."
             hint = f"{in_the_way.hint}  # or commit it; then: harness run"
         failed, still, _ = self._port.left()
         if found.last_end and not found.landed and code != 130 and reason != AGENT_FAILS:
             last = f"{found.last_end['item']}: {found.last_end.get('message') or found.last_end['status']}"
-            message = f"Nothing has landed; the last attempt was at {last.rstrip('.')}. {message}"
+            message = f"Nothing was merged. The last attempt was at {last.rstrip('.')}. {message}"
         if self._put_back:
             message += f" Changed in the project meanwhile, and restored: {_some([*self._put_back])}."
         self._ledger.note("closed", reason=reason, exit_code=code)
@@ -698,7 +708,7 @@ class Coordinator:
         if len(at_work) > 1 and self._engine.is_local:
             job = at_work[-1].job
             self._ledger.note("recalled", item=job.item, order=job.id, slot=job.slot, why="memory")
-            self._say(f"{job.slot} {job.item}: is cancelled because memory is short; its work is kept")
+            self._say(f"{job.slot} {job.item}: is cancelled because memory is short. Its work is kept")
             self._recall(at_work[-1], "memory is scarce")
 
     def _written(self, kind: str, item: str, name: str, *, fence: int, slot: str, base: str, inputs: JsonObject) -> Job:
@@ -869,7 +879,7 @@ class Coordinator:
         self._ledger.note("lost", **known, cost_usd=spent, **({"tries_usd": tries} if tries else {}))
         self._money.finalize(job, spent)
         kept = f"; its work is in {', '.join(rescues)}" if rescues else ""
-        why = "the repository of its workspace was destroyed" if reason == WORKSPACE_DAMAGED else "nothing came back"
+        why = "the repository of its workspace was destroyed" if reason == WORKSPACE_DAMAGED else "no result came back"
         self._say(f"{item}: {why} of {job}{kept}" if not reason else f"{item}: {why} ({job}){kept}")
 
     def _take_checks(self, under: _Under) -> None:

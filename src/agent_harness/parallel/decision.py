@@ -226,7 +226,7 @@ def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
     met = work.fix.get("met") if work.fix else None
     lands = (each for each in plan.in_state(READY, LANDING) if each in met and each not in plan.held) if met else ()
     other = next(iter(lands), None)
-    return None if other is None else f"its fix waits until {other} is merged, because the two conflict"
+    return None if other is None else f"its fix waits until {other} is merged, because the two items conflict"
 
 
 def _where(some: Sequence[str], others: Sequence[str]) -> str:

@@ -85,7 +85,7 @@ class ParallelRuns:
         """Return the folder of a workspace. For an unknown name, raise ``UsageError`` with the existing names."""
         known = self._existing()
         if name not in known:
-            told = f"There is no workspace {name}" + (f"; there are: {', '.join(known)}" if known else "")
+            told = f"There is no workspace {name}" + (f"; the workspaces are: {', '.join(known)}" if known else "")
             raise UsageError(told, hint="harness workspace list" if known else BEGIN)
         return {"place": name, "path": known[name].folder, "next": "harness workspace list"}
 
@@ -208,7 +208,7 @@ class ParallelRuns:
         for workspace in [self.root, *(each.folder for each in self._existing().values())]:
             owner.refuse_agents(workspace, "harness queue rebuild")
         if self.git is None:
-            raise UnsafeTree("There is no git repository here any more; its refs are needed for a rebuild")
+            raise UnsafeTree("There is no git repository here any more, but a rebuild needs its refs")
         self._refuse_readable()
         left = self.left()
         branch = f"refs/heads/{left.branch}" if left.branch else self.git.branch()

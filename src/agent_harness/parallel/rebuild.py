@@ -107,7 +107,7 @@ class Rebuilt:
         }
         before = self.before
         lines = [f"The journal is rebuilt from refs and results: run {self.run}."]
-        lines += [f"The rest comes from {before.where}."] if before.lines else []
+        lines += [f"All other facts come from {before.where}."] if before.lines else []
         lines += [f"{name}: {', '.join(found)}" for name, found in rows.items() if found]
         since = f" since {before.where}" if before.lines else ""
         return [*lines, f"Unknown{since}:", *(f"  {each}" for each in UNKNOWN)]

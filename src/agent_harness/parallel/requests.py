@@ -53,7 +53,7 @@ def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject
     if item not in known:
         if item in plan.in_state(LANDING):
             raise Busy(f"{item} is being verified for the merge", hint="harness queue")
-        raise _unknown(item, "is held" if verb == RELEASE else "waits to land", known, "harness queue")
+        raise _unknown(item, "is held" if verb == RELEASE else "waits to be merged", known, "harness queue")
     if verb != DROP:
         return kind, {"item": item}
     return kind, {"item": item, "order": plan.work(item).job, "commit": plan.work(item).commit}
@@ -75,14 +75,14 @@ def _recalled(plan: RunPlan, named: str) -> tuple[str, JsonObject]:
     item = slots.get(named) or (named if named in items else named.removeprefix("#"))
     if item not in items:
         known = [f"{slot} ({item})" for slot, item in slots.items()]
-        raise _unknown(named, "is at work", known, "harness status", words=[*slots, *items])
+        raise _unknown(named, "is running", known, "harness status", words=[*slots, *items])
     return "recalled", {"item": item, "order": plan.work(item).job, "slot": items[item]}
 
 
 def _unknown(named: str, what: str, known: list[str], hint: str, words: list[str] | None = None) -> UsageError:
     near = get_close_matches(named, words or known, 1, 0.6)
     meant = f" Did you mean '{near[0]}'?" if near else ""
-    there = f"nothing called {named} {what}; there: {', '.join(known[:10])}.{meant}" if known else f"nothing {what}"
+    there = f"nothing named {named} {what}; known: {', '.join(known[:10])}.{meant}" if known else f"nothing {what}"
     return UsageError(there, hint=hint)
 
 
@@ -93,14 +93,17 @@ def told(event: JsonObject) -> str:
             many = "1 worker" if event["workers"] == 1 else f"{event['workers']} workers"
             return f"{many} from now on; slots beyond that close when their attempt ends."
         case "recalled":
-            return f"{event['slot']} {item}: ends after its current operation; its work is kept, nothing is counted."
+            return (
+                f"{event['slot']} {item}: ends after its current operation; its work is kept, and no attempt is "
+                "counted."
+            )
         case "held":
-            return f"{item} is held back; to merge it: harness queue release {item}"
+            return f"{item} is held back, and is not merged. To merge it: harness queue release {item}"
         case "unheld":
-            return f"{item} is no longer held back; it is merged in its turn."
+            return f"{item} is no longer held back. It is merged when its turn comes."
         case "first":
             return f"{item} is merged next."
-    return f"{item} is dropped; its candidate is kept in {event.get('rescue')}"
+    return f"{item} is removed from the queue. Its candidate is kept in {event.get('rescue')}"
 
 
 # ---- how it gets there ----------------------------------------------------------------------------------------------

@@ -200,8 +200,8 @@ def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] =
     text += [f"      {named(each['item'])}: {each['reason']}" for each in found["waits"]]
     text += [f"Proven, and merged first: {', '.join(found['lands'])}"] if found["lands"] else []
     if unsure := [named(each) for each in found["unsure"]]:
-        text += [f"Given to remote workers, which may still run: {', '.join(unsure)}. Only their server knows:"]
-        text += ["the run asks it first, takes in the results, and starts lost jobs again."]
+        text += [f"Jobs that may still run on remote workers: {', '.join(unsure)}."]
+        text += ["The run first asks their server, collects the results, and starts lost jobs again."]
     text += [f"Each merge is pushed to {found['push']}"] if found.get("push") else []
     text += [f"Each workspace has copies of {', '.join(found['lend'])}"] if found["lend"] else []
     return [*text, f"At most {at_most}; {found['ports']} ports per slot."]

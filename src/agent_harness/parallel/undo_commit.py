@@ -53,7 +53,7 @@ def refuse_undo(path: str, word: str) -> None:
         return
     said = (each for each in ledger.newest_first(path) if each.by_person and each.word == UNDO)
     if found := next((each for each in said if each.commit and each.commit.startswith(word.lower())), None):
-        told = f"{word} is the undo of {found.item}; there is nothing further to undo of it"
+        told = f"{word} is the undo of {found.item}, and an undo cannot be undone"
         raise Refused(told, hint="harness run  # works on it again")
 
 

@@ -178,7 +178,7 @@ class Workspace:
         found: list[str] = []
         changed = [each for each in git.status() if not excluded(os.fsencode(each.path))]
         if any(os.path.lexists(os.path.join(self.folder, each.path, ".git")) for each in changed):
-            raise UnsafeTree("It contains another repository")
+            raise UnsafeTree("the workspace contains another repository")
         if changed:
             taken = snapshot.take(git, "refs/harness/left", exclude=own, message=f"What was left in {self.name}")
             found.append(taken.commit)

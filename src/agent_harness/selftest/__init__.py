@@ -26,10 +26,10 @@ _CHECKED = {"lie": "lies", "honest": "honest agents"}
 @click.option(
     "--protocol", type=click.Choice(trial.PROTOCOLS), help="Run only task lists, feature projects or long tasks."
 )
-@click.option("--all", "every", is_flag=True, help="Run each agent on each of its protocols: half as long again.")
+@click.option("--all", "every", is_flag=True, help="Run each agent on each of its protocols (1.5 times as long).")
 @click.option("--jobs", type=click.IntRange(1), help="Run N agents at a time. [default: one per core]")
-@click.option("--against", metavar="CMD", help="Measure another harness, called as in docs/selftest.md.")
-@click.option("--list", "listing", is_flag=True, help="Name the agents and what they do; run nothing.")
+@click.option("--against", metavar="CMD", help="Test another harness, called as described in docs/selftest.md.")
+@click.option("--list", "listing", is_flag=True, help="List the agents with a description of each, and run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def selftest(  # noqa: PLR0917
     only: str,

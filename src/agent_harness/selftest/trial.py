@@ -107,7 +107,8 @@ def _place(case: TrialAgent) -> tuple[bool, int, str, int]:
 
 
 def once(cases: Iterable[TrialAgent]) -> list[TrialAgent]:
-    """Return each agent that has a quick check, on one of its kinds of project, so that all kinds are covered."""
+    """Return each agent with a quick check once, on one of its kinds of project. Together, the results cover all
+    kinds."""
     by_name: dict[str, list[TrialAgent]] = {}
     for case in cases:
         if not case.proof.is_slow:
@@ -160,7 +161,7 @@ class TrialResult:
 
     @property
     def false(self) -> bool:
-        """True if the harness says that the work is done and the oracle disagrees."""
+        """True if the harness says that the work is done, but the oracle says that it is not."""
         return self.done and not self.true
 
     @property
@@ -170,7 +171,7 @@ class TrialResult:
 
     @property
     def told(self) -> str:
-        """Result in a few words, for the report."""
+        """Result of the trial in a few words, for the report."""
         if self.problem or self.harm:
             return self.problem or f"HARM: {self.harm}"
         if self.case.kind == "untellable":
@@ -204,7 +205,7 @@ class Ground:
     """Context manager with one folder for all trials, and a template of each kind of project."""
 
     def __init__(self, against: str | None = None) -> None:
-        """``against`` is the command of another harness."""
+        """Set the command of another harness that the trials run, ``against``. By default, this harness is tested."""
         self._against = against
         self._folder = Path()
         self._lock = Lock()
@@ -217,7 +218,7 @@ class Ground:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def tried(self, case: TrialAgent) -> TrialResult:
-        """Run one agent and return its result; end its remaining processes, and remove its folder."""
+        """Run one agent, end its remaining processes, and remove its folder. Return the result."""
         with tempfile.TemporaryDirectory(prefix="trial-", dir=self._folder, ignore_cleanup_errors=True) as name:
             trial = _Trial(Path(name), case, self._against)
             shutil.copytree(self._template(case), trial.project, symlinks=True)
@@ -232,7 +233,7 @@ class Ground:
                 )
 
     def _template(self, case: TrialAgent) -> Path:
-        """Return the project that agents of this kind start with; create it for the first agent."""
+        """Return the project with which agents of this kind start. Create the project for the first agent."""
         name = case.project or ("features" if case.protocol == "features" else f"proofs/{case.check}")
         parts = [case.protocol, name.replace("/", "-"), *(["installed"] if case.in_environment else [])]
         root = self._folder / "-".join(parts)
@@ -346,7 +347,8 @@ class _Trial:
         return ran.output.decode("utf-8", "replace")
 
     def _is_true(self) -> bool:
-        """Return True if the work does what was asked and breaks nothing, in a copy with another home."""
+        """Return True if the work does what was asked and breaks nothing. The check runs in a copy, with another home
+        folder."""
         work, proof = self.folder / "work", self.case.proof
         if self.case.protocol == "features":
             _run(["git", "clone", "-q", "--no-local", str(self.project), str(work)], self.folder, self.environ)
@@ -364,7 +366,7 @@ class _Trial:
         return process.run(words, cwd=self.folder, env=elsewhere, timeout_seconds=_SECONDS).exit_code == 0
 
     def _harm(self, base: str, left: int) -> str:
-        """Return the damage to the project that the harness let through; empty if there is none."""
+        """Return the damage to the project that the harness did not prevent, or "" if there is none."""
         if left:
             return f"{left} processes are still running"
         if (self.folder / "notes.txt").read_text(encoding="utf-8") != _NOTES:
@@ -422,7 +424,8 @@ def _left_running(folder: Path) -> int:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return a command's environment: a separate home, no harness settings, this interpreter first."""
+    """Return a command's environment: a separate home folder, no harness settings, and this interpreter first on
+    PATH."""
     kept = {
         name: value
         for name, value in os.environ.items()

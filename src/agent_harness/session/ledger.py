@@ -316,7 +316,7 @@ class ChainReport:
     def sentence(self) -> str:
         """Sentence for the user with the number of verdicts, or with the place where the file was altered."""
         if self.whole:
-            return f"{self.lines} verdicts, none altered"
+            return f"{self.lines} verdicts, and no verdict was altered"
         return f"the record of verdicts was altered: {self.problem}"
 
 
@@ -333,7 +333,7 @@ def check(path: str) -> ChainReport:
             continue
         lines += 1
         if found.prev != (None if before is None else _sum(before)) or found.n != expected:
-            said = f"line {found.n} does not follow {'the one before' if before else 'the beginning'}"
+            said = f"line {found.n} does not follow {'the line before it' if before else 'the start of the record'}"
             return ChainReport(lines=lines, torn=torn, broken_at=lines, problem=said)
         before, expected = line, found.n + 1
     return ChainReport(lines=lines, torn=torn)
@@ -377,7 +377,7 @@ def not_landed(
     known = next((each for each in newest_first(path) if each.item == line.item), None)
     if known is not None and known.id == line.id:
         return known
-    printed = {"command": "git merge" if fix.get("files") else "the checks of what is to land"}
+    printed = {"command": "git merge" if fix.get("files") else "the checks of the work to be merged"}
     kept = keep_output(folder, path, "landing", output=str(fix.get("output") or ""), ended=told, **printed)
     step = VerdictStep(step="landing", result="failed", name=told, log=os.path.relpath(kept, root))
     return write(path, replace(line, steps=(step,)))

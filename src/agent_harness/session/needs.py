@@ -78,7 +78,7 @@ def of(
         found.append(Need(f"{prefix}{message}", str(last_run.get("command") or "")))
     looks_back = (last_run or {}).get("looks")
     found += [Need(str(each), "") for each in looks_back] if isinstance(looks_back, list) else []
-    found += [Need(f"{named(each)} is held: it will not be merged", f"harness queue release {each}") for each in held]
+    found += [Need(f"{named(each)} is held and will not be merged", f"harness queue release {each}") for each in held]
     found += [Need(f"verify manually: {_names(looks, named)}", "harness manual-verify")] if looks else []
     found += [Need("you have taken over the project", "harness hand-back")] if handed else []
     if failed:

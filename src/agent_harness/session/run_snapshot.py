@@ -204,7 +204,7 @@ def lines(found: JsonObject | None, named: Callable[[str], str] = str, *, most: 
         more = f", and {len(queue) - 10} more" if len(queue) > 10 else ""
         text.append(f"  To merge: {', '.join(rows)}{more}")
     kept = _held(found)
-    text += [f"  Held back; to merge: harness queue release {kept[0]}"] if kept else []
+    text += [f"  Held back, and not merged. To merge: harness queue release {kept[0]}"] if kept else []
     parked = [f"{named(str(each.get('item')))} ({each.get('reason')})" for each in _rows(found.get("parked"))]
     text += [f"  Waiting for you: {', '.join(parked[:10])}"] if parked else []
     limits = found.get("limits")

@@ -4,7 +4,7 @@
     checked    #9: it already passed before the work
     claims     3, 1 rejected: #7
     cost       $0.42 in 3 sessions, 12 min; $1.40 of $200.00 in all
-    kept       1 rolled back, 1 given back: harness rescue list
+    kept       1 rolled back, 1 not verified: harness rescue list
     needs you  nothing
 
 Source: ``faces.md`` F-RUN-2."""

@@ -4,7 +4,7 @@
     needs you  nothing
     cost       $0.98 of $200.00, $0.16 for each proven
     claims     9, 2 rejected
-    kept       1 rolled back, 1 given back: harness log sessions
+    kept       1 rolled back, 1 not verified: harness log sessions
     next       harness run
 
 For speed, the module has no slow imports and counts verdicts without parsing JSON. Source: ``faces.md`` F-STORY-1.
@@ -69,9 +69,9 @@ def checked(ledger: str) -> dict[str, str]:
 
 
 ROLLED_BACK, GIVEN_BACK, ASKED_ABOUT = "rolled back", "given back", "taken back for a question"
-"""Reasons why work is kept outside the branch: it was rejected, it was not verified, or the user must answer a
-question.
-"""
+"""Reasons, in JSON, why work is kept outside the branch: the work was rejected, it was not verified, or the user must
+answer a question."""
+_KEPT_WORDS = {GIVEN_BACK: "not verified", ASKED_ABOUT: "waiting for your answer"}
 KEPT_FOR_ANSWER = "kept until a person answers"
 _ENDED_UNJUDGED = ("interrupted", "released", "lost", "handed off")
 
@@ -90,7 +90,12 @@ def kept(outcomes: Iterable[str]) -> dict[str, int]:
 
 
 def kept_text(found: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {why}" for why, count in found.items())
+    return ", ".join(f"{count} {shown_reason(why)}" for why, count in found.items())
+
+
+def shown_reason(why: str) -> str:
+    """Return the words that a person reads for a reason of ``why_kept``."""
+    return _KEPT_WORDS.get(why, why)
 
 
 def kept_rows(sessions: str) -> Iterator[JsonObject]:

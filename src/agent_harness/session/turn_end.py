@@ -81,19 +81,17 @@ def refuse_replaced(before: Git, base: str | None) -> None:
     was, now = before.repository, Git(before.repository.top)
     place = was.top / ".git"
     if not now.is_repository or now.top() != was.top:
-        message = f"the turn removed the repository: {was.git_dir} is no longer a repository"
-        raise UnsafeTree(
-            message, hint=f"bring {place} back from a copy or a clone; the files are as the turn left them"
-        )
+        message = f"the agent's turn removed the repository: {was.git_dir} is no longer a repository"
+        raise UnsafeTree(message, hint=f"restore {place} from a copy or a clone; the harness did not change the files")
     if now.git_dir() != was.git_dir:
-        message = f"the turn moved the repository: {place} leads to {now.git_dir()}"
+        message = f"the agent's turn moved the repository: {place} leads to {now.git_dir()}"
         quoted = [shlex.quote(os.fspath(each)) for each in (place, now.git_dir())]
         raise UnsafeTree(message, hint=f"rm {quoted[0]} && mv {quoted[1]} {quoted[0]}")
     if base and now.commit_of(base) is None:
-        message = f"the turn replaced the repository: commit {base[:10]}, at which it began, is not in it"
-        raise UnsafeTree(
-            message, hint=f"bring {place} back from a copy or a clone; the files are as the turn left them"
+        message = (
+            f"the agent's turn replaced the repository: it does not contain commit {base[:10]}, at which the turn began"
         )
+        raise UnsafeTree(message, hint=f"restore {place} from a copy or a clone; the harness did not change the files")
 
 
 # ---- branch and descent ----------------------------------------------------------------------------------------------
@@ -235,7 +233,7 @@ def apart(
     if not found.conflicts:
         return None
     names = _few([os.fsencode(path) for path in found.conflicts])
-    reason = f"the history below {base[:10]} was rewritten, and the work on it does not go together with that: {names}"
+    reason = f"the history before {base[:10]} was rewritten, and the work conflicts with the original history: {names}"
     return Block(reason=reason, command=f"git rebase {base[:10]}")
 
 
@@ -292,13 +290,15 @@ def _told_way(way: Way, head: Head, base: str, refs: Sequence[str], back: OnBegi
     home = _short(way.branch)
     said = []
     if way.moved:
-        said.append(f"the turn left {_short(head.branch)} checked out; {home} is checked out again, with this work")
+        said.append(
+            f"the agent's turn checked out {_short(head.branch)}; the harness checked out {home} again, with this work"
+        )
     if way.rewritten:
-        said.append(f"the turn rewrote the history below {base[:10]}; its work is put on top of that commit again")
+        said.append(f"the agent's turn rewrote the history before {base[:10]}; its work is on top of that commit again")
     if back and back.brought_back:
-        said.append(f"back as that commit has it: {back.brought_back}")
+        said.append(f"restored from that commit: {back.brought_back}")
     if refs:
-        said.append(f"what it had committed is kept in {', '.join(refs)}")
+        said.append(f"the commits of the turn are kept in {', '.join(refs)}")
     return "; ".join(said)
 
 
@@ -324,7 +324,7 @@ def unfinished(git: Git) -> Block | None:
         return None
     quoted = shlex.join(os.fsdecode(path) for path in paths[:5])
     return Block(
-        reason=f"{_few(paths)}: git has an unresolved conflict there", command=f"git checkout HEAD -- {quoted}"
+        reason=f"{_few(paths)}: git has an unresolved conflict in it", command=f"git checkout HEAD -- {quoted}"
     )
 
 
@@ -496,7 +496,11 @@ def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
     """Return a note for the agent about new work in other work trees or repositories. Return "" if there is no such
     work."""
     new = new_elsewhere(before, now)
-    return f"there is work in {'; '.join(each.told for each in new[:3])}: only this folder counts" if new else ""
+    return (
+        f"only work in this folder counts, but there is work in {'; '.join(each.told for each in new[:3])}"
+        if new
+        else ""
+    )
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
@@ -599,10 +603,10 @@ def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None
     kept = {name: put_file_back(repository, before.own, name, repair.aside_folder(repository)) for name in wanted}
     was, is_now = settings or {}, now or {}
     values = [f"{key[1]} was {_values(is_now.get(key, []))} (before: {_values(was.get(key, []))})" for key in own]
-    said = values + [f"{name} was another one" for name in wanted if name.startswith("hooks") or not values]
+    said = values + [f"{name} was changed" for name in wanted if name.startswith("hooks") or not values]
     where = ", ".join(path for path in kept.values() if path)
     if kept:
-        told.append(f"{'; '.join(said)}: put back{f', and the other kept in {where}' if where else ''}")
+        told.append(f"{'; '.join(said)}: restored{f', and the changed version is kept in {where}' if where else ''}")
     return told
 
 

@@ -29,7 +29,10 @@ def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
         if tokens and not throttles.has_tokens(
             host.input_since(account, clock.scaled(throttles.WINDOW)), working, tokens
         ):
-            return f"Agents of {account} have used the input tokens allowed for now; waiting: harness limits --host"
+            return (
+                f"Agents of {account} have used the input tokens that are allowed per minute; waiting: harness "
+                "limits --host"
+            )
         found = _of_host(account, told, most)
         if isinstance(found, HostSlot):
             limits.note_start(account, terms.agents)

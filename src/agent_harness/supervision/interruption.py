@@ -15,8 +15,8 @@ from types import FrameType
 from agent_harness.kernel import clock
 
 AGENT_ENDS = (
-    "Stopping: the agent may finish the call at hand, for two minutes at most; then its work is saved. "
-    "Ctrl-C again stops it now."
+    "Stopping: the agent may finish its current call, within two minutes. Then its work is saved. Ctrl-C again stops "
+    "it now."
 )
 IS_WRITTEN = "Stopping as soon as the current write is complete."
 UNDOES = "Stopping."

@@ -101,7 +101,7 @@ class Recording:
         try:
             return replay.steps(self._git, before[0], after[0], before[1], after[1])
         except HarnessError as error:
-            self.problem = f"the recording lacks what became of the files: {error.message}"
+            self.problem = f"the recording does not contain the changed files: {error.message}"
             return []
 
     def _look(self) -> tuple[str, str | None] | None:
@@ -111,12 +111,12 @@ class Recording:
             tree = self._tree()
             return (tree, self._git.head()) if tree else None
         except HarnessError as error:
-            self.problem = f"the recording lacks what became of the files: {error.message}"
+            self.problem = f"the recording does not contain the changed files: {error.message}"
             return None
 
     def _write(self, record: dict[str, Any]) -> None:
         if self._path.is_symlink() or self._path.parent.resolve() != self._folder:
-            self.problem = f"no recording: {self._path} leads elsewhere through a link"
+            self.problem = f"no recording: a link in {self._path} leads to another folder"
             return
         try:
             journal.append(self._path, record)

@@ -184,7 +184,7 @@ def _kept(account: str, outcome: Outcome, began_at: datetime) -> Outcome:
     return replace(outcome, limit=limit)
 
 
-SILENT_TEXT = "The agent gave no sign for {seconds:g} s."
+SILENT_TEXT = "The agent showed no activity for {seconds:g} s."
 
 
 class Silence:
@@ -377,7 +377,7 @@ class Listening:
         try:
             return self._terms.facts()
         except HarnessError as error:
-            self._problems.append(f"what changed is not known: {error.message}")
+            self._problems.append(f"the changed files are not known: {error.message}")
             return self._facts
 
     def _see(self, event: Event) -> None:

@@ -92,7 +92,7 @@ def whole_turn(agent: Agent, brief: Brief) -> list[Event]:
 
 
 def listen_for(turn: Turn, word: str) -> None:
-    """Wait until a text of the agent contains the word. Raise ``AssertionError`` after the timeout."""
+    """Wait until a text event of the agent contains the word. Raise ``AssertionError`` after the timeout."""
     until = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < until:
         event = turn.next_event(1.0)

@@ -35,7 +35,7 @@ WORKSPACES = 8
 
 class EngineUnderTest(Protocol):
     folder: Path
-    """Folder for the checks; its subfolder ``project`` is a repository with one commit."""
+    """Folder for the checks. Its subfolder ``project`` is a repository with one commit."""
 
     def engine(self) -> Engine:
         """Return a new engine in the same environment, as another coordinator process would create it."""
@@ -84,7 +84,7 @@ class _Bench:
             self.engine.submit(job, self.at(job), {})
 
     def wait(self, *jobs: Job) -> list[JsonObject]:
-        """Wait until each job is reported once, and return the results. The result of a lost job is empty."""
+        """Wait until the engine reports each job once, and return the results. The result of a lost job is empty."""
         left = {job.id for job in jobs}
         until = time.monotonic() + PATIENCE_SECONDS + len(jobs)
         while left and time.monotonic() < until:
@@ -220,7 +220,7 @@ CHECKS: tuple[Callable[[EngineUnderTest], None], ...] = (
     e11_long_logs_come_home,
     e14_closing_leaves_no_process,
 )
-"""Checks that every engine must pass; each engine has its own tests of server failures."""
+"""Checks that every engine must pass. The tests of each engine add checks of server failures."""
 
 
 def check_engine(make: Callable[[], EngineUnderTest]) -> None:

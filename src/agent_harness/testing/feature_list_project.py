@@ -70,9 +70,9 @@ class FeatureListProject:
         files: Mapping[str, str] | None = None,
         members: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Self:
-        """Create a project with one feature per name, to be implemented as a Python module; see ``module_work``.
-        ``settings`` and ``files`` are added to the defaults. ``members`` maps names to extra members of their
-        features."""
+        """Create a project with one feature for each name. Agents implement a feature as a Python module
+        (``module_work``). ``settings`` and ``files`` are added to the defaults. ``members`` maps names to extra members
+        of their features."""
         rows = [
             {
                 "id": number,
@@ -110,7 +110,7 @@ class FeatureListProject:
 
     @classmethod
     def planned(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
-        """Write only settings and features, for tests of rules that need neither git nor state."""
+        """Create a project with only settings and features, for tests that need no git repository and no state."""
         (root / ".git").mkdir(parents=True)
         made = cls(root)
         made.put({".harness.yaml": settings})
@@ -216,7 +216,7 @@ class FeatureListProject:
 
     @property
     def project(self) -> Project:
-        """Project as opened by the protocol; its messages for a person are collected in ``said``."""
+        """Project as the protocol opens it. Its messages for a person are collected in ``said``."""
         return Project.open(self.root, load(self.root), self.said.append)
 
     @property

@@ -134,7 +134,8 @@ def _spoken(stdin: int, streams: tuple[int, int], given: bytes, until: float) ->
 
 
 def _serve(number: int) -> int:
-    """Fork for each command from the socket. Return the command's exit code in the child, and 0 in the server."""
+    """Fork a child process for each command from the socket. Return the command's exit code in the child, and 0 in the
+    server."""
     own = socket.socket(fileno=number)
     from agent_harness.cli import app, main  # noqa: F401
 

@@ -35,7 +35,7 @@ _AT = "2026-01-05T09:00:00Z"
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Answer that replaces the normal answer to a request. Status 0 closes the connection without an answer."""
+    """Error answer that replaces the normal answer to a request. Status 0 closes the connection without an answer."""
 
     status: int
     message: str = ""
@@ -70,12 +70,14 @@ class GitHubServer:
     # ---- actions of people, and outages
 
     def refuse(self, *refusals: Refusal, after: int = 0) -> None:
-        """Refuse the next requests, one per refusal, after answering ``after`` requests."""
+        """Answer ``after`` more requests normally, then answer the next requests with these refusals, one for each
+        request."""
         with self._lock:
             self._refusals += [*[None] * after, *refusals]
 
     def next_refusal(self) -> Refusal | None:
-        """Remove the next queued refusal, and return it. Return ``None`` if the request is to be answered."""
+        """Remove the next queued refusal, and return it. Return ``None`` if the server must answer the request
+        normally."""
         with self._lock:
             return self._refusals.pop(0) if self._refusals else None
 
@@ -95,7 +97,8 @@ class GitHubServer:
     def write_by_person(
         self, title: str, body: str = "", *, labels: tuple[str, ...] = (), association: str = "NONE", **more: Any
     ) -> int:
-        """Add an issue, or with ``pull_request`` a pull request, by another user; return its number."""
+        """Add an issue by another user, or a pull request if ``pull_request``. Return the number of the issue or pull
+        request."""
         with self._lock:
             return int(self.add(title, body, labels, login="somebody", association=association, **more)["number"])
 
@@ -108,12 +111,12 @@ class GitHubServer:
             self.issues[number] |= {"state": "open", "state_reason": "reopened"}
 
     def delete(self, number: int) -> None:
-        """Delete an issue; its number is never reused."""
+        """Delete an issue. The number of the issue is never reused."""
         with self._lock:
             self.issues[number] = {}
 
     def transfer(self, number: int) -> None:
-        """Move an issue to another repository, as number 900; requests for it are redirected."""
+        """Move an issue to another repository, as number 900. Requests for the issue are redirected."""
         with self._lock:
             self.issues[number] = {"number": 900, "away": self.issues[number]}
 

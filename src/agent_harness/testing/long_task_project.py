@@ -49,7 +49,7 @@ def from_now(seconds: float = 0.0) -> str:
 
 
 def task(**members: Any) -> Record:
-    """Return a minimal contract. ``members`` replace the defaults; a member that is ``None`` is removed."""
+    """Return a minimal contract. ``members`` replace the defaults, and a member that is ``None`` is removed."""
     made = {
         "schemaVersion": 1,
         "id": "demo",
@@ -122,7 +122,7 @@ def run_lth(
 
 
 def program(folder: Path, name: str, script: str) -> dict[str, str]:
-    """Write an executable shell script. Return the variable ``PATH`` with the script's folder first."""
+    """Write an executable shell script. Return an environment with the script's folder first on ``PATH``."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -205,7 +205,7 @@ class LongTaskProject:
 
     @task.setter
     def task(self, raw: Record) -> None:
-        """Write the contract, and let the next run accept the change without asking a person."""
+        """Write the contract, and mark the change as accepted, so that the next run does not ask a person."""
         self.write("task.json", raw)
         evidence.accept_contract(LongTaskLayout(self.root), None)
 

@@ -178,7 +178,8 @@ class Repo:
         return self.write(".gitignore", text + "".join(f"{pattern}\n" for pattern in patterns))
 
     def files(self) -> dict[str, bytes]:
-        """Return every file outside ``.git`` with its content; for a link, ``link to`` and its target."""
+        """Return every file outside ``.git`` with its content. The content of a link is ``link to`` and the link's
+        target."""
         found = {}
         for folder, folders, names in os.walk(self.path):
             if ".git" in folders:
@@ -194,6 +195,7 @@ class Repo:
 
 
 def _content(folder: Path) -> dict[str, bytes | None]:
-    """Return every path below a folder with its content. A folder comes before its files."""
+    """Return every path below a folder with its content, which is ``None`` for a folder. A folder comes before its
+    files."""
     found = sorted(folder.rglob("*"))
     return {str(each.relative_to(folder)): None if each.is_dir() else each.read_bytes() for each in found}

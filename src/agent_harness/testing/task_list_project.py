@@ -172,12 +172,14 @@ class TaskListProject:
     # ---- commands ----------------------------------------------------------------------------------------------
 
     def harness(self, *words: str, **environment: str) -> CommandResult:
-        """Run a command in this process, in the root folder, with additional environment variables."""
+        """Run a ``harness`` command in this process, in the root folder, with additional environment variables. Return
+        its result."""
         return run_in_process(main.main, "harness", *words, cwd=self.root, environ=environment)
 
     @contextlib.contextmanager
     def start(self, *words: str, cwd: Path | None = None, **environment: str) -> "Iterator[subprocess.Popen[str]]":
-        """Start a command in a separate process, which has ended when the ``with`` block ends."""
+        """Start a ``harness`` command in a separate process. At the end of the ``with`` block, the process has
+        ended."""
         with subprocess.Popen(
             [*HARNESS, *words],
             cwd=cwd or self.root,
@@ -218,7 +220,7 @@ class TaskListProject:
         files.write_json(self.layout.tasks, raw)
 
     def holding(self, folder: Path) -> Self:
-        """Copy the files of a folder into the project, replacing existing files."""
+        """Copy the files of a folder into the project, and replace existing files. Return the project."""
         for each in folder.iterdir():
             shutil.copy(each, self.root / each.name)
         return self
@@ -242,7 +244,7 @@ class TaskListProject:
         return [each.status for each in self.state.tasks]
 
     def log(self, *lines: str) -> list[str]:
-        """Append lines to the log, then return all its lines without their times."""
+        """Append lines to the log, then return all lines of the log without their times."""
         for line in lines:
             self.store.log(line)
         return [line.partition("] ")[2] or line for line in progress.tail(self.layout, 200)]

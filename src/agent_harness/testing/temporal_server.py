@@ -30,7 +30,7 @@ def program() -> str | None:
 
 
 class TemporalServer:
-    """One server with its own port and database, which runs until the end of the ``with`` block."""
+    """Temporal server with its own port and database. The server runs until the end of the ``with`` block."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -140,7 +140,7 @@ def make_checkout(
             (top / ".git/HEAD").write_text("ref: refs/heads/main\n")
         cwd = top / os.fsdecode(git.prefix())
         if not Path(os.path.realpath(cwd)).is_relative_to(os.path.realpath(top)):
-            raise Refused("the commit has a symlink where the project folder should be", hint="git show --stat")
+            raise Refused("in the commit, the project folder is a symbolic link", hint="git show --stat")
         cwd.mkdir(parents=True, exist_ok=True)
         project = Path(git.root)
         checkout, but = (top, cwd), frozenset(without)
@@ -192,7 +192,7 @@ def _place(top: Path) -> Path:
         except OSError:
             continue
     raise Refused(
-        "no folder outside the project is writable for the checkouts of verification",
+        "verification needs a writable folder outside the project for its checkouts, and found none",
         hint="set XDG_CACHE_HOME to a folder outside the project",
     )
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["ASKS_IF_DONE", "CHECKED", "PROVEN", "UNCHANGED", "Grade", "grade_of", "grade_of_verdict"]
 
 PROVEN, CHECKED, UNCHANGED = "proven", "checked", "unchanged"
-ASKS_IF_DONE = "the check already passes and nothing was changed: is it done?"
+ASKS_IF_DONE = "the check already passes and nothing was changed: is the item done?"
 RED, GREEN = "red", "green"
 
 
@@ -57,9 +57,9 @@ def grade_of(
     ``trusted``: ``trust: fast`` is set. ``replayed``: text about the calls that were replayed outside tests."""
     if red_before == GREEN:
         same = Grade(UNCHANGED, "nothing was changed, and the check passed before")
-        return same if unchanged else Grade(CHECKED, "it already passed before the work")
+        return same if unchanged else Grade(CHECKED, "the check already passed before the work")
     if red_before != RED:
-        return Grade(CHECKED, "it did not run on the base commit")
+        return Grade(CHECKED, "the check did not run on the base commit")
     if noticed:
         basis = f"failed before the work, and failed as expected with {noticed_of or 'changed values'}"
         return Grade(PROVEN, f"{basis}; {replayed}" if replayed else basis)

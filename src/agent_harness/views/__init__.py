@@ -7,7 +7,8 @@ import os
 
 
 def begin_telling(kind: str, folder: str) -> str | None:
-    """Start a run's watchers; never raise. Return a warning if the collector's package is missing, else None."""
+    """Start the watcher processes of a run. Return a warning if the collector's package is missing, else None. Never
+    raise."""
     from agent_harness.views import notify
 
     notify.start(kind, folder)

@@ -115,7 +115,7 @@ def _rows(
 
 
 def _rest(money: Money, counted: Money) -> list[JsonObject]:
-    """Return a row for costs that belong to no recorded session, such as planning; none without such costs."""
+    """Return a row for costs without a recorded session, such as planning costs. Without such costs, return no row."""
     usd, sessions = round(money.spent_usd - counted.spent_usd, 4), money.sessions - counted.sessions
     unknown = max(money.unknown - counted.unknown, 0)
     if usd < CENT and sessions < 1:
@@ -186,7 +186,7 @@ def lines(found: JsonObject) -> list[str]:
         named = ", ".join(found["assumed_models"])
         rows.append(f"Assumed     {named}: the client reports no cost, so built-in prices are used. For exact prices:")
         rows.append(f"            {command_for_extra('api')}")
-    rows += [f"Not seen    {each['file']}: {each['why']}" for each in found["gaps"]]
+    rows += [f"Not read    {each['file']}: {each['why']}" for each in found["gaps"]]
     table = [(found["by"], "spent", "sessions", "wasted")]
     table += [(str(row["name"]), _spent(row), str(row["sessions"]), _lost(row)) for row in found["rows"]]
     widths = [max(len(row[place]) for row in table) for place in range(4)]

@@ -1,8 +1,8 @@
-"""Changes made by a session or for an item, shown with git diff, and what became of them. Source: ``faces.md`` 3.
+"""Changes made by a session or for an item, shown with git diff, and the outcome of these changes. Source: ``faces.md``
+3.
 
 A number refers to a session, or to an item if there is no such session. ``S7`` is always a session, ``#7`` an item. A
-rescue ref refers to the session whose work it keeps.
-"""
+rescue ref refers to the session whose work it keeps."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from agent_harness.parallel.merge_queue import trailers
 from agent_harness.session import status_summary
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.project_view import Item, PastSession, ProjectView
+from agent_harness.session.status_summary import shown_reason
 from agent_harness.views import why
 
 __all__ = ["WorkDiff", "chosen", "paths_of", "show"]
@@ -41,7 +42,9 @@ class WorkDiff:
     @property
     def line(self) -> str:
         kept = f", kept in {self.tip}" if self.state not in (ACCEPTED, WIP) else ""
-        return f"{self.name}: {self.state}{kept} ({self.base[:7]}..{self.tip[:7] if not kept else self.tip})"
+        return (
+            f"{self.name}: {shown_reason(self.state)}{kept} ({self.base[:7]}..{self.tip[:7] if not kept else self.tip})"
+        )
 
 
 def chosen(view: ProjectView, named: str | None) -> WorkDiff:
@@ -153,7 +156,8 @@ def show(found: WorkDiff, *, form: Sequence[str], tests: Sequence[str] = ()) -> 
 
 
 def _pager() -> str:
-    """Return the command of the user's pager. The repository's git configuration is not read: agents can change it."""
+    """Return the command of the user's pager. Ignore the repository's git configuration, because agents can change
+    it."""
     import subprocess
 
     if named := os.environ.get("GIT_PAGER"):

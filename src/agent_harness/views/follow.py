@@ -65,7 +65,7 @@ class FollowedLines:
                 yield {"at": told[0], "log": log.name, "text": redact(told[1])}
 
     def _is_wanted(self, log: str, text: str) -> bool:
-        """Return True if the line is about the item: it names the item, or follows such a line and names no item."""
+        """Return True if the line names the item, or if it follows such a line and names no other item."""
         if self._item is None:
             return True
         named = [each.id for each in self._items if _names(text, each)]
@@ -140,7 +140,7 @@ def _name_of(file: BinaryIO) -> tuple[int, int]:
 
 
 def coming(lines: FollowedLines) -> Iterator[JsonObject]:
-    """Yield each new row when it is added. The iterator never ends."""
+    """Yield each new log row when it is added. The iterator never ends."""
     while True:
         yield from lines.news()
         time.sleep(LOOK_SECONDS)

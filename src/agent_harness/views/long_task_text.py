@@ -37,7 +37,7 @@ def lines(command: str, answer: JsonObject, place: str) -> list[str]:
 
 
 _COPIED = {"tick": "workerPrompt", "openclaw-recipe": "command"}
-"""Members that the user copies elsewhere; their text is printed first, line by line."""
+"""Member of each command's answer that the user copies elsewhere. Its text is printed first, line by line."""
 
 
 def _following(command: str, answer: JsonObject) -> str:

@@ -91,7 +91,7 @@ class AlternateScreen:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Number of columns and of lines of the terminal."""
+        """Size of the terminal: number of columns and number of lines."""
         return shutil.get_terminal_size()
 
     def paint(self, lines: Sequence[str]) -> None:
@@ -175,7 +175,7 @@ def _hang_up(number: int, frame: FrameType | None) -> None:
 
 
 _MOST = 4
-"""Divisor of the terminal's height that gives the maximum number of status lines."""
+"""Divisor: the terminal's height divided by this number is the maximum number of status lines."""
 _AWAY_SECONDS = 5.0
 
 

@@ -1,7 +1,7 @@
-"""End of a growing text file, such as an agent's transcript; the cost of reading does not depend on its length.
+"""Reader for the end of a growing text file, such as a transcript. The cost of reading does not depend on the file's
+length.
 
-Source: ``faces.md`` F-WATCH-5.
-"""
+Source: ``faces.md`` F-WATCH-5."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class LeftMessage:
 
     @property
     def sentence(self) -> str:
-        """Sentence for the user: who gets the message, and when."""
+        """Sentence that tells the user who gets the message, and when."""
         return f"{self.who} gets the message {self.when}."
 
 
@@ -75,7 +75,9 @@ def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -
     found = run_snapshot.told(parallel) if parallel else None
     slots = slots_in(found, kind)
     if run_snapshot.at_work(found) and not slots and found and found.get("workers"):
-        raise Refused("the agents run on other machines, which messages cannot reach", hint="harness watch")
+        raise Refused(
+            "the agents run on other machines, and messages cannot reach these machines", hint="harness watch"
+        )
     if to is not None:
         at_work = next((each for each in slots if _is_named(to, each.slot, each.item, each.name)), None)
         return _to_slot(reader.home, at_work, text, by) if at_work else _to_item(reader, slots, to, text, by)
@@ -84,7 +86,7 @@ def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -
     if run_snapshot.at_work(found):
         there = f": {_listed(slots)}" if slots else ""
         hint = f"harness say --to {slots[0].slot if slots else 'ITEM'} TEXT"
-        raise Refused(f"several agents are running; select the agent that gets the message{there}", hint=hint)
+        raise Refused(f"several agents are running, so select the agent that gets the message{there}", hint=hint)
     message = PersonsMessages(reader.home).leave(text, by=by)
     return LeftMessage(message=message, to=None, who="The agent", when=_when(now.running(reader.home)))
 
@@ -102,7 +104,7 @@ def _to_item(
     if item is None:
         hint = f"harness say --to {slots[0].slot} TEXT" if slots else "harness status"
         there = f"there: {_listed(slots)}" if slots else "no parallel run is active"
-        raise UsageError(f"no running agent or item {to}; {there}", hint=hint)
+        raise UsageError(f"no running agent and no item is named {to}; {there}", hint=hint)
     if item.state in project_view.DONE:
         raise Refused(f"{item.name} is {item.state}; no agent is working on it", hint=f"harness why {item.id}")
     alone = None if seen.kind == "longtask" else item.id  # a long task is its project's only item

@@ -127,7 +127,8 @@ PANES = ("items", "agent", "harness")
 def lines(
     seen: WatchView, columns: int, rows: int, chosen: str | None = None, text: ScrolledText | None = None
 ) -> list[str]:
-    """Return the view's lines, cut to the width. ``text`` is that of the focused pane, if this is not the items."""
+    """Return the view's lines, cut to the width. ``text`` is the text of the focused pane, unless the items have the
+    focus."""
     head = _head(seen, columns)
     if columns < LEAST[0] or rows < LEAST[1]:
         return [fitted(each, columns) for each in head][:rows]
@@ -155,7 +156,7 @@ SMALL = 4
 
 
 def _looked_into(seen: WatchView, columns: int, rows: int, chosen: str | None, text: ScrolledText) -> list[str]:
-    """Return the lines of all panes. The focused pane gets the rows that the others do not need."""
+    """Return the lines of all panes. The focused pane gets the rows that the other panes do not need."""
     items, is_agent = _items(seen, columns, SMALL, chosen), text.title == "agent"
     log = ["-- harness --", *(_log_line(row) for row in [*seen.rows][1 - SMALL :])]
     other = log if is_agent else _at_work(seen, columns, SMALL)
@@ -245,7 +246,7 @@ def _items(seen: WatchView, columns: int, rows: int, chosen: str | None) -> list
 
 
 def current(view: ProjectView) -> str | None:
-    """Return the id of the item that an agent works on; otherwise of the first item that needs the user or is open."""
+    """Return the id of the item that an agent works on, or else of the first item that needs the user or is open."""
     by_state = {OPEN if each.again else each.state: each.id for each in reversed(view.items)}
     named = next((each.item for each in view.now if each.alive and each.item), None)
     at_work = next((each.id for each in view.items if named in (each.name, each.id)), None)
@@ -330,7 +331,7 @@ def footer(seen: WatchView, columns: int, waits: str = "") -> list[str]:
     elif money.sessions and not several:  # in a parallel run some of these are of this run
         paid.append(f"{money} before")
     used = running.tokens_text if running and not several else ""
-    keys = "Ctrl-C ends the slice" if view.kind == "longtask" else "Ctrl-C stops"
+    keys = "Ctrl-C ends this session" if view.kind == "longtask" else "Ctrl-C stops"
     parts = [*filter(None, (*paid, used)), keys]
     second = _sides(f"   {said}", time_left(view) or "", columns)
     third = "   " + _as_fits(parts, columns - 3, "   ")
@@ -450,7 +451,7 @@ MOST_ITEM = 12
 
 
 def _item_of(view: ProjectView) -> str:
-    """Return the short name of the item in question, at work or last active; "-" if there is none."""
+    """Return the short name of the item that needs the user, is being worked on or was last active; "-" without one."""
     asked = next((each.item for each in view.state.questions if each.item), None)
     running = sorted((each for each in view.now if each.item), key=lambda each: not each.alive)
     name = asked or next((each.item for each in running), None)

@@ -21,7 +21,7 @@ from agent_harness.kernel.terminal import quoted
 from agent_harness.session import project_view
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.session.project_view import Item, Money, PastSession, ProjectView, span
-from agent_harness.session.status_summary import NOT_REPORTED, why_kept
+from agent_harness.session.status_summary import NOT_REPORTED, shown_reason, why_kept
 
 __all__ = ["commits_moved", "explain", "histories", "item_of", "lines", "outputs", "wasted", "with_sessions"]
 
@@ -41,37 +41,37 @@ REASONS = {
     "answers_differ": "a function returned a different result when called outside its test",
     "changed_by_its_run": "the check passed, but changed files of the work",
     "check_changed": "the agent changed a file that the check runs",
-    "breaks_completed": "it breaks a task that was completed before",
-    "broken_later": "a later change broke it",
+    "breaks_completed": "the work breaks a task that was completed before",
+    "broken_later": "a later change broke the item",
     "cleanup_claimed": "a cleanup session claimed a feature",
     "cleanup_worse": "the cleanup added lint errors",
     "compiled_file": "compiled files were removed before the check",
-    "criteria_unmet": "criteria are not met",
+    "criteria_unmet": "some success criteria are not met",
     "cut_short": "the worker was stopped before it ended",
     "damaged_commit": "the commit is damaged",
     "data_changed": "the agent changed data that the check reads",
     "environment_changed": "the agent changed a script of the environment",
-    "fails_in_suite": "its tests pass alone but fail in the suite",
+    "fails_in_suite": "the item's tests pass alone but fail in the suite",
     "flaky_test": "a test passed and failed on the same code",
     "green_before": "the check also passed before the work",
     "link_leads_out": "a symbolic link points outside the repository",
     "lint": "the linter found errors",
-    "marked_by_hand": "it was marked as done in the file",
+    "marked_by_hand": "the item was marked as done in the file",
     "multiple_claims": "more than one item was claimed",
     "no_evidence": "the agent showed no evidence",
     "no_proof_run": "no check was run",
-    "not_landed": "it was proven in its workspace but not merged",
-    "not_verified": "it has not been verified",
+    "not_landed": "the work was proven in its workspace but not merged",
+    "not_verified": "the work has not been verified",
     "own_files": "the agent changed files of the harness",
     "over_limit": "the checks exceeded a resource limit",
     "packages_changed": "the agent changed installed packages",
-    "passes_only_in_place": "it passes in the work tree but not in a clean checkout",
+    "passes_only_in_place": "the check passes in the work tree but not in a clean checkout",
     "product_knows_tests": "the code checks whether it is being tested",
     "proof_failed": "the check failed",
-    "proof_not_red": "its tests also passed on the base commit",
-    "protected_test_changed": "the agent changed tests that are not its own",
+    "proof_not_red": "the item's tests also passed on the base commit",
+    "protected_test_changed": "the agent changed tests that do not belong to the item",
     "regression": "tests that passed before now fail",
-    "review_objected": "the review objected",
+    "review_objected": "the reviewing agent objected to the work",
     "runner_config_changed": "the agent changed settings of the test runner",
     "shadowing_file": "a new file hides a module of the same name",
     "suite_failed": "the suite did not run",
@@ -81,7 +81,7 @@ REASONS = {
     "trivial_test": "the test asserts nothing",
     "unchanged": "nothing was changed, and the check passed before",
     "only_checked": "the check passes, but a proof is required",
-    "undo_interrupted": "an undo of it was interrupted",
+    "undo_interrupted": "an undo of the item was interrupted",
     "weak_test": "the test still passes when the code is broken on purpose",
     "worker_failed": "the worker failed",
     "wrong_feature": "another feature was claimed",
@@ -89,16 +89,16 @@ REASONS = {
 """Text for each verdict code; an unknown code is shown with blanks for underscores."""
 
 WORDS = {
-    "override": "marked it as done, without a proof",
-    "manual": "verified it manually",
-    "takeback": "returned it as done",
-    "undo": "undid it",
-    "redo": "restored it",
+    "override": "marked the item as done without a proof",
+    "manual": "verified the item manually",
+    "takeback": "returned the item as done",
+    "undo": "undid the item",
+    "redo": "restored the item",
     "accept-change": "allowed the change of protected files",
-    "accept-unchanged": "confirmed that it was already done",
-    "accept-built": "accepted that it was already built",
-    "reject": "rejected it",
-    "evidence": "decided a criterion",
+    "accept-unchanged": "confirmed that the item was already done",
+    "accept-built": "accepted the item as already built",
+    "reject": "rejected the work",
+    "evidence": "decided if a criterion is met",
     "record done": "said that the task is done",
 }
 LINKED = (".venv", "venv", "node_modules", "vendor")
@@ -163,11 +163,10 @@ def explain(
     moved: Mapping[str, str] | None = None,
     history: History | None = None,
 ) -> JsonObject:
-    """Return everything known about an item's state, for JSON output and for ``lines``.
+    """Return all facts about an item's state, for JSON output and for ``lines``.
 
     ``changed`` are the paths that differ between commits, and ``moved`` the result of ``commits_moved``; if omitted,
-    they are read from git. ``history`` has the item's claims and sessions, if already known.
-    """
+    they are read from git. ``history`` has the item's claims and sessions, if already known."""
     from agent_harness.kernel.redact import redact
 
     claims, sessions = history or histories(view, item.id)[item.id]
@@ -315,7 +314,7 @@ def _why(line: ClaimVerdict) -> str:
         if code == "regression" and line.regressions_total:
             first = f", first {line.regressions[0]}" if line.regressions else ""
             count = f"{line.regressions_total} tests" if line.regressions_total > 1 else "1 test"
-            said = f"{count} that passed broke{first}"
+            said = f"{count} that passed before now fail{'' if line.regressions_total > 1 else 's'}{first}"
         if code == "criteria_unmet":
             unmet = [each.name or "?" for each in line.steps if each.result == "failed"]
             said = f"not met: {', '.join(unmet)}" if unmet else said
@@ -347,7 +346,7 @@ def checks(
     moved: Mapping[str, str],
     changed: Changes | None = None,
 ) -> Iterator[JsonObject]:
-    """Yield commands that check the item, to be run in one shell. The expected results are ``pass`` and ``fail``."""
+    """Yield commands that check the item in one shell, each with the expected result, ``pass`` or ``fail``."""
     root = view.path
     commands = [each for each in line.steps if each.command and each.step in ("proof", "criterion")] if line else []
     if view.kind == "longtask" or not line or not line.commit:
@@ -424,7 +423,8 @@ def _linked(top: str) -> list[str]:
 
 
 def _imports(top: str, inside: str) -> str:
-    """Return an assignment of ``PYTHONPATH`` for a checkout, or "". It precedes an editable install of ``top``."""
+    """Return an assignment of ``PYTHONPATH`` for a checkout, or "". The path takes precedence over an editable install
+    of ``top``."""
     roots = [os.path.normpath(os.path.relpath(each, inside)) for each in _editable(top, os.environ.get("PATH", ""))]
     if not roots:
         return ""
@@ -474,7 +474,7 @@ def is_test_side(path: str) -> bool:
 
 
 def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> JsonObject:
-    """Return an item's cost, time and sessions, in all and for rejected work. Unknown costs are counted apart."""
+    """Return an item's cost, time and sessions, in total and for rejected work, and the number of unknown costs."""
     money, lost = Money.of(sessions), Money.of(wasted(sessions, claims))
     known = [each.seconds for each in sessions if each.seconds is not None]
     return {
@@ -609,7 +609,11 @@ def _check_lines(found: JsonObject) -> list[str]:
     if found["state"] not in project_view.DONE:
         return [_row("proof", str(found["proof"] or "no check is set"))]
     if not found["check"]:
-        why = "no command: a person decided it" if found["proven"] else f"run its proof: {found['proof']}"
+        why = (
+            "no command: a person decided about the item"
+            if found["proven"]
+            else f"run the item's check: {found['proof']}"
+        )
         return [_row("check it", why)]
     basis = (found["proven"] or {}).get("basis")
     rows = [_row("rests on", basis)] if basis else []
@@ -636,7 +640,7 @@ def _story_lines(found: JsonObject) -> list[str]:
         kept = []
         if each["verdict"] != "accepted":
             if each["kept_as"] and each["rolled_back"] != after:  # once for each session, with its last claim
-                kept.append(f"{each['kept_as']}, kept: harness diff {_diff_word(found, each)}")
+                kept.append(f"{shown_reason(each['kept_as'])}, kept: harness diff {_diff_word(found, each)}")
             name = quoted(str(found["item"]))
             kept += [f"output: harness why {name} --output {each['n']}"] if each["outputs"] else []
         rows += [f"     {'   '.join(kept)}"] if kept else []

@@ -89,7 +89,7 @@ class Toolbox:
         if len(page) <= SHOWN_BYTES:
             return ToolAnswer(shown)
         following = first + shown.count("\n")
-        return ToolAnswer(f"{shown}\n[{len(lines)} lines in all; go on with first_line {following}]")
+        return ToolAnswer(f"{shown}\n[{len(lines)} lines in all; continue with first_line {following}]")
 
     async def write(self, given: Json) -> ToolAnswer:
         path = self._path(given["path"], write=True)
@@ -103,7 +103,9 @@ class Toolbox:
         text = _text_of(path)
         found = text.count(given["old_text"]) if given["old_text"] else 0
         if found != 1:
-            return ToolAnswer(f"old_text is in {given['path']} {found} times; it must be there once.", is_error=True)
+            return ToolAnswer(
+                f"old_text occurs {found} times in {given['path']}, but must occur exactly once.", is_error=True
+            )
         path.write_text(text.replace(given["old_text"], given["new_text"]), encoding="utf-8", newline="")
         return ToolAnswer(f"{given['path']} is changed.")
 
@@ -128,29 +130,31 @@ def _number(description: str) -> Json:
     return {"type": "integer", "description": description}
 
 
-_PATH = _text("Relative to the project.")
+_PATH = _text("Path relative to the project folder.")
 
 
 def _shell(toolbox: Toolbox) -> Tool:
     return _tool(
         "shell",
-        "Runs a command with sh in the project folder and returns its output and exit status. Every command starts "
-        "anew there; what it leaves in the background is ended with it.",
+        "Runs a command with sh in the project folder and returns its output and exit status. Each command starts in a "
+        "new shell. Its background processes end with the command.",
         toolbox.shell,
         {"command": _text("The command.")},
-        {"timeout_seconds": _number("The command is ended after this long.")},
+        {"timeout_seconds": _number("Time limit of the command in seconds.")},
     )
 
 
 def _files(toolbox: Toolbox) -> list[Tool]:
-    pieces = {"old_text": _text("The piece."), "new_text": _text("What takes its place.")}
-    whole = {"content": _text("All of the text.")}
-    first = {"first_line": _number("Where to begin; 1 is the first.")}
-    replaces = "Writes a whole file; folders are made, and a file that is there is replaced."
+    pieces = {"old_text": _text("The piece."), "new_text": _text("Text that replaces old_text.")}
+    whole = {"content": _text("Whole content of the file.")}
+    first = {"first_line": _number("First line to return; 1 is the first line of the file.")}
+    replaces = "Writes a whole file. Missing folders are created, and an existing file is replaced."
     return [
         _tool("read_file", "Returns the text of a file.", toolbox.read, {"path": _PATH}, first),
         _tool("write_file", replaces, toolbox.write, {"path": _PATH, **whole}),
-        _tool("edit_file", "Replaces a text that is in a file exactly once.", toolbox.edit, {"path": _PATH, **pieces}),
+        _tool(
+            "edit_file", "Replaces a text that occurs exactly once in a file.", toolbox.edit, {"path": _PATH, **pieces}
+        ),
         _tool("list_files", "Lists a folder.", toolbox.list, {}, {"path": _PATH}),
     ]
 
@@ -202,7 +206,7 @@ def _text_of(path: Path, errors: str = "strict") -> str:
     _must_be_a_file(path)
     size = path.stat().st_size
     if size > LONGEST_FILE_BYTES:
-        raise ValueError(f"the file has {size} bytes; look at it with the shell")
+        raise ValueError(f"the file has {size} bytes, which is too large for this tool; use the shell")
     return path.read_bytes().decode("utf-8", errors)
 
 

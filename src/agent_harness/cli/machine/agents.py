@@ -21,7 +21,7 @@ def agents(as_json: bool) -> int:
     """Show the agents on this machine: version, oldest supported version, sign-in state and abilities.
 
     The list also names the installed extras, and the agent that a run without --agent uses. The command reads no key
-    and contacts no provider, so only a run shows whether a key or login is still valid.
+    and contacts no provider, so only a run shows if a key or login is still valid.
     """
     from agent_harness.agents import discovery
 
@@ -49,7 +49,7 @@ def agents(as_json: bool) -> int:
         told = "installed" if extra["installed"] else f"missing: {extra['install']}"
         show(f"{'ok' if extra['installed'] else '--'}  extra {extra['name']:<16} {extra['serves']}; {told}")
     if choice["kind"]:
-        show(f"A run takes: {choice['kind']} (by {choice['source']})")
+        show(f"A run uses: {choice['kind']} (chosen by {choice['source']})")
         show(
             f"  but: {choice['problem']}\nnext: harness run --agent SPEC" if choice["problem"] else "next: harness run"
         )
@@ -63,12 +63,12 @@ def _versions(agent: "FoundAgent") -> str | None:
     if agent.program is None:
         return None
     if agent.too_old:
-        return f"{agent.version}, too old: known to work from {agent.oldest}"
-    return f"{agent.version or 'version unknown'}, known to work from {agent.oldest or 'an unknown version'}"
+        return f"{agent.version} is too old; the oldest supported version is {agent.oldest}"
+    return f"{agent.version or 'version unknown'}, oldest supported version: {agent.oldest or 'unknown'}"
 
 
 def settings_here() -> tuple[Any, Path | None]:
-    """Return the agent setting and the folder of the current feature project, or (None, None) without a project."""
+    """Return the agent setting and the folder of the nearest feature project, or (None, None) without a project."""
     from agent_harness.errors import HarnessError
     from agent_harness.kernel import root
 
@@ -95,14 +95,16 @@ Examples:
   harness limits clear claude-code
   harness limits clear --all""",
 )
-@click.option("--host", "of_host", is_flag=True, help="Show this machine's agent slots, and what uses them.")
+@click.option("--host", "of_host", is_flag=True, help="Show this machine's agent slots, and the runs that use them.")
 @json_option
 @click.pass_context
 def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
-    """Show which accounts their provider refuses, until when, and which run reported it. Every run checks this list.
+    """Show the accounts whose provider refuses requests, until when, and which run reported it. Every run checks this
+    list.
 
-    Accounts whose number of agents is reduced after a refusal are listed too. With --host: show the limits on
-    concurrent agents (also per account) and check runs on this machine, and which of them are running.
+    After a refusal, the harness reduces the number of agents of an account. The list includes these accounts. With
+    --host, the command shows the limits on concurrent agents (also for each account) and on concurrent check runs on
+    this machine, and the agents and check runs that are running.
     """
     if ctx.invoked_subcommand:
         return 0
@@ -120,17 +122,17 @@ def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
         click.echo(json.dumps({"ok": True, "limits": rows, "gates": throttles}, ensure_ascii=False))
         return 0
     for each in found:
-        show(f"{each}; {spoken(each.seconds_left(now))} left, until {clock.local(each.until)} here")
-        show(f"  said: {each.said or 'nothing'}")
+        show(f"{each}; {spoken(each.seconds_left(now))} left, until {clock.local(each.until)} local time")
+        show(f"  the provider said: {each.said or 'nothing'}")
     if not found:
         show("No account is rate limited.")
     for throttle in throttles:
         at_work = f"{throttle['working']} agent{'s' if throttle['working'] != 1 else ''} at work"
-        let_in = f"since it was refused {throttle['size']} of {throttle['most']} may be, one more at "
+        let_in = f"after a refusal, at most {throttle['size']} of {throttle['most']} agents may run, one more at "
         let_in += throttle["grows_local"]
         show(f"{throttle['account']}: {at_work}; {let_in} if no agent is refused until then")
     if found or throttles:
-        show("next: harness limits clear ACCOUNT  # to try at once")
+        show("next: harness limits clear ACCOUNT  # to try immediately")
     return 0
 
 
@@ -176,7 +178,7 @@ def _limits_of_host(as_json: bool) -> int:
 
 
 def _input(account: str, terms: "AccountTerms") -> dict[str, int]:
-    """Return the used and allowed input tokens per minute. The object is empty without such a limit."""
+    """Return the used and the allowed input tokens per minute of an account; empty if the account has no such limit."""
     from agent_harness.kernel import clock, host
     from agent_harness.kernel.host import throttles
 
@@ -202,7 +204,7 @@ Examples:
 def clear(account: str | None, everything: bool, as_json: bool) -> int:
     """Lift the rate limit of an account. ACCOUNT may also be the name of an agent client.
 
-    The next run tries the account immediately, waiting runs continue, and blocked long tasks become due again.
+    The next run tries the account immediately. Waiting runs continue, and blocked long tasks may run again.
     """
     from agent_harness.kernel.rate_limits import LimitClock
 
@@ -219,7 +221,7 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
         click.echo(json.dumps({"ok": True, **named, "lifted": lifted}, ensure_ascii=False))
         return 0
     for each, there in cleared.items():
-        none = f"{each} had no rate limit (see: harness limits). A long task that waits for {each} is due again."
+        none = f"{each} had no rate limit (see: harness limits). A long task that waits for {each} may run again."
         show(f"Lifted the limit of {each}." if there else none)
     if not cleared:
         show("No account is rate limited.")
@@ -227,7 +229,7 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
 
 
 def _account(named: str) -> str:
-    """Return the account with this name, or the account of the client with this name. The default is the name."""
+    """Return the account with this name, the account of the client with this name, or else the name."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if named in LimitClock().throttled() or any(each.account == named for each in LimitClock().all()):

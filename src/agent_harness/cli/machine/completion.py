@@ -95,7 +95,7 @@ complete -c lth -f -a '(__harness_complete)'
 
 
 def script(shell: str) -> str:
-    """Return the completion script: at most 400 lines, always the same for one harness version."""
+    """Return the completion script for a shell. It has at most 400 lines and depends only on the harness version."""
     rows = [row for path, found in walk().items() for row in _rows(path, found)]
     if shell == "fish":
         cases = [f"        case {shlex.quote(key)}\n            echo {shlex.quote(words)}" for key, words in rows]
@@ -142,12 +142,12 @@ Examples:
   source <(harness completion bash)          only for this shell""",
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.option("--install", is_flag=True, help="Write it into the shell's own completion folder.")
+@click.option("--install", is_flag=True, help="Write the script into the shell's completion folder.")
 def completion(shell: str, install: bool) -> int:
     """Print a shell script that completes commands, options and ids.
 
     --install writes the script into the shell's completion folder and changes no start-up file. bash reads that folder
-    if the package bash-completion is installed, zsh only if the folder is in its fpath; the command prints what to add.
+    if the package bash-completion is installed, zsh if its fpath has the folder. The command prints what to add.
     """
     text = script(shell)
     if not install:
@@ -164,13 +164,14 @@ def completion(shell: str, install: bool) -> int:
             files.replace(second, text.encode(), follow=True)
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}", hint=f"harness completion {shell} > harness.{shell}") from None
-    show(f"Wrote {path}. It is loaded when a new {shell} first needs it.")
+    show(f"Wrote {path}. A new {shell} loads the file when it first completes a command.")
     if shell == "bash":
         again = shlex.quote(f"source {shlex.quote(str(path))}")
-        show(f"This needs the package bash-completion; without it: echo {again} >> ~/.bashrc")
+        show(f"The script needs the package bash-completion. Without the package, run: echo {again} >> ~/.bashrc")
     if shell == "zsh":
         show(
-            f"zsh reads that folder if .zshrc contains, before compinit: fpath=({shlex.quote(str(path.parent))} $fpath)"
+            f"zsh reads that folder if .zshrc has this line before compinit: fpath=({shlex.quote(str(path.parent))} "
+            "$fpath)"
         )
     return 0
 

@@ -59,13 +59,13 @@ Examples:
   harness doctor
   harness doctor --fix      makes the safe repairs, and lists them""",
 )
-@click.option("--fix", is_flag=True, help="Make the safe repairs: they change only harness files, and delete nothing.")
+@click.option("--fix", is_flag=True, help="Make the safe repairs, which change only harness files and delete nothing.")
 @json_option
 def doctor(fix: bool, as_json: bool) -> int:
     """Check Python, git, the agents, rate limits, and the project or long task in this folder.
 
-    Lines with XX are errors; lines with !! are advice and stop no run. Without --fix nothing is changed. Exit code: 0
-    if there is no XX, else 4; with --fix, this applies to the state after the repairs.
+    A line with XX is an error. A line with !! is advice, and stops no run. Without --fix, the command changes nothing.
+    Exit code: 0 if no line has XX, 4 if a line has XX. With --fix, the exit code describes the state after the repairs.
     """
     found = list(everything())
     repaired = list(_repaired(found)) if fix else []
@@ -92,7 +92,7 @@ def doctor(fix: bool, as_json: bool) -> int:
 
 
 def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
-    """Run every safe repair. For each, yield what was repaired, or why the repair failed."""
+    """Run every safe repair. For each repair, yield a record of what was repaired, or why the repair failed."""
     for each in found:
         if each.repair is None or each.state == "ok":
             continue
@@ -105,7 +105,7 @@ def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
 
 
 def everything() -> Iterator[CheckResult]:
-    """Yield the results of the machine's requirements, then those of the project."""
+    """Yield the results of the checks of the machine, then the results of the checks of the project."""
     yield CheckResult("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _git()
     yield _command()
@@ -121,7 +121,7 @@ def everything() -> Iterator[CheckResult]:
     yield from codex_path(*settings_here())
     if project is None:
         yield CheckResult(
-            "project", "warning", "no project here or above", "harness init .  # or harness init --spec FILE"
+            "project", "warning", "no project in this folder or above", "harness init .  # or harness init --spec FILE"
         )
         return
     yield CheckResult("project", "ok", f"{project.kind} at {project.path}")
@@ -161,7 +161,7 @@ def _git() -> CheckResult:
 
 
 def _command() -> CheckResult:
-    """Check that ``harness`` is on the PATH of a login shell, in which agent clients run commands."""
+    """Return the result of a check that ``harness`` is on the PATH of a login shell, in which clients run commands."""
     bash = shutil.which("bash")
     if bash is None:
         return CheckResult(
@@ -172,12 +172,12 @@ def _command() -> CheckResult:
         return CheckResult("command", "ok", f"harness is {done.stdout.strip()} in a login shell")
     folder = os.path.dirname(os.path.abspath(sys.argv[0]))
     fix = f"echo 'export PATH=\"{folder}:$PATH\"' >> ~/.profile"
-    message = "a login shell does not find harness; a Codex that you start yourself runs its commands in one"
+    message = "a login shell, in which a Codex that you start yourself runs commands, does not find harness"
     return CheckResult("command", "warning", message, fix)
 
 
 def disk(folder: str) -> CheckResult:
-    """Check that the disk has room for a state file. A full disk makes every command fail."""
+    """Return the result of a check that the disk has room for a state file. A full disk makes every command fail."""
     try:
         found = os.statvfs(folder)
     except OSError as error:
@@ -185,7 +185,7 @@ def disk(folder: str) -> CheckResult:
     free = found.f_bavail * found.f_frsize
     files_left = found.f_favail if found.f_files else 1  # some file systems do not count files
     size = f"{free / (1 << 30):,.0f} GiB" if free >= 10 << 30 else f"{free / (1 << 20):,.1f} MiB"
-    text = f"{size} are free" if files_left else "no further file can be made"
+    text = f"{size} are free" if files_left else "no more files can be created"
     fix = f"df -h {shlex.quote(folder)}   and free some space on that disk"
     if free < FULL_BYTES or not files_left:
         return CheckResult("disk", "wrong", f"the disk is full: {text}", fix)
@@ -224,7 +224,7 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
 
 
 def _lock(folder: str) -> CheckResult:
-    """Take the project lock, and check that a second attempt to take it fails while the lock is held."""
+    """Take the project lock, and return if a second attempt to take the lock fails meanwhile, as a check result."""
     from agent_harness.kernel.lock import Lock
 
     with Lock(folder, timeout_seconds=5.0):
@@ -264,7 +264,7 @@ def _hooks(folder: str) -> Iterator[CheckResult]:
 
 
 def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
-    """Warn about hooks of another or older installation. Codex gets no repair: it must trust changed hooks again."""
+    """Return a warning about hooks of another or older installation. Codex hooks get no repair."""
     from agent_harness.hooks import install
 
     words = "" if scope == "user" else " --project"
@@ -274,7 +274,7 @@ def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
 
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
-    """Check the agents, the extra of the selected agent, current rate limits, and the user's state folder."""
+    """Yield the checks of the agents, the selected agent's extra, current rate limits, and the user's state folder."""
     from agent_harness.agents import discovery, registry
     from agent_harness.kernel import trusted_state
     from agent_harness.kernel.rate_limits import LimitClock
@@ -289,7 +289,7 @@ def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
             "agents", told, f"ready: {named}; but {choice['problem']}" if named else choice["problem"], fix
         )
     else:
-        yield CheckResult("agents", "ok", f"ready: {named}; a run takes {choice['kind']} (by {choice['source']})")
+        yield CheckResult("agents", "ok", f"ready: {named}; a run uses {choice['kind']} (chosen by {choice['source']})")
     for each in ready:
         if each.signed_in is False:
             yield CheckResult("sign-in", "warning", f"{each.spec}: {each.signing_in}", each.sign_in)
@@ -314,7 +314,7 @@ def _install(problem: str) -> str | None:
 
 
 def sandbox() -> CheckResult:
-    """Check which sandbox for agents and checks works on this machine, and report what it does not protect."""
+    """Return which sandbox for agents and checks works on this machine, and what the sandbox does not protect."""
     from agent_harness.kernel.process import sandbox as kernel
 
     try:
@@ -330,7 +330,7 @@ def sandbox() -> CheckResult:
 
 
 def limits() -> CheckResult:
-    """Report the resource limits of agents and checks, and how these limits are enforced."""
+    """Return the resource limits of agents and checks, and how these limits are enforced, as a check result."""
     from agent_harness.kernel.process import limits as kernel
     from agent_harness.kernel.process import sandbox
 
@@ -349,7 +349,7 @@ def folder(path: str) -> Iterator[CheckResult]:
 
 
 def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
-    """Check git in the project: repository, identity, unfinished operations and stale lock files."""
+    """Yield the checks of git in the project: repository, identity, unfinished operations and stale lock files."""
     from agent_harness.kernel.git import Git, repair
     from agent_harness.session import turn_end
 
@@ -358,7 +358,7 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
     git = Git(Path(path))
     if not git.is_repository:
         state = "wrong" if needed else "warning"
-        yield CheckResult("repository", state, "no git repository: nothing can be rolled back", "git init")
+        yield CheckResult("repository", state, "without a git repository, nothing can be rolled back", "git init")
         return
     yield from identity(path)
     found = turn_end.block(git)
@@ -386,7 +386,8 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
 
 
 def _plain_git(path: str, top: str) -> str | None:
-    """Return the error of git with the repository's own settings, or None. No program in these settings is run."""
+    """Return git's error with the repository's own settings, or None if git works. Run no program from these
+    settings."""
     for words in _PLAIN:
         done = _ran(words, cwd=path)
         if done.returncode:
@@ -405,7 +406,7 @@ _PLAIN = (
 
 
 def identity(path: str) -> Iterator[CheckResult]:
-    """Check that git knows the user's email address, which git needs for commits."""
+    """Yield a result if git does not know the user's email address, which git needs for commits."""
     done = _ran(["git", "config", "user.email"], cwd=path)
     if not done.stdout.strip() and not os.environ.get("GIT_AUTHOR_EMAIL"):
         fix = "git config --global user.email YOU@EXAMPLE.ORG && git config --global user.name YOU"
@@ -420,7 +421,7 @@ def _age(path: str) -> float:
 
 
 def feature_project(path: str) -> Iterator[CheckResult]:
-    """Check the settings, the state, the features, and anything that would prevent a session."""
+    """Yield the checks of the settings, the state, the features, and anything that would prevent a session."""
     from agent_harness.protocols.features import api
 
     for each in api.problems(Path(path)):
@@ -438,7 +439,7 @@ def long_task(path: str) -> Iterator[CheckResult]:
 
 
 def codex_trust(path: str) -> Iterator[CheckResult]:
-    """Check that Codex trusts the harness's hooks, if Codex is installed and the hooks are registered."""
+    """Yield the check that Codex trusts the harness's hooks, if Codex is installed and the hooks are registered."""
     from agent_harness.hooks import codex_trust as trusting
     from agent_harness.hooks import install
 

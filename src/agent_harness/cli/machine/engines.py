@@ -46,7 +46,7 @@ Examples:
     "--slots", type=click.IntRange(1, 256), default=4, metavar="N", help="Run at most N agents at a time. [default: 4]"
 )
 @click.option("--pool", metavar="NAME", help="Take the jobs of this pool. [default: the pool in the URL]")
-@click.option("--lth", "tasks", cls=Several, metavar="DIR", help="Run the scheduled slices of this long task.")
+@click.option("--lth", "tasks", cls=Several, metavar="DIR", help="Run the scheduled sessions of this long task.")
 @click.option("--places", metavar="DIR", help="Folder of the workspaces. [default: in the user's state folder]")
 @click.option(
     "--min-free-mb",
@@ -54,7 +54,7 @@ Examples:
     default=_usual_min_free_mb,
     envvar="HARNESS_PARALLEL__MIN_FREE_MB",
     metavar="N",
-    help="Start a further agent only if N MiB of memory are free. [default: 2048]",
+    help="Start another agent only if N MiB of memory are free. [default: 2048]",
 )
 def worker(
     *,
@@ -67,11 +67,11 @@ def worker(
     places: str | None,
     min_free_mb: int,
 ) -> int:
-    """Take jobs from runs on other machines, and execute each in a workspace on this machine.
+    """Take jobs from runs on other machines, and execute each job in a workspace on this machine.
 
-    On SIGTERM or Ctrl-C, running jobs stop at a safe point, are saved, and are retried on another worker. Anyone who
-    can submit jobs to the Temporal namespace can run code here as this user. Only jobs of a matching --remote are
-    taken.
+    On SIGTERM or Ctrl-C, running jobs stop at a safe point. Their work is saved, and another worker retries the jobs.
+    Anyone who can submit jobs to the Temporal namespace can run code here as this user. The worker takes only jobs
+    whose git remote matches --remote.
 
     Exit code: 0 stopped by a signal, 2 wrong usage, 4 no server, git or extra, 5 another worker uses the folder, 130
     interrupted.
@@ -83,7 +83,7 @@ def worker(
         shared = os.path.abspath(os.path.expanduser(shared))
         if not os.path.isdir(shared):
             raise Refused(
-                f"{shared} is not a folder; it must exist on all machines", hint=f"mkdir -p {shlex.quote(shared)}"
+                f"{shared} is not a folder. It must exist on all machines", hint=f"mkdir -p {shlex.quote(shared)}"
             )
         remotes += (f"{escape(shared)}/*.git",)
     if not remotes and not tasks:
@@ -134,7 +134,7 @@ Examples:
 @click.option("--exchange", metavar="DIR", help="Use this folder, which all machines share, instead of a git remote.")
 @json_option
 def check(url: str, exchange: str | None, as_json: bool) -> int:
-    """Connect to the server, list its workers, and push and delete a test ref on the git remote of this project.
+    """Connect to the server and list its workers. Push and delete a test ref on the git remote of this project.
 
     Exit code: 0 everything that a run needs was found, 2 the address is invalid, 4 something is missing.
     """
@@ -161,7 +161,7 @@ def _address(url: str, pool: str | None) -> EngineAddress:
 
     address = address_of(url)
     if address is None:
-        raise UsageError("local: has no remote workers to check", hint="--engine temporal://HOST:PORT")
+        raise UsageError("The engine local: has no remote workers to check", hint="--engine temporal://HOST:PORT")
     require_extra()
     return replace(address, pool=pool) if pool else address
 

@@ -24,7 +24,7 @@ Examples:
   harness fleet why ~/src/shop""",
 )
 def fleet() -> None:
-    """Start the runs of all projects in fleet.yaml. Agents are shared by priority and weight; budgets apply per day."""
+    """Start runs in all projects of fleet.yaml. Projects share agents by priority and weight. Budgets apply per day."""
 
 
 def _roster_file(named: str | None) -> str:
@@ -56,9 +56,8 @@ def list_(file: str | None, as_json: bool) -> int:
 @_file
 @json_option
 def status(file: str | None, as_json: bool) -> int:
-    """Show each project's state, number of agents, share and proven items; projects that need you come first. Reads
-    only snapshots.
-    """
+    """Show the state, number of agents, share and proven items of each project. Projects that need you come first. The
+    command reads only stored snapshots of the runs."""
     from agent_harness.fleet import roster
     from agent_harness.fleet import status as of_fleet
 
@@ -81,9 +80,9 @@ Examples:
   harness fleet run --once                 one round, for cron""",
 )
 @_file
-@click.option("--once", is_flag=True, help="Do one round: start what is due, then exit.")
+@click.option("--once", is_flag=True, help="Do one round: start the runs that are due, then exit.")
 def run(file: str | None, once: bool) -> int:
-    """Start runs in projects that have work, share the agents among them, and restart crashed runs. Never ends a run.
+    """Start runs in projects that have work, share the agents among them, and restart crashed runs. No run is ended.
 
     Exit code: 0 stopped by a signal (the runs continue), 3 a setting is wrong, 5 another supervisor runs, 7 there is no
     fleet.yaml.
@@ -100,20 +99,20 @@ def run(file: str | None, once: bool) -> int:
         return FleetSupervisor(lambda: roster.read(where), say_to(as_json=False), stop).run(once=once)
 
 
-@fleet.command(short_help="Start no new runs.", epilog="Example:  harness fleet pause")
+@fleet.command(short_help="Pause the fleet: start no new runs.", epilog="Example:  harness fleet pause")
 def pause() -> int:
-    """Stop the supervisor from starting new runs; running work continues."""
+    """Stop the supervisor from starting new runs. Running work continues."""
     from agent_harness.fleet import status as of_fleet
     from agent_harness.kernel import files
 
     there = of_fleet.folder(make=True)
     if there is not None:
         files.replace(os.path.join(there, "pause"), "paused by a person\n")
-    show("No new runs start; running work continues. next: harness fleet resume")
+    show("No new runs start. Running work continues. next: harness fleet resume")
     return 0
 
 
-@fleet.command(short_help="End the pause: start runs again.", epilog="Example:  harness fleet resume")
+@fleet.command(short_help="End the pause of the fleet: start runs again.", epilog="Example:  harness fleet resume")
 def resume() -> int:
     """End a pause of the fleet."""
     from agent_harness.fleet import status as of_fleet
@@ -130,7 +129,7 @@ def resume() -> int:
 @click.argument("path")
 @_file
 def add(path: str, file: str | None) -> int:
-    """Add a project to fleet.yaml; comments in the file are kept."""
+    """Add a project to fleet.yaml. The comments in the file are kept."""
     from agent_harness.fleet import roster
 
     show(roster.change(_roster_file(file), path, add=True))

@@ -12,9 +12,9 @@ from agent_harness.errors import HarnessError, UsageError
 from agent_harness.kernel.json import JsonObject
 
 CLIENTS = click.Choice(["claude-code", "codex"])
-client_option = click.option("--client", required=True, type=CLIENTS, help="The agent client whose settings to use.")
+client_option = click.option("--client", required=True, type=CLIENTS, help="Agent client to which the command applies.")
 scope_option = click.option(
-    "--user/--project", "user", default=True, help="Apply to all of your projects (the default), or only to this one."
+    "--user/--project", "user", default=True, help="Apply to all your projects (the default), or only to this project."
 )
 
 
@@ -26,11 +26,11 @@ Examples:
   harness hooks uninstall --client codex""",
 )
 def hooks() -> None:
-    """Register the hooks with Claude Code or Codex, so that an agent session continues until its task list is proven
-    done.
+    """Register the hooks with Claude Code or Codex, so that an agent session continues until all tasks of its list are
+    completed.
 
-    The hooks do nothing if no task list is active. The Claude Code plugin contains the same hooks; use only one of the
-    two.
+    If no task list is active, the hooks do nothing. The Claude Code plugin contains the same hooks, so use either the
+    plugin or this command.
     """
 
 
@@ -40,7 +40,7 @@ def hooks() -> None:
 )
 @client_option
 @scope_option
-@click.option("--trust", is_flag=True, help="Codex: also trust the hooks, without asking.")
+@click.option("--trust", is_flag=True, help="Codex: also mark the hooks as trusted, without asking.")
 @json_option
 def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
     """Write the hooks into the client's settings and keep all other entries. Codex runs the hooks only after you trust
@@ -68,15 +68,15 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
     from agent_harness.hooks import install as installing
 
     answer = installing.uninstall(client, _scope(user), _project(), os.environ)
-    lines = [f"{'removed from' if answer['changed'] else 'no harness hooks in'} {answer['file']}"]
+    lines = [f"{'removed from' if answer['changed'] else 'no harness hooks found in'} {answer['file']}"]
     if answer["trust_forgotten"]:
         lines.append(f"removed from Codex's config.toml: its trust in {len(answer['trust_forgotten'])} harness hooks")
     if answer["trust_left"]:
         lines.append(f"Codex keeps its trust in the harness hooks: {answer['trust_left']}")
     if answer["kept"]:
-        lines.append(f"the file was changed since; a copy from before the first installation: {answer['kept']}")
+        lines.append(f"the file has changed since; a copy from before the first installation: {answer['kept']}")
     if client == "codex" and answer["others_moved"]:
-        answer["note"] = "Other hooks in that file have moved: Codex asks to trust them again (/hooks)."
+        answer["note"] = "Other hooks in that file have moved, so Codex asks you to trust them again (/hooks)."
         lines.append(answer["note"])
     answer["next"] = f"harness hooks install --client {client}{'' if user else ' --project'}"
     show_answer(answer, [*lines, f"to install them again: {answer['next']}"], as_json=as_json)
@@ -89,7 +89,7 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
 @client_option
 @json_option
 def print_(client: str, as_json: bool) -> int:
-    """Show what `install` would add to the client's settings, so that you can paste it manually."""
+    """Show the settings that `install` would add, so that you can add them manually."""
     from agent_harness.hooks import install as installing
 
     text = installing.snippet(client)
@@ -102,9 +102,9 @@ def print_(client: str, as_json: bool) -> int:
 @click.command(epilog="Example:  harness hook stop < payload.json")
 @click.argument("event")
 def hook(event: str) -> int:
-    """Answer one hook event (stop, session-start, subagent-stop, teammate-idle); its JSON payload is read from stdin.
+    """Answer one hook event: stop, session-start, subagent-stop or teammate-idle. The JSON payload is read from stdin.
 
-    The hook scripts call this command. Exit code: 0, or 2 to keep a teammate working.
+    The hook scripts call this command. Exit code: 0, or 2 to let a teammate continue its work.
     """
     from agent_harness.hooks import dispatch
 
@@ -115,7 +115,7 @@ def hook(event: str) -> int:
 
 
 def _unknown(message: str) -> int:
-    """Report an unknown event, and return the exit code. A client gets 0, because it acts on any other status."""
+    """Report an unknown event, and return the exit code. For a client it is 0, because clients act on other codes."""
     if sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(message, hint="harness hook stop < payload.json")
     show(message, err=True)
@@ -138,14 +138,14 @@ def _project() -> str:
 
 
 def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | None]:
-    """Return True or False for Codex's trust in the hooks (None: not asked), and a note for the user or None."""
+    """Let Codex trust the hooks if the user agrees. Return the trust (None: no agreement), and a note or None."""
     from agent_harness.hooks import codex_trust
 
     skipped = f"Codex silently skips these hooks until you trust them: {codex_trust.HINT}"
     if not trust and not (not as_json and sys.stdin.isatty() and _wants_trust()):
         return None, skipped
     trusted = codex_trust.trust(file, _project(), os.environ)
-    return trusted, None if trusted else f"Codex does not read {file} yet: trust the project in Codex, then repeat this"
+    return trusted, None if trusted else f"Codex does not read {file} yet. Trust the project in Codex, then repeat"
 
 
 def _wants_trust() -> bool:

@@ -34,9 +34,10 @@ Examples:
 def notify(context: click.Context, as_json: bool) -> None:
     """Notify you outside the terminal when a question waits, a run has ended, or all items are proven.
 
-    `webhook:URL` and `command:PROGRAM` are built in. Any other address is passed to apprise (Slack, Discord, mail, ntfy
-    and 170 more; needs the extra `notify`). The settings are per user, not per project, so an agent cannot change them.
-    Write secrets as environment variables: ${NAME}. Without a subcommand, the targets and their events are shown.
+    `webhook:URL` and `command:PROGRAM` are built in. The harness passes any other address to apprise, which supports
+    Slack, Discord, mail, ntfy and 170 other services. Apprise needs the extra `notify`. The settings are per user, not
+    per project, so an agent cannot change them. Write secrets as environment variables: ${NAME}. Without a subcommand,
+    the command shows the targets and their events.
     """
     if context.invoked_subcommand is not None:
         return
@@ -71,7 +72,7 @@ def _hours(quiet: tuple[int, int]) -> str:
     return "-".join(f"{minute // 60:02d}:{minute % 60:02d}" for minute in quiet)
 
 
-@notify.command(short_help="Add a target.", epilog="Example:  harness notify add 'command:notify-send'")
+@notify.command(short_help="Add a notification target.", epilog="Example:  harness notify add 'command:notify-send'")
 @click.argument("target")
 @json_option
 def add(target: str, as_json: bool) -> int:
@@ -89,7 +90,7 @@ def add(target: str, as_json: bool) -> int:
 @click.argument("target")
 @json_option
 def remove(target: str, as_json: bool) -> int:
-    """Remove a notification TARGET; type it exactly as it was added."""
+    """Remove a notification TARGET. Type the target exactly as you added it."""
     from agent_harness.views.notify import sending
 
     _refuse_agents("harness notify remove")
@@ -100,7 +101,7 @@ def remove(target: str, as_json: bool) -> int:
 
 
 @notify.command(
-    "set", short_help="Set the events and the quiet hours.", epilog="Example:  harness notify set --quiet 22:00-07:00"
+    "set", short_help="Set events and quiet hours.", epilog="Example:  harness notify set --quiet 22:00-07:00"
 )
 @click.option(
     "--on",
@@ -108,8 +109,10 @@ def remove(target: str, as_json: bool) -> int:
     metavar="EVENTS",
     help="Notify on this event: question, stopped, done, limit, ... [default: the first three]",
 )
-@click.option("--quiet", metavar="HH:MM-HH:MM", help="Send nothing in these local hours; 'none': no quiet hours.")
-@click.option("--urgent", cls=Several, metavar="EVENTS", help="Send this event in quiet hours too; 'none': no event.")
+@click.option("--quiet", metavar="HH:MM-HH:MM", help="Send nothing in these local hours. 'none' ends the quiet hours.")
+@click.option(
+    "--urgent", cls=Several, metavar="EVENTS", help="Also send this event in quiet hours. 'none' selects no event."
+)
 @click.option(
     "--digest-hours", type=Positive(), metavar="H", help="Hours between digests, if digests are enabled. [default: 24]"
 )
@@ -135,7 +138,7 @@ def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hou
     if digest_hours is not None:
         members["digest_hours"] = digest_hours
     if not members:
-        raise UsageError("Nothing to set", hint="harness notify set --help")
+        raise UsageError("No setting to change is given", hint="harness notify set --help")
     sending.change(**members)
     return _answered("set", members, as_json, "Set.")
 
@@ -158,7 +161,7 @@ def test(as_json: bool) -> int:
         "project": "test",
         "item": None,
         "title": "agent-harness: a test",
-        "text": "You will get a message here when something needs you.",
+        "text": "You will get a message here when a project needs you.",
         "answer": ["harness status"],
         "cost_usd": 0.0,
         "proven": 0,
@@ -178,12 +181,12 @@ def test(as_json: bool) -> int:
     return 0 if all(why is None for _, why in found) else 1
 
 
-@notify.command(short_help="Check all projects once.", epilog="Example:  harness notify check")
+@notify.command(short_help="Check projects, and send new notifications.", epilog="Example:  harness notify check")
 @json_option
 def check(as_json: bool) -> int:
-    """Check all projects once and send new notifications; this also reports a run that was killed.
+    """Check projects, and send new notifications. The check also reports a run that was killed.
 
-    Intended for cron and systemd timers: `harness notify install` prints the lines.
+    The command is intended for cron and systemd timers. `harness notify install` prints their configuration.
     """
     from agent_harness.kernel import trusted_state
     from agent_harness.views.notify import notices
@@ -207,9 +210,9 @@ def check(as_json: bool) -> int:
     return _answered("check", {"projects": looked}, as_json, f"Checked {looked} projects.")
 
 
-@notify.command(short_help="Print lines for cron.", epilog="Example:  harness notify install >> lines-for-cron")
+@notify.command(short_help="Print a schedule for cron.", epilog="Example:  harness notify install >> lines-for-cron")
 def install() -> int:
-    """Print a cron line, and a systemd timer, that run `harness notify check` every ten minutes. Changes nothing."""
+    """Print a cron line, and a systemd timer, that run `harness notify check` every ten minutes. No file changes."""
     import shutil
 
     program = shutil.which("harness") or f"{sys.executable} -m agent_harness.cli.main"

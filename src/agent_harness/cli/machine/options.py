@@ -12,7 +12,7 @@ from agent_harness.cli.verbs import parts
 
 
 class Several(click.Option):
-    """Option that is repeated, or has values separated by commas. The path of an existing file is not split."""
+    """Option that may be repeated or have values separated by commas. The path of an existing file is not split."""
 
     def __init__(self, *words: Any, **settings: Any) -> None:
         super().__init__(*words, **settings)

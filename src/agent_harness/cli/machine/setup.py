@@ -34,13 +34,13 @@ Examples:
   harness setup --yes --kind features --spec SPEC.md""",
 )
 @click.option(
-    "--yes", is_flag=True, help="Ask nothing. Creates a repository or registers hooks only if an option says so."
+    "--yes", is_flag=True, help="Ask no questions. Create a repository or register hooks only if an option requests it."
 )
 @click.option("--kind", type=click.Choice(KINDS), help="Kind of project to create here: tasks, features or none.")
 @click.option("--spec", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE", help="Features.")
-@click.option("--agent", metavar="SPEC", help="Agent to use. [default: the first that is found]")
+@click.option("--agent", metavar="SPEC", help="Agent to use. [default: the first agent that is found]")
 @click.option(
-    "--hooks/--no-hooks", "wants_hooks", default=None, help="Register hooks with the installed clients, or not."
+    "--hooks/--no-hooks", "wants_hooks", default=None, help="Register hooks with all installed clients, or with none."
 )
 @json_option
 def setup(
@@ -48,7 +48,7 @@ def setup(
 ) -> int:
     """Find an agent, create a task list or plan a feature project here, register the hooks, and print the next command.
 
-    Existing files are not changed. Without a terminal and without --yes, the command only prints the plan.
+    The command does not change existing files. Without a terminal and without --yes, the command only prints the plan.
     """
     if spec is not None and kind not in (None, "features"):
         raise UsageError("--spec needs --kind features", hint="harness setup --help")
@@ -253,14 +253,14 @@ Examples:
 @click.argument("folder", metavar="[PROJECT]", default=".", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only list the changes.")
 @click.option("--yes", is_flag=True, help="Ask nothing.")
-@click.option("--rescues", is_flag=True, help="Also delete rescued work, which is kept in git.")
+@click.option("--rescues", is_flag=True, help="Also delete the rescued work that git keeps.")
 @json_option
 def uninstall(folder: Path, dry_run: bool, yes: bool, rescues: bool, as_json: bool) -> int:
     """Remove the harness from PROJECT: hooks, MCP entries, ignore rules, refs, state, plan and logs.
 
-    No work is deleted: plan, logs and state move to a folder outside the project, whose path is printed. Commits and
-    rescued work stay. The command is refused while a session runs. Remove the package itself the way you installed it:
-    pip, pipx or uv.
+    No work is deleted. The plan, logs and state move to a folder outside the project, and the command prints the path
+    of this folder. Commits and rescued work stay. While a session runs, the command is refused. To remove the package
+    itself, use the program that installed it: pip, pipx or uv.
     """
     found = _Removal.at(folder, rescues=rescues)
     rows = list(found.rows())
@@ -297,7 +297,7 @@ class _Removal:
 
     @classmethod
     def at(cls, folder: Path, *, rescues: bool) -> "_Removal":
-        """Return the removal for a folder. If a task list and a feature project are there, it covers both."""
+        """Return the removal for a folder. It covers both a task list and a feature project in the folder."""
         from agent_harness.kernel import root
         from agent_harness.protocols.features import api as features
         from agent_harness.protocols.tasklist import api as tasklist
@@ -306,7 +306,7 @@ class _Removal:
         if nearest is None:
             raise NotAProject(f"No project at or above {folder}", hint="harness uninstall PROJECT")
         if nearest.kind == "longtask":
-            message = "A long task is a single folder; the harness stores nothing about it elsewhere"
+            message = "A long task is a single folder, and the harness stores nothing about the task elsewhere"
             raise Refused(message, hint=f"rm -r {shlex.quote(nearest.path)}  # removes it with its results")
         traces = {}
         for kind, look in (("tasklist", tasklist.traces), ("features", features.traces)):

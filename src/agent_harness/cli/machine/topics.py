@@ -17,36 +17,36 @@ Ways to begin, in a folder that is a git repository:
   lth init demo --template ...          a long task, worked on in short runs
   harness import PLAN.md                tasks from another program
 
-Then:  harness run      and:  harness status""",
+Then run:  harness run      To see the progress, run:  harness status""",
     "night": """\
 Run unattended:
 
-  harness run --until-done              session after session; rate limits are waited for
+  harness run --until-done              run all sessions; wait until rate limits end
   harness run --workers 4               several agents at once, each in its own workspace
   nohup harness run --until-done > run.log 2>&1 &
-  harness notify add 'command:...'      be notified when something needs you
+  harness notify add 'command:...'      get notified when a project needs you
   harness pause                         pause after the current operation
 
 In the morning:  harness status   harness why ITEM   harness report --open   harness costs""",
     "questions": """\
-If only a person can decide, the question is kept. The run continues with unaffected items, or ends.
+If only you can decide, a question is stored. The run continues with other items, or ends.
 
-  harness status                        pending questions, and the command to answer
+  harness status                        pending questions, and the command that answers them
   harness resume                        each option with its effect
-  harness resume --choose WORD          the answer; --feature N if several wait
+  harness resume --choose WORD          your answer; add --feature N if several questions wait
   harness skip --feature N              exclude the feature
   harness override --feature N --passes true|false    your decision instead of a check""",
     "undo": """\
-Nothing is lost; rolled-back work can be restored:
+Rolled-back work is kept, and you can restore it:
 
   harness diff S7                       changes of a session that was rolled back
-  harness rescue list                   rolled-back work; rescue show, rescue restore
+  harness rescue list                   rolled-back work; see also rescue show, rescue restore
   harness undo 3                        revert accepted work with a new commit
-  git log refs/harness/rolled-back/7    the same with git only""",
+  git log refs/harness/rolled-back/7    commits of session 7 that were rolled back""",
     "agents": """\
-Claude Code or Codex on PATH is used by default. Name others:
+By default, Claude Code or Codex on PATH is used. To use another agent:
 
-  harness agents                        agents found here
+  harness agents                        agents on this machine
   harness run --agent codex
   harness run --agent 'command:my-agent --flag'       reads its task on stdin, edits files
   harness run --agent claude-code --agent codex       the second takes over while the first is rate limited

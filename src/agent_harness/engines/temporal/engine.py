@@ -176,7 +176,7 @@ class TemporalEngine:
 
     def _collected(self, job_id: str) -> None:
         for ref in self._bundles().collect(self._money.note_late, only=job_id):
-            self._tell(f"{job_id}: uncounted work was saved in {ref}")
+            self._tell(f"{job_id}: work that does not count was saved in {ref}")
 
     async def _patiently(self, act: Callable[[], Any]) -> Any:
         """Call ``act`` until the server and the git remote can be reached, and return its result."""
@@ -273,7 +273,7 @@ class TemporalEngine:
         at_work = frozenset(job_id for job_id, how in found.items() if how != UNKNOWN)
         try:
             for ref in self._bundles().collect(self._money.note_late, at_work):
-                self._tell(f"uncounted work was saved in {ref}")
+                self._tell(f"work that does not count was saved in {ref}")
         except HarnessError as error:
             self._tell(error.message)
         return found

@@ -117,7 +117,7 @@ def _free_locks(before: GitFiles) -> Iterator[str]:
         if each not in before.locks:
             own_folder(before.repository)
             await_lock(before.repository, each[0])
-            yield f"{each[0]} was an abandoned lock file and was moved away"
+            yield f"{each[0]} was an abandoned lock file, so it was moved away"
 
 
 def _put_refs_back(before: GitFiles) -> Iterator[str]:
@@ -133,7 +133,7 @@ def _put_refs_back(before: GitFiles) -> Iterator[str]:
             files.own_place(path, os.fspath(before.repository.shared_dir if is_shared else before.repository.git_dir))
             files.replace(path, back, mode=0o644)
         where = f"; the unreadable file is kept in {kept}" if kept else ""
-        yield f"{path} was unreadable for git and was restored{where}"
+        yield f"git could not read {path}, so the file was restored{where}"
 
 
 def _is_sound(path: str, content: bytes | None, repository: Repository) -> bool:
@@ -175,7 +175,7 @@ def _put_index_back(before: GitFiles) -> Iterator[str]:
             os.utime(index, ns=(before.index_time_ns, before.index_time_ns))  # as old as its entries
         if before.index is None or view.call("ls-files", "-z", index=index, check=False).returncode:
             view.call("read-tree", before.commit or "--empty", index=index)
-    yield f"{index} was unreadable for git and was restored; the unreadable file is kept in {kept}"
+    yield f"git could not read {index}, so the file was restored; the unreadable file is kept in {kept}"
 
 
 def _set_aside(repository: Repository, path: str) -> str | None:

@@ -118,7 +118,7 @@ class MergeQueue:
             return True
         if head != self._plan.head:
             self._ledger.note("head_moved", head=head)
-            self._say(f"{self.branch.name} was moved by somebody else to {head[:10]}; it is verified first")
+            self._say(f"{self.branch.name} was moved by somebody else to {head[:10]}. This commit is verified first")
             return True
         if gone := self._not_ours(items):
             for item in gone:
@@ -316,14 +316,14 @@ class MergeQueue:
         self._hunt, failing = None, [*hunt.failing]
         breaks = str(self._plan.landed[hunt.failing_change - 1]["item"]) if hunt.failing_change and hunt.low else ""
         if breaks and breaks not in failing:
-            told = f"its landing breaks what had landed before: {', '.join(failing)}"
+            told = f"its merge breaks work that was merged before: {', '.join(failing)}"
             self._port.reopen([breaks], told)
             self._ledger.note("reopened", items=[breaks], mend={"why": "red", "failing": failing, "met": failing})
             self._say(f"Open again: {breaks}; {told}")
         else:
-            self._port.reopen(failing, "it fails on the head, together with what has landed since")
+            self._port.reopen(failing, "it fails on the branch, together with work that was merged since")
             self._ledger.note("reopened", items=failing, mend={"why": "red", "failing": failing})
-            self._say(f"Open again, because they fail on the head: {', '.join(failing)}")
+            self._say(f"Open again, because their checks fail on the branch: {', '.join(failing)}")
         self._ledger.note("head_trusted", head=self._red, audit=True)
 
     # ---- rejection
@@ -434,7 +434,7 @@ class MergeQueue:
         candidates.let_go(self._git, self._refs, [self._plan.work(item) for item, _ in pairs])
         if not self._plan.under_way:
             self._git.update_ref(self._refs.landing, None)
-        self._say(f"Landed {', '.join(item for item, _ in pairs)} as {batch.landing[:10]}")
+        self._say(f"Merged {', '.join(item for item, _ in pairs)} as {batch.landing[:10]}")
         return True
 
     def _hold_up(self, batch: plan.LandingBatch) -> None:

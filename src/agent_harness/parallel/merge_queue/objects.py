@@ -48,7 +48,7 @@ def target(git: Git, name: str | None) -> str:
     if name is None or f"refs/heads/{name}" == here:
         if here is None:
             hint = "git switch main  # or harness run --workers N --branch main"
-            raise UnsafeTree("no branch is checked out to merge the work to", hint=hint)
+            raise UnsafeTree("no branch is checked out, so the work cannot be merged", hint=hint)
         return here
     target = f"refs/heads/{name}"
     if git.commit_of(target) is None:

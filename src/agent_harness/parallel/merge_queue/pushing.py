@@ -147,7 +147,7 @@ class Pusher:
     def _give_up(self, commit: str, problem: str) -> None:
         told = " ".join(redact(problem).split())[:300]
         paused = (
-            f"The push of {commit[:10]} was rejected, and the work cannot go on top of the remote's commits: {told}"
+            f"The push of {commit[:10]} was rejected, and the work cannot be put on top of the remote's commits: {told}"
         )
         self._ledger.note("pushed", head=self._ledger.plan.head, problem=paused)
         self._port.note_push("push_given_up", commit, paused)

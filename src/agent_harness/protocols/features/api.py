@@ -50,7 +50,7 @@ __all__ = [
     "version",
 ]
 
-NO_PROJECT = "No project here or above: no features.json with .harness.yaml"
+NO_PROJECT = "No project in this folder or above: no features.json with .harness.yaml"
 ABORT_WARNING = "Are you sure? This will:\n- Stop all operations\n- Keep git commits as-is\n- Clear harness state\n"
 
 
@@ -95,7 +95,7 @@ def status(layout: FeatureLayout) -> JsonObject:
     try:
         return features_status.read(layout, read_yaml=_read_yaml)
     except (TypeError, AttributeError, KeyError) as error:
-        raise StateDamaged(f"The state of {layout.root} has an unexpected shape ({error})") from None
+        raise StateDamaged(f"The state of {layout.root} has an unexpected structure ({error})") from None
 
 
 def _read_yaml(path: str) -> JsonObject:
@@ -303,7 +303,7 @@ class FeatureProject:
             if workers:
                 given |= {"workers": workers, "branch": branch, "engine_factory": engine_factory}
                 return run_parallel(self._project, RunRequest(max_attempts=max_sessions, **given))
-            self._project.say("An earlier run with several agents has work to merge or push; this run does that first.")
+            self._project.say("An earlier run with several agents left work to merge or push; this comes first.")
             given |= {"workers": left["workers"], "branch": left["branch"]} if left else {}
             landed = run_parallel(self._project, RunRequest(only_land=True, **given))
             if landed["exit_code"]:

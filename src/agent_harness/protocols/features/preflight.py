@@ -88,7 +88,9 @@ def git_state(project: Project, session: int) -> Check:
     if lock := repository.index_lock(git):
         name = os.path.relpath(lock, git.top())
         raise UnsafeTree(
-            f"Another git process is running, or a killed one left {name}", hint=f"ls -l {name}", check="git_state"
+            f"Another git process is running, or a killed git process left {name}",
+            hint=f"ls -l {name}",
+            check="git_state",
         )
     if git.branch() is None:
         _leave_detached_head(project)

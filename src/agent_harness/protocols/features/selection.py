@@ -84,9 +84,9 @@ def _waiting(found: list[Feature], done: set[int], kept: set[int | None]) -> tup
         if feature.skipped:
             lines.append(f"{name} was skipped" + (f": {feature.skip_reason}" if feature.skip_reason else ""))
         elif feature.awaits_person:
-            lines.append(f"{name} awaits a person's verification")
+            lines.append(f"{name} needs a person's verification")
         elif feature.id in kept:
-            lines.append(f"{name} waits for an answer: harness resume")
+            lines.append(f"{name} waits for your answer: harness resume")
         elif missing := [i for i in feature.depends_on if i not in done]:
             lines.append(f"{name} waits for " + ", ".join(f"#{i}" for i in missing))
     return tuple(lines)

@@ -279,7 +279,7 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
         rows += status_summary.first_of(part, MOST_NAMED, everything=everything)
     rows += _question_lines(found["questions"] if everything else found["questions"][:MOST_NAMED])
     if waits := [f"Feature #{i}" for i in found["awaiting_manual"]]:
-        rows.append(f"To be verified by you: {status_summary.names(waits, MOST_NAMED, everything=everything)}")
+        rows.append(f"You must verify: {status_summary.names(waits, MOST_NAMED, everything=everything)}")
     if found["handoff"]:
         rows.append("You have taken over. To let agents continue: harness hand-back")
     if paused := found["paused"]:
@@ -304,7 +304,7 @@ def _left_lines(left: "JsonObject | None", *, everything: bool) -> list[str]:
         return []
     items = [*(f"#{i} (proven)" for i in left["proven"]), *(f"#{i}" for i in left["begun"])]
     told = status_summary.names(items, MOST_NAMED, everything=everything)
-    return [f"Left by a run with several agents: {told}. To continue: {left['next']}"]
+    return [f"A run with several agents left work: {told}. To continue: {left['next']}"]
 
 
 def _question_lines(asked: "list[JsonObject]") -> "list[str]":

@@ -191,7 +191,7 @@ def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
     """Return the grade of the task and the reason for it. Both are None if a person decided every criterion."""
     for each in checks:
         if each.get("grade") != "proven" and each["metric"] != "manual":
-            return "checked", f"{each['id']}: {each.get('basis') or 'it did not run on the base commit'}"
+            return "checked", f"{each['id']}: {each.get('basis') or 'the check did not run on the base commit'}"
     told = next((str(each["basis"]) for each in checks if each.get("basis")), None)
     return ("proven" if told else None), told
 
@@ -243,7 +243,9 @@ def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonOb
 
 def _require(lock: RunLease, interruption: Stop) -> None:
     if interruption.number is not None:
-        error = Interrupted("interrupted while a claim of done was being verified; the claim stays what it is")
+        error = Interrupted(
+            "interrupted while the harness verified the claim that the task is done; the claim is unchanged"
+        )
         error.exit_code = 128 + interruption.number
         raise error
     if not lock.check():

@@ -204,7 +204,7 @@ def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
         if each.get("grade") == UNCHANGED:
             each |= {"status": "fail", "message": ASKS_IF_DONE}
         elif policy.needs_proof and each.get("grade") != PROVEN:
-            why = each.get("basis") or "it did not run on the base commit"
+            why = each.get("basis") or "the check did not run on the base commit"
             each |= {"status": "fail", "message": f"it passes, but the task needs a proof (requires: proven): {why}"}
     if any(each["status"] != "pass" for each in report["checks"]):
         report["status"] = "fail"

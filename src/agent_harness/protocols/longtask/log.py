@@ -96,7 +96,7 @@ def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
         except OSError:
             return  # created with the first event
         if not fits(mode) and not (place == layout.runs and os.path.isdir(place)):
-            raise StateDamaged(f"{place} is not a {_KINDS[fits]}", hint="move it away")
+            raise StateDamaged(f"{place} is not a {_KINDS[fits]}", hint="move the file or folder away")
 
 
 ENDS = ("worker_completed", "worker_failed")

@@ -197,7 +197,7 @@ class RecordOptions:
         self.retry_after_seconds = seconds(words, "retry-after-seconds")
         self.note = masked(words, "note")
         if self.note is not None and not self.note.strip():
-            raise UsageError("--note is the next step: it must not be blank")
+            raise UsageError("--note must not be blank, because it is the next step")
         self.last_completed_step = masked(words, "last-completed-step")
         self.active_files = texts(words, "active-files")
         self.open_questions = texts({"open-questions": masked(words, "open-questions")}, "open-questions")

@@ -41,13 +41,15 @@ class LeftoverRow:
 
 ROWS: Sequence[LeftoverRow] = (
     LeftoverRow("held", None, None, "wait", "another run holds the lease"),
-    LeftoverRow("unreadable", None, None, "wait", "an unreadable lease counts as held until it is old"),
-    LeftoverRow(None, "claimed", None, "verify first", "a worker claimed done, and the claim is not verified"),
+    LeftoverRow("unreadable", None, None, "wait", "the lease cannot be read, and counts as held until it is old"),
+    LeftoverRow(
+        None, "claimed", None, "verify first", "a worker claimed that the task is done, and the claim is not verified"
+    ),
     LeftoverRow(None, "wait", None, "wait", "the task is blocked and must still wait"),
     LeftoverRow(None, "done", None, "stop", "the task is complete"),
     LeftoverRow(None, "needs-human", None, "stop", "a person must decide"),
-    LeftoverRow("over", "run", True, "start again", "the last run died with its worker; its lease is retired"),
-    LeftoverRow("over", "run", False, "go on", "the last run died between two slices; its lease is retired"),
+    LeftoverRow("over", "run", True, "start again", "the last run died with its worker, so its lease is ended"),
+    LeftoverRow("over", "run", False, "go on", "the last run died between two slices, so its lease is ended"),
     LeftoverRow("none", "run", True, "start again", "the last worker that was started never ended"),
     LeftoverRow("none", "run", False, "go on", "the last slice ended normally"),
 )

@@ -80,7 +80,9 @@ class TaskList:
 
         found = root.find(start, kind="tasklist", pin=start is None)
         if found is None:
-            raise root.not_here("tasklist", "No task list here or above: no harness-tasks.json", "harness init .")
+            raise root.not_here(
+                "tasklist", "No task list in this folder or above: no harness-tasks.json", "harness init ."
+            )
         opened = Caller.open(
             TaskListLayout(found.path),
             worker_id=worker,
@@ -269,7 +271,7 @@ class TaskList:
             from agent_harness.parallel.run import RunRequest
             from agent_harness.protocols.tasklist.parallel.run import run_parallel
 
-            say("An earlier run with several agents left work to merge or push; this is done first.")
+            say("An earlier run with several agents left work to merge or push. This run does that first.")
             workers, branch = left
             request = RunRequest(workers=workers, agents=agents, policy=policy, branch=branch, only_land=True)
             landed = run_parallel(self.caller, request, accounts=(), say=say)

@@ -128,7 +128,7 @@ def _refuse_lost(layout: TaskListLayout) -> None:
     if not os.path.lexists(layout.backup):
         if (copy := copy_of(layout)) and copy.tasks:
             path = shlex.quote(str(root.kept_copy(layout.root)))
-            told = f"The file of a list with {len(copy.tasks)} tasks is missing; a copy of the list is kept"
+            told = f"The file of a list with {len(copy.tasks)} tasks is missing, but a copy of the list is kept"
             raise StateDamaged(told, hint=f"harness task recover  # or, to start a new list: rm {path}")
         return
     if backup_is_whole(layout):
@@ -171,8 +171,10 @@ def traces(layout: TaskListLayout) -> JsonObject:
         state, now = store.read(), store.now()
         for task in (each for each in state.tasks if each.status == "in_progress"):
             if leases.is_live(task, state, now):
-                raise Busy(f"{task.id} is being worked on", hint="harness pause  # then the same command")
-            raise Refused(f"{task.id} was interrupted; its work is still in the folder", hint="harness task recover")
+                raise Busy(f"An agent is working on {task.id}", hint="harness pause  # then the same command")
+            raise Refused(
+                f"{task.id} was interrupted, and its work is still in the folder", hint="harness task recover"
+            )
     git = Git(layout.root)
     prefix = os.fsdecode(git.prefix()) if git.is_repository else ""
     patterns = [name for name in HARNESS_FILES if name not in ("harness-tasks.json", "harness-init.sh")]
@@ -410,7 +412,7 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
             )
         if task.status == "in_progress" and any(name.startswith("validation.") for name in changes):
             raise Refused(
-                f"{task_id} is in progress; its check cannot change now",
+                f"{task_id} is in progress, so its check cannot change now",
                 hint=f"harness task release {task_id} 'the proof must change'",
             )
         _refuse_unwritable(changes)

@@ -164,8 +164,8 @@ def _tell_begin(caller: Caller, begun: JsonObject, say: Callable[[str], None]) -
     say(f"Session {begun['session']} starting...")
     if caller.git and caller.git.head() is None:
         say(
-            "This repository has no commit yet: proven work is not committed, and nothing can be rolled back. "
-            "Make a first one: git commit --allow-empty -m Begin"
+            "This repository has no commit yet: proven work is not committed, and nothing can be rolled back. To make "
+            "a first commit: git commit --allow-empty -m Begin"
         )
     for task_id in costs.note_killed(caller.layout):
         say(f"{task_id}: its attempt was killed; the agent's usage until then is included in the costs")
@@ -187,7 +187,7 @@ def _looked_over(caller: Caller, terms: AttemptTerms, made: list[Attempted], end
         return ending
     if not broken:
         return ending
-    message = f"{ending.message} No longer proven: {', '.join(broken)}; you decide."
+    message = f"{ending.message} No longer proven: {', '.join(broken)}. You must decide."
     if ending.exit_code:
         return replace(ending, message=message)
     return _Ending(reason="question", exit_code=3, message=message, hint="harness status")

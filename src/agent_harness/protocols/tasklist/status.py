@@ -371,9 +371,9 @@ def _warnings(found: JsonObject, *, everything: bool, hooks: Callable[[], bool])
         text.append(f"A session is active: {session['owner']} until {session['expires_at']}")
     if left := found["left_by_run"]:
         told = [f"{name.replace('_', ' ')}: {names(tasks)}" for name, tasks in left.items() if tasks]
-        text.append(f"Left by a run with several agents; the next run merges or retries them: {'; '.join(told)}")
+        text.append(f"A run with several agents left items, which the next run merges or retries: {'; '.join(told)}")
     if unproven := found["unproven"]:
-        text.append(f"Completed but not proven by the harness: {names(unproven)}. To check: harness session start")
+        text.append(f"Completed, but not proven by the harness: {names(unproven)}. To verify: harness session start")
     checked = [f"Checked, not proven: {name}: {why}" for name, why in found["checked"].items()]
     text += status_summary.first_of(checked, MOST_NAMED, everything=everything)
     if not found["active"] and found["work_left"] and hooks():

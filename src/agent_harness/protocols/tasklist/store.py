@@ -225,7 +225,8 @@ class TaskStore:
         change = TaskListChange(self._document(again=True), self.now())
         if change.state.version > records.VERSION:
             raise ConfigurationError(
-                f"harness-tasks.json has version {change.state.version}; this harness writes version {records.VERSION}",
+                f"harness-tasks.json has version {change.state.version}, but this harness writes version "
+                f"{records.VERSION}",
                 hint="install a newer agent-harness; harness status can still read it",
             )
         return change

@@ -373,7 +373,7 @@ class TaskWork:
             os.unlink(path)
         if before != _NOTHING:
             files.replace(path, before[0], mode=before[1])
-        where = f"; its version is kept in {os.path.relpath(kept, layout.root)}" if found[0] else ""
+        where = f"; the changed version is kept in {os.path.relpath(kept, layout.root)}" if found[0] else ""
         change.note("WARN", f"harness-init.sh was changed while an agent was working; restored{where}", task=task.id)
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> TaskRuling | None:
@@ -383,7 +383,7 @@ class TaskWork:
             return None
         if waiting := left_by_turn.unfinished(self._caller, self._task):
             code, found = waiting
-            said = f"{found.reason}, which this attempt began; finish it, or: {found.command}"
+            said = f"{found.reason}, which this attempt began; finish that operation, or: {found.command}"
             error = VerificationFailed(said, code=code, not_run=True)
             verbs.refused_unjudged(self._caller, self._task, code, self._facts(so_far))
             return TaskRuling(error=error)
@@ -560,7 +560,7 @@ def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> s
     if task.error_log:
         parts += ["", "Earlier attempts failed:", *[f"- {each}" for each in task.error_log[-5:]]]
     if rescues:
-        parts += ["", "What they had done was taken back, and is kept for you to look at:"]
+        parts += ["", "The harness rolled back their work, and keeps it. To look at it:"]
         parts += [f"- git show {ref}" for ref in rescues[-3:]]
     if log:
         parts += ["", "What happened on this list so far, newest last:", *[f"  {line}" for line in log]]

@@ -55,7 +55,7 @@ class ModelServer:
         return self._shared.log.records()
 
     def run(self) -> None:
-        """Answer requests until another thread calls ``close``."""
+        """Answer requests. Return after another thread has called ``close``."""
         self._http.serve_forever(poll_interval=0.05)
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class _ModelServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore a client that disconnected during a request; print any other error."""
+        """Print an error, except if the client disconnected during a request."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # pyrefly: ignore[bad-argument-type]
 

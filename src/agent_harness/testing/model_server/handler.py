@@ -40,7 +40,7 @@ __all__ = ["Handler", "RequestLog", "Shared", "kind_of", "masked"]
 
 
 class RequestLog:
-    """One JSON object per request, in a file or in memory. Safe to share between threads."""
+    """Log with one JSON object for each request, in a file or in memory. Threads can share the log."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -94,8 +94,8 @@ def kind_of(error: Mapping[str, Any]) -> str:
 
 
 def reset_facts(error: Mapping[str, Any]) -> Json:
-    """Return the reset time of a rate limit; empty without ``reset_seconds``. ``resets_at`` is in seconds since
-    1970."""
+    """Return the reset time of a rate limit, or an empty object without ``reset_seconds``. ``resets_at`` is in seconds
+    since 1970."""
     if "reset_seconds" not in error:
         return {}
     seconds = float(error["reset_seconds"])
@@ -134,11 +134,11 @@ class Shared:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> Scripts:
-        """Read the scripts again: the file may change while the server runs."""
+        """Return the scripts, read from the file again, because the file may change while the server runs."""
         return read_scripts(self.scripts)
 
     def refused_before(self, key: str) -> int:
-        """Return the number of earlier refusals of this request, and add one to this number."""
+        """Return the number of earlier refusals of this request, and increment the stored number."""
         with self.lock:
             self.refusals[key] += 1
             return self.refusals[key] - 1
@@ -156,7 +156,7 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing, because the request log records every request."""
 
     def parse_request(self) -> bool:
-        """Also accept the server's full URL, which clients send if the server is also their proxy."""
+        """Parse the request. Also accept the server's full URL, which clients send if the server is their proxy."""
         good = super().parse_request()
         own = f"http://127.0.0.1:{self.server.server_address[1]}/"  # type: ignore[index]
         if good and self.path.startswith(own):
@@ -175,7 +175,7 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, b"")
 
     def do_GET(self) -> None:
-        """Return the list of models; any other GET request gets 404."""
+        """Answer with the list of models. Answer any other GET request with 404."""
         if self._refused():
             return
         self._record()
@@ -265,7 +265,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send_json(status_of(error), body, {**reset_headers(facts), **given})
 
     def _send_as_it_is(self, error: Mapping[str, Any], *, stream: bool) -> None:
-        """Send a scripted body unchanged; in a stream, as the only event."""
+        """Send a scripted body unchanged. In a stream, the body is the only event."""
         text = str(error["body"])
         kind, content = ("text/event-stream", f"data: {text}\n\n") if stream else ("application/json", text)
         self._send(int(error.get("status", 200)), content.encode(), {"content-type": kind})

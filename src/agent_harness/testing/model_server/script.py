@@ -51,7 +51,7 @@ def members(body: Mapping[str, Any], name: str) -> list[Json]:
 
 
 def estimated_tokens(value: object) -> int:
-    """Return the estimated number of tokens: one per four characters of JSON, at least one."""
+    """Return the estimated number of tokens: one token for every four characters of JSON, at least one."""
     return max(1, len(json.dumps(value)) // 4)
 
 
@@ -94,7 +94,7 @@ class Cue:
 
 
 def choose(scripts: Scripts, turns: Sequence[Message]) -> Cue:
-    """Return the step for a conversation; ``@default``, ``@end`` or ``@compact`` if no step of a script applies."""
+    """Return the step for a conversation, or ``@default``, ``@end`` or ``@compact`` if no step of a script applies."""
     name, index = _place(scripts, turns)
     last = next((turn.text for turn in reversed(turns) if not turn.by_model and turn.text), "")
     if COMPACTION.search(last):
@@ -203,7 +203,8 @@ DOCS = "see docs/model-server.md"
 
 
 def read_scripts(given: Mapping[str, Any] | str | Path) -> Scripts:
-    """Return the scripts in a JSON file or value. Raise ``UsageError``, with file, script and step, if invalid."""
+    """Return the scripts in a JSON file or value. For an invalid script, raise ``UsageError`` with file, script and
+    step."""
     if isinstance(given, Mapping):
         return _scripts("scripts", given)
     try:

@@ -112,22 +112,26 @@ class Differences:
             each = list(dict.fromkeys(self.steering.values()))
             more = f" and {len(each) - _NAMED} more" if len(each) > _NAMED else ""
             said = f"{'; '.join(change.what for change in each[:_NAMED])}{more}"
-            message = f"What runs the tests changed during the session: {said}. To put it back: {each[0].undo}."
+            message = f"Files that run the tests changed during the session: {said}. To restore them: {each[0].undo}."
             paths = list(dict.fromkeys(change.path for change in each))[:50]
             found.append(Finding("environment_changed", CRITICAL, message, {"path": paths[0], "paths": paths}))
         if any(key not in self.known for key in self.plugins):
-            message = f"Plugins of pytest that came during the session are not loaded: {', '.join(self.blocked[:5])}."
+            message = (
+                f"Pytest plugins that were installed during the session are not loaded: {', '.join(self.blocked[:5])}."
+            )
             paths = sorted(each.path for each in self.plugins.values())[:50]
             found.append(Finding("plugins_not_loaded", WARN, message, {"paths": paths}))
         if self.packages:
             message = f"Installed packages changed during the session: {', '.join(self.packages[:5])}."
             found.append(Finding("packages_changed", IMPORTANT, message, {"packages": list(self.packages[:50])}))
         if self.renewed:
-            message = f"Installed anew during the session, and not compared: {', '.join(self.renewed[:5])}."
+            message = f"Reinstalled during the session, and not compared: {', '.join(self.renewed[:5])}."
             found.append(Finding("packages_changed", WARN, message, {"packages": list(self.renewed)}))
         if self.lent:
             paths = sorted(self.lent.values())[:50]
-            message = f"Checks run without what came into installed dependencies: {', '.join(paths[:_NAMED])}."
+            message = (
+                f"Checks run without the files that were added to installed dependencies: {', '.join(paths[:_NAMED])}."
+            )
             found.append(Finding("dependencies_left_out", WARN, message, {"paths": paths}))
         return found
 
@@ -228,7 +232,7 @@ class _Comparison:
         elif key.startswith(RUNNER):
             if old is not None:  # else it is there already, or comes as a package
                 was, now, place = old.split("\t")[0], new.split("\t")[0] if new else "gone", old.split("\t")[4]
-                said = f"{now} now" if now != was else "something else with the same number now"
+                said = f"{now} now" if now != was else "different now, with the same version number"
                 self._steers(key, place, f"{name} {was} is {said}", self._again(name, was, place))
         elif key.endswith("/RECORD"):
             folder = posixpath.basename(posixpath.dirname(key))

@@ -23,7 +23,8 @@ VARIABLE = "HARNESS_NOTIFY"
 
 
 def start(kind: str, folder: str) -> None:
-    """Start the process that sends notifications during this run. Do nothing without a target. Never raise."""
+    """Start the process that sends notifications during this run. Without a notification target, do nothing. Never
+    raise."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.of_user("notify", make=False)

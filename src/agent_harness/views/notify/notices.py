@@ -88,7 +88,7 @@ class NotifyMemory:
 
 
 def lasting(view: ProjectView, at: datetime) -> list[Notice]:
-    """Return the notices whose cause exists at the moment, such as an open question."""
+    """Return the notices whose cause exists at the time ``at``, such as an open question."""
     found = [
         Notice(
             event="question",
@@ -139,7 +139,7 @@ def _stopped(view: ProjectView, run: str) -> Notice:
 def noticed(
     memory: NotifyMemory, view: ProjectView, besides: Iterable[Notice], settings: NotifySettings, at: datetime
 ) -> NotifyMemory:
-    """Return the memory after a check of the project. Its ``pending`` has the new notices."""
+    """Return the notification memory after a check of the project. Its ``pending`` contains the new notices."""
     now = [*lasting(view, at), *besides]
     new = [each for each in now if each.key not in memory.lasting]
     seen = len(view.claims) if memory.claims is None else memory.claims
@@ -242,7 +242,8 @@ def _digested(
 
 
 def _name(notice: Notice) -> str:
-    """Return the name under which a notice is sent once: event and item if ``REPEATED`` has the event, else its key."""
+    """Return the name that identifies a notice that was sent: event and item for an event in ``REPEATED``, else the
+    key."""
     return f"{notice.event}:{notice.item}" if notice.event in REPEATED else notice.key
 
 

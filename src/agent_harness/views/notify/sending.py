@@ -44,7 +44,7 @@ def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
 
 
 def hours_of(text: object) -> tuple[int, int] | None:
-    """Return begin and end of hours such as ``22:00-07:00``, in minutes of the day; None for other text."""
+    """Return the begin and end of hours such as ``22:00-07:00``, in minutes since midnight; None for other text."""
     found = _HOURS.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return None
@@ -113,7 +113,8 @@ def shown(target: str) -> str:
 
 
 def send(target: str, message: JsonObject, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Send a message to a target. Return None, or why it was not delivered. Errors of the target are not raised."""
+    """Send a message to a target. Return None, or the reason why the message was not delivered. Errors of the target
+    are not raised."""
     missing = [name for name in _NAME.findall(target) if name not in environ]
     if missing:
         return f"${{{missing[0]}}} is not set"
@@ -149,7 +150,7 @@ def _post(address: str, message: JsonObject) -> str | None:
 
 
 def _run(command: str, message: JsonObject, environ: Mapping[str, str]) -> str | None:
-    """Run the user's command, with the message as JSON on stdin. Return None, or why the command failed."""
+    """Run the user's command, with the message as JSON on stdin. Return None, or the reason why the command failed."""
     import shlex
 
     words = [*shlex.split(command), str(message["title"]), str(message["text"])]

@@ -34,7 +34,7 @@ KEPT_FAILURES = 20
 
 
 class ProjectWatch:
-    """Notifications of one project. A record beside the settings keeps those that are not delivered."""
+    """Notifications of one project. A record beside the settings keeps the notifications that were not delivered."""
 
     def __init__(self, kind: str, folder: str, *, reader: ProjectReader) -> None:
         self._reader = reader
@@ -116,7 +116,8 @@ class ProjectWatch:
 
 
 class _Failures:
-    """Failed deliveries: all as text, and separately those to targets that accepted no message since then."""
+    """Failed deliveries: all failures as text, and separately the failures of targets that have accepted no message
+    since."""
 
     def __init__(self, record: JsonObject) -> None:
         self._said = [str(each) for each in record.get("failed") or []]

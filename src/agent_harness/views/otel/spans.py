@@ -204,7 +204,7 @@ class _Trace:
 
 
 def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSession | None:
-    """Return the session that made the claim, or None: of several, the last that started before the claim."""
+    """Return the last session on the item that started before the claim, or None if there is no such session."""
     at = _nanoseconds(claim.at)
     found = [each for each in sessions if each.number == claim.session and each.item in (claim.item, None)]
     begun = [each for each in found if _nanoseconds(each.started) <= at]
@@ -242,7 +242,7 @@ def _signs_in() -> bool:
 
 
 def _heard_session() -> Any:
-    """Return an HTTP session for the exporter. Its ``heard`` is the reason of the last failure, or ""."""
+    """Return an HTTP session for the exporter. Its attribute ``heard`` is the reason of the last failure, or ""."""
     import requests
 
     class HeardSession(requests.Session):
@@ -261,7 +261,7 @@ def _heard_session() -> Any:
 
 
 MOST_SAID = 200
-"""Maximum number of characters shown of an error."""
+"""Maximum number of characters of an error that are shown."""
 FAILURES = (
     # a part of the transport's message, and the text for a person
     ("NameResolutionError", "unknown host"),
@@ -290,7 +290,7 @@ def text(made: Sequence[Any]) -> str:
 
 
 def _with_hex(value: Any) -> Any:
-    """Return the value with ids in hexadecimal, as OTLP JSON has them. Protobuf's JSON has ids in base64."""
+    """Return the value with ids in hexadecimal, as OTLP JSON requires. Protobuf writes ids in base64."""
     if isinstance(value, Mapping):
         return {
             key: base64.b64decode(each).hex() if key in ("traceId", "spanId", "parentSpanId") else _with_hex(each)

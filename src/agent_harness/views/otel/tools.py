@@ -40,7 +40,8 @@ class KeptRecordings:
         self._known = [found for path in paths if (found := _begun(path))]
 
     def of_session(self, session: PastSession) -> list[UsedTool]:
-        """Return the session's tool calls in order, from the recording nearest in time. Each is used once."""
+        """Return the session's tool calls in order, from the recording nearest in time. Each recording is used only
+        once."""
         began, ended = clock.parse(session.started), clock.parse(session.ended)
         if began is None:
             return []

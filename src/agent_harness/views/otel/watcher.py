@@ -33,7 +33,7 @@ class SessionSender:
     """Sender of the spans of all sessions that end after the run began."""
 
     def __init__(self, reader: ProjectReader, began: str) -> None:
-        """Set the reader and the time ``began``, when the run started. Sessions that ended before are not sent."""
+        """Set the reader and the start time of the run, ``began``. Sessions that ended earlier are not sent."""
         self._reader = reader
         since = clock.parse(began) or clock.now()
         ended = ((each, clock.parse(each.ended)) for each in reader.load().sessions)
@@ -43,7 +43,7 @@ class SessionSender:
         self._problem = ""
 
     def look(self, *, last: bool = False) -> bool:
-        """Send the spans of ended sessions (of all, if ``last``). Return True if all were accepted."""
+        """Send the spans of ended sessions, or of all if ``last``. Return True if the collector accepted all spans."""
         view = self._reader.load()
         new = [each for each in view.sessions if _key(each) not in self._known and (each.ended or last)]
         recordings = self._reader.recordings() if new else []

@@ -35,7 +35,7 @@ def figures(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 
 def folded(summary: str, *children: Element | str | None) -> Element:
-    """Return a collapsed element with this summary, which the reader can open."""
+    """Return a collapsed element with this summary. The reader can open the element."""
     return E("details", E("summary", summary), *children)
 
 

@@ -75,7 +75,7 @@ def markdown(found: JsonObject, *, costs: bool = True) -> str:
 
 
 def _first(rows: Sequence[str], most: int, form: str) -> list[str]:
-    """Return the first ``most`` rows. If there are more, a last row gives the number of the others."""
+    """Return the first ``most`` rows. If there are more rows, add a row with the number of the other rows."""
     return [*rows[:most], *([form.format(f"and {len(rows) - most} more")] if len(rows) > most else [])]
 
 
@@ -180,7 +180,9 @@ def sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element]
         yield _section(
             7,
             "Kept work",
-            figures("Rolled-back work, and how to restore it", ("ref", "of", "item", "look", "get it back"), rows),
+            figures(
+                "Rolled-back work, and how to restore it", ("ref", "of", "item", "look", "how to restore it"), rows
+            ),
         )
     yield _section(8, "Sessions", *_sessions(found["rows"], full=full, costs=costs))
     yield _section(9, "About this report", *_made(found))
@@ -197,13 +199,13 @@ def _proven(done: Sequence[JsonObject], *, costs: bool) -> Iterator[Element]:
     for each in done:
         proven = each["proven"] or {}
         commit = f" at {str(proven['commit'])[:10]}" if proven.get("commit") else ""
-        said = [each["why"] or "on no record"]
+        said = [each["why"] or "not on record"]
         if each["rejected"]:
             said.append(f"{_number(each['rejected'], 'claim')} rejected before")
         if costs:
             said.append(_money(each["cost"]["spent_usd"]))
         commands = [f"{row['command']}{'      # must fail' if row['must'] == 'fail' else ''}" for row in each["check"]]
-        check = folded("check it yourself", E("pre", "\n".join(commands))) if commands else None
+        check = folded("how to check it yourself", E("pre", "\n".join(commands))) if commands else None
         yield E(
             "article",
             E("p", E("strong", f"{each['name']}{commit} "), each["title"]),
@@ -231,7 +233,7 @@ def _spent(found: JsonObject) -> Iterator[Element]:
     lost = f" On rejected work: {_money(found['wasted_usd'])} in {_number(found['wasted_sessions'], 'session')}."
     yield E("p", f"Spent: {_money(found['spent_usd'])}{limit}.{lost if found['wasted_sessions'] else ''}")
     if unknown := found["sessions_of_unknown_cost"]:
-        yield E("p", f"Of {_number(unknown, 'session')} the cost is not known; no sum includes it.", class_="bad")
+        yield E("p", f"The cost of {_number(unknown, 'session')} is not known, and no sum includes it.", class_="bad")
     if found["spending"]:
         yield steps("spent over time", found["spending"])
 
@@ -241,7 +243,9 @@ def _time(days: Sequence[JsonObject]) -> Iterator[Element]:
         yield E("p", "No session yet.")
         return
     rows = [(each["day"], [(bar["said"], bar["seconds"], bar["ending"]) for bar in each["bars"]]) for each in days]
-    yield rows_of_bars("One row per day, one bar per session: filled accepted, hatched rejected, empty other", rows)
+    yield rows_of_bars(
+        "One row for each day, one bar for each session. Filled: accepted. Hatched: rejected. Empty: other", rows
+    )
 
 
 def _sessions(rows: Sequence[JsonObject], *, full: bool, costs: bool) -> Iterator[Element]:

@@ -209,7 +209,7 @@ def _column(claim: ClaimVerdict) -> str:
 
 
 def _contradicted(claims: Iterable[ClaimVerdict]) -> set[tuple[int | None, bool]]:
-    """Return number and verdict of each claim whose verdict a person later reversed."""
+    """Return the number and the verdict of each claim whose verdict a person later reversed."""
     return {(each.of, not each.accepted) for each in claims if each.by_person}
 
 
@@ -303,7 +303,12 @@ def shareable(text: str, view: ProjectView) -> str:
         if what and what != "/":
             text = text.replace(what, mask)
     if home != "/" and home in text:
-        raise Refused("The report contains the path of your home folder", hint="harness report")
+        raise Refused(
+            "The report was not written, because it contains the path of your home folder", hint="harness report"
+        )
     if redact(text) != text:
-        raise Refused("The report contains text that looks like a secret", hint="harness report  # then check the page")
+        raise Refused(
+            "The report was not written, because it contains text that looks like a secret",
+            hint="harness report  # then check the page",
+        )
     return text

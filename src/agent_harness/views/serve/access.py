@@ -74,7 +74,7 @@ class BrowserSessions:
         self._tokens: dict[str, str] = {}
 
     def new(self) -> str:
-        """Return the cookie of a new session. With more than ``MOST_SESSIONS``, the oldest session is dropped."""
+        """Return the cookie of a new session. End the oldest session if there are more than ``MOST_SESSIONS``."""
         while len(self._tokens) >= MOST_SESSIONS:
             del self._tokens[next(iter(self._tokens))]
         cookie = secrets.token_urlsafe(32)

@@ -304,7 +304,7 @@ class _Routes:
 
 
 class _Stream(StreamingResponse):
-    """Event stream that calls ``ended`` when it ends, for whatever reason."""
+    """Event stream that calls ``ended`` whenever it ends."""
 
     def __init__(self, content: AsyncIterator[str], ended: Callable[[], None]) -> None:
         super().__init__(content, media_type="text/event-stream")

@@ -64,7 +64,7 @@ class PlaceInLists:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> PlaceInLists:
-        """Return the place that a query string selects. An invalid page number counts as 1."""
+        """Return the page numbers and the search word in a query string. An invalid page number counts as 1."""
         told = {name: query.get(name, "") for name in PER_PAGE}
         pages = {
             name: int(text) for name, text in told.items() if text.isascii() and text.isdecimal() and len(text) < 7
@@ -411,7 +411,7 @@ def _limits(frame: Frame, key: str) -> Iterator[Element]:
                 E("input", type="hidden", name="account", value=each.account),
                 E("input", type="hidden", name="limit", value=mark),
                 E("button", "stop waiting"),
-                " waiting runs try now",
+                " waiting runs try again now",
                 method="post",
                 action="/limits/clear",
                 autocomplete="off",
@@ -427,8 +427,8 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
     shown = E("input", type="hidden", name="revision", value=revision_of(project, seen.view))
     form = {
         "pause": lambda: (shown, E("button", "pause")),
-        "resume": lambda: (shown, E("button", "go on now" if project.kind == "longtask" else "resume")),
-        "handoff": lambda: (shown, E("button", "hand off"), " take over the project"),
+        "resume": lambda: (shown, E("button", "continue now" if project.kind == "longtask" else "resume")),
+        "handoff": lambda: (shown, E("button", "take over"), " work on the project yourself"),
         "takeback": lambda: (
             shown,
             E(
@@ -436,7 +436,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
                 E("input", type="checkbox", name="mark", value="yes"),
                 " mark features whose tests pass",
             ),
-            E("button", "take back"),
+            E("button", "hand back"),
         ),
         "say": lambda: (
             _to_whom(seen),
@@ -450,7 +450,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
 
 
 def _to_whom(seen: WatchView) -> Element | None:
-    """Return a selection of the agent that gets a message; None if fewer than two agents are running."""
+    """Return a form field that selects the agent that gets a message; None if fewer than two agents are running."""
     slots = user_messages.slots_in(seen.parallel, seen.view.kind)
     if len(slots) < 2:
         return None

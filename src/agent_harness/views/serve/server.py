@@ -68,7 +68,7 @@ def serve(
 
 
 def links(port: int | None) -> list[str]:
-    """Return a login link for each running server, or for the one at ``port``. ``NotAProject``: there is none."""
+    """Return a login link for each running server, or for that at ``port``. Raise ``NotAProject`` if none runs."""
     home = trusted_state.of_user(_FOLDER, make=False)
     names = sorted(os.listdir(home)) if home else []
     wanted = [name for name in names if name.isdecimal() and port in (None, int(name))]
@@ -114,13 +114,13 @@ def _folder(port: int) -> Iterator[str]:
 
 
 def _listening(first: int) -> tuple[list[socket.socket], int]:
-    """Return listening sockets and their port, the first free one. The sockets are IPv4 and, if possible, IPv6."""
+    """Return listening sockets and their port, the first free port. The sockets are IPv4 and, if possible, IPv6."""
     if not 0 <= first < 1 << 16:
         raise UsageError(f"{first} is not a port", hint="harness serve --port 8770")
     for port in [first] * 20 if first == 0 else range(first, min(first + _TRIES, 1 << 16)):
         with suppress(_PortTaken):
             return _at(port)
-    raise Refused(f"No port from {first} on is free", hint="harness serve --port 0")
+    raise Refused(f"No port from {first} upwards is free", hint="harness serve --port 0")
 
 
 class _PortTaken(Exception):

@@ -116,7 +116,7 @@ class Window:
         """End an account's rate limit, so that runs continue. Raise ``Superseded`` if the limit has changed."""
         found = next((each for each in self.limits() if each.account == account and mark_of_limit(each) == mark), None)
         if found is None or not self._limits.forget(account, shown=found, by=BY):
-            raise Superseded("This rate limit has changed or ended", hint="harness limits")
+            raise Superseded("This rate limit has changed or ended since the page was loaded", hint="harness limits")
 
     def stamp(self) -> object:
         """Return a value that changes whenever a displayed project or limit changes."""
@@ -138,7 +138,7 @@ class Window:
         if isinstance(seen, str):
             raise Superseded(f"{project.name}: {seen}", hint="harness projects")
         if verb != "answer" and verb not in offered(project):
-            raise Superseded("This action is not possible now", hint="harness status")
+            raise Superseded("The project's current state does not allow this action", hint="harness status")
         done = ACTIONS[verb](project, seen.view, form)
         deeds = self._deeds.setdefault(project.path, deque(maxlen=KEPT_DEEDS))
         if any(not each.ended.is_set() for each in deeds) and verb != "say":
@@ -200,7 +200,7 @@ def revision_of(project: ServedProject, view: ProjectView) -> str:
 
 
 def answerable(project: ServedProject, asked: AskedQuestion, view: ProjectView) -> bool:
-    """Return True if the answer command would answer this question: it is the first about its item."""
+    """Return True if the answer command would answer this question, because it is the first question about its item."""
     if project.kind == "longtask":
         return bool(project.choices and project.choices.words)
     about = (each for each in view.state.questions if asked.item is None or each.item == asked.item)
@@ -209,7 +209,7 @@ def answerable(project: ServedProject, asked: AskedQuestion, view: ProjectView) 
 
 def _as_shown(project: ServedProject, view: ProjectView, form: Mapping[str, str]) -> None:
     if form.get("revision") != revision_of(project, view):
-        raise Superseded("This has changed in the meantime. Reload the page", hint="harness status")
+        raise Superseded("The project has changed meanwhile. Reload the page", hint="harness status")
 
 
 # ---- the actions: the same calls as the commands of their names

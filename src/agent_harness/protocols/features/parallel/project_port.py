@@ -95,7 +95,7 @@ class FeatureProjectPort:
             self._store.event(accept.TAMPERED, "critical", message=told)
             if told not in self._told_of:
                 self._told_of.add(told)
-                self._project.say(f"{told}; restored. If you did not change it, an agent did")
+                self._project.say(f"{told}. The files were restored. If you did not change them, an agent did")
         return dict.fromkeys(changed, "")
 
     def note_touched(self, item: str, message: str) -> None:
@@ -131,7 +131,7 @@ class FeatureProjectPort:
             found = features_at(self._project, tip)
             if odd := records.malformed(found, require_test_file=self._project.config.features.require_test_file):
                 hint = f"fix and commit {self._project.features_name}"
-                raise StateDamaged(f"at {tip[:10]}: {odd[0]}", hint=hint)
+                raise StateDamaged(f"in commit {tip[:10]}: {odd[0]}", hint=hint)
             self._documents = {tip: found}
         return self._documents[tip]
 
@@ -318,7 +318,7 @@ class FeatureProjectPort:
         found = self.merged(head, base, commit, item, proven=False)
         partial = records.json_object(kept.get("partial")) or {}
         left = [*records.texts(partial.get("left"))]
-        left += [f"resolve the conflict with what has landed: {path}" for path in found.conflicts]
+        left += [f"resolve the conflict with merged work: {path}" for path in found.conflicts]
         return found.tree, {"partial": {**partial, "left": left}, "failure": kept.get("failure")}
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
@@ -392,8 +392,8 @@ class FeatureProjectPort:
         why, met = str(fix.get("why")), records.texts(fix.get("met"))
         printed = redact(str(fix.get("output") or "")).strip().splitlines()
         what = records.texts(fix.get("files")) or printed[:1] or records.texts(fix.get("failing"))
-        told = f"Feature #{feature_id} was proven, and does not land ({why.replace('_', ' ')}): {', '.join(what)[:500]}"
-        told += f"; it met {', '.join(f'#{each}' for each in met)}" if met else ""
+        told = f"Feature #{feature_id} was proven, but not merged ({why.replace('_', ' ')}): {', '.join(what)[:500]}"
+        told += f"; merged meanwhile: {', '.join(f'#{each}' for each in met)}" if met else ""
         self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
 
     def _note_not_landed(self, job: str, fix: JsonObject, proved: JsonObject) -> None:
@@ -591,11 +591,11 @@ class FeatureProjectPort:
                 ledger.write(self._store.ledger(), replace(self._with_outputs(last, each.result), commit=each.commit))
             kind = "feature_completed" if by_tests else "awaiting_manual"
             if feature and (kind, feature.id, each.commit) not in told:
-                said = f"{feature.name} ({feature.description}) " + ("verified" if by_tests else "awaits a person")
+                said = f"{feature.name} ({feature.description}) " + ("verified" if by_tests else "needs a person")
                 session = records.number(each.result.get("session"))
                 self._store.event(kind, session=session, feature_id=feature.id, commit=each.commit, message=said)
             if feature and not by_tests:
-                self._project.say(f"{feature.name} awaits a person: harness manual-verify --feature {feature.id}")
+                self._project.say(f"{feature.name} needs a person: harness manual-verify --feature {feature.id}")
         number = max((records.number(each.result.get("session")) for each in landings), default=state.last_session)
         files_read = sorted(
             {*baseline.files_read, *(p for each in landings for p in records.texts(each.result.get("files_read")))}
@@ -720,9 +720,9 @@ def sent_back(store: FeatureStore) -> dict[str, int]:
 
 
 LANDING_TOLD = {
-    "landing_failed": "it was proven, and could not be merged with the work that has landed meanwhile.",
+    "landing_failed": "it was proven, but could not be merged with work that was merged meanwhile.",
     "attempt_lost": "three times in a row its session returned no result.",
-    "head_red": "The branch does not pass all proofs; check it with: harness verify --all",
+    "head_red": "Tests of proven features fail on the branch. To check the branch: harness verify --all",
     "landing_broken": "The merge candidates cannot be verified: the suite gives no result here.",
 }
 
@@ -745,14 +745,14 @@ def _is_taken(row: JsonObject, session: int) -> bool:
 
 def _told(fix: JsonObject) -> JsonObject:
     said = {
-        "conflict": "This feature was proven, and does not go together with what has landed meanwhile.",
-        "conflict_markers": "This feature was proven with markers of a conflict left in its files.",
-        SENT_BACK: "This feature was proven, and did not land; why is not known any more.",
-        "red": "This feature was proven, and together with what has landed meanwhile tests fail.",
+        "conflict": "This feature was proven, but it conflicts with work that was merged meanwhile.",
+        "conflict_markers": "This feature was proven, but its files contain conflict markers.",
+        SENT_BACK: "This feature was proven, but was not merged. The reason is no longer known.",
+        "red": "This feature was proven, but tests fail together with work that was merged meanwhile.",
     }
-    what = [f"resolve the conflict in {path}: its markers are in the file" for path in fix.get("files") or []]
+    what = [f"resolve the conflict in {path}: the file contains conflict markers" for path in fix.get("files") or []]
     output = str(fix.get("output") or "").strip()
     told = said.get(str(fix.get("why")), "")
     left = [*what, "run the whole suite; then claim the feature again"]
-    partial = {"reason": "it did not land", "done": ["its code and its tests"], "left": left}
+    partial = {"reason": "it was not merged", "done": ["its code and its tests"], "left": left}
     return {"partial": partial, "failure": f"{told}\n{output}".strip()}

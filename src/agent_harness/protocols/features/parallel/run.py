@@ -211,7 +211,7 @@ def preview(
 
 def _why_not(missing: Sequence[int]) -> str:
     needed = ", ".join(f"#{i}" for i in missing)
-    return f"it needs {needed}, which has not landed" if needed else "it waits for a person's answer"
+    return f"it needs {needed}, which is not merged yet" if needed else "it waits for a person's answer"
 
 
 def preview_lines(found: JsonObject) -> list[str]:

@@ -96,7 +96,7 @@ def _lines(found: JsonObject) -> list[str]:
         f"LINT: {records.lint_line(*(lint[name] for name in ('errors', 'warnings', 'kinds', 'files')))}",
     ]
     if lint["by_lines"]:
-        rows.append("  these are lines of output: the harness does not know the linter's format")
+        rows.append("  the numbers count lines of output, because the harness does not know the linter's format")
     rows += [f"  {part['problem']}" for part in (tests, lint) if part["problem"]]
     rows.append("\nFILE HEALTH:")
     for row in files["large"]:

@@ -130,7 +130,7 @@ def _planned(project: Project, feature_id: int) -> UndoPlan:
     until, since = str(verdict.commit), undo_commit.before(git, verdict)
     own = matcher((project.features_name, project.progress_name))
     tree = undo_commit.tree_without(git, head, since=since, until=until, own=own)
-    told = f"A person took back {feature.name}, accepted at {until[:10]}; it is open again."
+    told = f"A person undid {feature.name}, accepted at {until[:10]}. The feature is open again."
     message = f"harness: take back {feature.name}\n\nThis reverts what {until[:12]} brought.\n"
     contents = _contents(project, feature, told, head=head)
     commit = git.commit_tree(repository.tree_with(git, tree, contents), [head], message)
@@ -152,7 +152,7 @@ def _planned(project: Project, feature_id: int) -> UndoPlan:
 def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
     """Return the verdict that accepted the feature. Raise ``Refused`` if the ledger has no such verdict."""
     if not feature.passes:
-        raise Refused(f"{feature.name} is not proven: nothing to undo", hint=f"harness why {feature.id}")
+        raise Refused(f"{feature.name} is not proven, so there is nothing to undo", hint=f"harness why {feature.id}")
     verdict = undo_commit.accepted(project.git, project.store.ledger(make=False), str(feature.id))
     if verdict is None:
         by_word = f"harness override --feature {feature.id} --passes false"

@@ -150,7 +150,7 @@ def _commit(project: Project, checkpoint: SessionCheckpoint) -> str:
     if rollback_point.head is not None and not project.git.ancestor(rollback_point.head, commit):
         raise VerificationFailed("The agent rewrote the history.")
     if project.git.look().branch not in (rollback_point.branch, DETACHED):
-        raise VerificationFailed("The agent left the branch.")
+        raise VerificationFailed("The agent checked out another branch.")
     return commit
 
 
@@ -196,7 +196,7 @@ def add(
     if not text:
         raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
     if (automated_checks or manual_checks) and verification_type in (None, "automated"):
-        raise UsageError("Checks require manual verification", hint="--verification hybrid  # or --verification manual")
+        raise UsageError("Checks need --verification", hint="--verification hybrid  # or --verification manual")
     overrides.refuse_unsafe(project)
     document = project.store.features()
     feature: JsonObject = {

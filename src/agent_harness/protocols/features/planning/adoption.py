@@ -96,7 +96,7 @@ def _refuse_unsafe(root: Path, layout: FeatureLayout, git: Git) -> None:
     if under_way := git.operation_under_way():
         raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     if git.branch() is None:
-        raise UnsafeTree("HEAD is detached", hint="git switch BRANCH")
+        raise UnsafeTree("HEAD is detached, so no branch is checked out", hint="git switch BRANCH")
     if not os.access(root, os.W_OK | os.X_OK):
         raise Refused(f"{root} is not writable", hint=f"ls -ld {root}")
     dirty = [path for path in repository.dirty_paths(git) if path not in _own_names(layout)]
@@ -198,7 +198,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
     if (holder := lock.holder(layout.root, name)) is not None:
         raise Busy(f"A harness is running here: {holder}", hint="harness pause  # then the same command")
     if state.open_session() is not None:
-        raise Refused("A session was interrupted; its work is not committed yet", hint="harness resume")
+        raise Refused("A session was interrupted, and its work is not committed yet", hint="harness resume")
     folder = layout.state_dir
     scripts = [name for name, what in initializer.SCRIPTS.items() if _is(name, what, layout)]
     made = [folder, *sorted(glob(f"{escape(folder)}.backup.*")), *(os.path.join(layout.root, name) for name in scripts)]

@@ -83,7 +83,7 @@ def specification(spec: Path) -> str:
     try:
         raw = spec.read_bytes()
     except OSError as error:
-        raise UsageError(f"--spec {spec}: {error.strerror}", hint="harness init --spec FILE") from None
+        raise UsageError(f"--spec {spec} cannot be read: {error.strerror}", hint="harness init --spec FILE") from None
     if len(raw) > SPEC_BYTES:
         raise UsageError(f"--spec {spec} is larger than {SPEC_BYTES // 1_000_000} MB", hint="harness init --spec FILE")
     try:
@@ -121,7 +121,7 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
     if under_way := git.operation_under_way():
         raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     if git.head() is not None and git.branch() is None:
-        raise UnsafeTree("HEAD is detached", hint="git switch BRANCH")
+        raise UnsafeTree("HEAD is detached, so no branch is checked out", hint="git switch BRANCH")
     ours = {
         os.path.relpath(spec.resolve(), root.resolve()),
         layout.relative(layout.settings),

@@ -182,7 +182,7 @@ def _roll_back(project: Project, open_session: JsonObject, finalization: Finaliz
     rescued = project.go_back(checkpoint.snapshot, ref, str(finalization.session), set_aside_operation=True)
     if different := checkpoints.differences(project, checkpoint):
         raise UnsafeTree(
-            f"The rollback did not bring back {', '.join(different)}",
+            f"The rollback did not restore {', '.join(different)}",
             hint=f"git show {rescued.ref}" if rescued.ref else "git status",
         )
     rescue = {

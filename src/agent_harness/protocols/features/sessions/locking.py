@@ -85,7 +85,7 @@ def wait_and(project: Project, act: Any) -> None:
             return
         except Busy:
             if time.monotonic() > until:
-                raise Busy("The session is still at its current operation", hint="harness status") from None
+                raise Busy("The session has not finished its current operation yet", hint="harness status") from None
             time.sleep(LOOK_SECONDS)
 
 

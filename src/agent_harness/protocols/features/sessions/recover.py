@@ -67,7 +67,7 @@ def recover(project: Project) -> JsonObject | None:
     if settings:
         name = project.layout.relative(project.layout.settings)
         raise Refused(
-            f"{name} was edited during Session {number}; it was restored, the edit is kept in {settings}",
+            f"{name} was edited during Session {number}. The file was restored, and the edit is kept in {settings}",
             hint=f"diff {name} {settings}, then run again",
         )
     return {"session": number, "step": action.step, "feature_id": under_way.feature_id}

@@ -342,7 +342,7 @@ def _nothing_left(
                 waiting=list(choice.waiting),
             )
         raise NothingEligible(
-            f"No feature can be worked on: {passing}/{total} are passing and the rest waits.",
+            f"No feature can be worked on: {passing}/{total} are passing, and the other features wait.",
             hint="harness status",
             waiting=list(choice.waiting),
         )

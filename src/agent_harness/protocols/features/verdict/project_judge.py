@@ -148,8 +148,8 @@ FIXABLE = PROTECTED | {
 
 NOT_RED = frozenset({"proof_not_red"})
 _CHANGED = {
-    False: "what older tests are or how tests are run",
-    True: "how the environment of the tests is set up, reset or looked after",
+    False: "older tests or the way in which tests run",
+    True: "the setup, reset or monitoring of the test environment",
 }
 _MARKS_BACK = 200  # number of versions of the plan to search
 MEANT_GREEN = 'a person sets "requires_red": false for a feature whose tests may pass before the work'
@@ -543,10 +543,10 @@ class Judge:
         older = [Overlay(verdict.base, list(paths))]
         run = self._run(verdict.candidate, self._project.config.testing.full, overlays=older, keep_going=True)
         if run.report is None:
-            return f"With these files as they were, the suite gives no result: {run.problem}."
+            return f"With the old versions of these files, the suite gives no result: {run.problem}."
         if lost := under_way.baseline.passing - run.report.passing:
-            return f"With these files as they were, {_listed(lost)} {'fail' if len(lost) > 1 else 'fails'}."
-        return "With these files as they were, every known test passes, too."
+            return f"With the old versions of these files, {_listed(lost)} {'fail' if len(lost) > 1 else 'fails'}."
+        return "With the old versions of these files, every known test passes, too."
 
     def built_already(self, feature: Feature, verdict: Verdict, before: str | None) -> BuiltAlready:
         """Return the evidence that a feature was built before its session. Its tests were placeholders that did not

@@ -58,7 +58,7 @@ class CleanupWork(SessionWork):
             return broken
         if changes.claims:
             named = ", ".join(f"#{i}" for i in changes.claims)
-            failure = f"A cleanup session marks no feature; it marked {named}."
+            failure = f"A cleanup session must not mark features, but it marked {named}."
             broken = Ruling(accepted=False, final=True, judged=False, code="cleanup_claimed", failure=failure)
             return self._on_record(broken, changes.claims)
         self._under_way = self._under_way.at(self._project, "judging")

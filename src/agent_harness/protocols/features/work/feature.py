@@ -41,7 +41,7 @@ class FeatureWork(SessionWork):
 
     def _again(self, ruling: Ruling) -> str:
         if ruling.asks:
-            self._project.say(f"No evidence was shown; asking the agent for it once. {self._what_counts()}")
+            self._project.say(f"The agent showed no evidence. The harness asks for it once. {self._what_counts()}")
             return evidence_prompt(self._project, self._under_way)
         fix_round = self.turns.so_far.fix_rounds
         self._project.say(f"Fix round {fix_round} of {self.policy.fix_rounds}: the agent gets the output.")
@@ -128,7 +128,7 @@ class FeatureWork(SessionWork):
         cost = found.used.cost_usd if found.used.reported else None
         told = {"session": session, "feature_id": feature.id, "cost_usd": cost}
         if not found.objections:
-            message = f"No review was held: {found.problem}" if found.problem else "The review objects to nothing."
+            message = f"No review took place: {found.problem}" if found.problem else "The review has no objections."
             project.say(message)
             project.store.event("reviewed", "important", message=message, **told)
             self._without_objection = ruling.of("")
@@ -191,7 +191,7 @@ class FeatureWork(SessionWork):
         finalization = accept.kept_for_person(project, self._under_way, asked, self._used)
         finalized = self._finalize(finalization)
         actions.log_from_git(project, self._under_way, finalized.rescue_ref)
-        project.say(f"Session complete. Its work is off the branch, kept in {ref} until the question is answered.")
+        project.say(f"Session complete. Its work is kept in {ref}, off the branch, until the question is answered.")
         result = self._result("failed", "complete", asked.message, finalization, finalized, exit_code=3)
         return replace(result, asked=asked.kind)
 

@@ -74,7 +74,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
         raise Refused(told, hint=_reject(asked))
     ref = questions.kept_ref(asked)
     if ref is None or project.git.commit_of(ref) not in (None, commit):
-        told = f"{asked.ref} does not name the work of Session {asked.session} that was asked about"
+        told = f"{asked.ref} does not contain the work of Session {asked.session}, about which the question is"
         raise Refused(told, hint=_reject(asked))
     overrides.refuse_unsafe(project)
     if dirty := project.dirty():
@@ -84,7 +84,8 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
         first = f"Feature #{state.current_feature}"
         hint = f"harness run  # or harness skip --feature {state.current_feature}"
         raise Refused(
-            f"{first} is unfinished; the harness works on it first: its unproven work is on the branch", hint=hint
+            f"{first} is unfinished, and its unproven work is on the branch. The harness works on {first} first",
+            hint=hint,
         )
     return commit, feature
 
@@ -171,7 +172,7 @@ def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
     before, after = (project.git.show(each, project.progress_name) or b"" for each in (fork, commit))
     told = after[len(before) :] if after.startswith(before) else b""
     if not told:
-        line = f"What Session {asked.session} did was kept, and accepted when a person had answered."
+        line = f"The work of Session {asked.session} was kept, and accepted after a person's answer."
         told = progress.entry(records.number(asked.session), [("HARNESS", [line])]).encode()
     gap = b"" if not now or now.endswith(b"\n") or told.startswith(b"\n") else b"\n"
     return now + gap + told
@@ -187,9 +188,9 @@ def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, 
         project.say(line)
     problem = built.problem
     if unattended and not problem and not built.red_at:
-        problem = "No older code shows its tests red, so a person has to look."
+        problem = "The feature's tests fail on no older code, so a person must decide."
     if unattended and not problem and built.changed:
-        problem = f"The session also changed {built.changed[0]}, so a person has to look."
+        problem = f"The session also changed {built.changed[0]}, so a person must decide."
     if problem:
         by_word = f"harness override --feature {asked.feature_id} --passes true"
         told = f"Feature #{asked.feature_id} is not accepted as built: {problem}"
@@ -200,7 +201,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
     head = str(project.git.head())
     if not project.git.ancestor(head, ruling.commit):
         again = f"harness resume --choose {asked.options[0]} --feature {asked.feature_id}"
-        raise Refused("The branch has moved during the verification; nothing was accepted", hint=again)
+        raise Refused("The branch has moved during the verification, so nothing was accepted", hint=again)
     project.tips[ruling.commit] = head
     made = accept.accepted(project, under_way, ruling, usage.Totals())
     by_person = under_way.feature.verification_type != "automated"

@@ -67,7 +67,7 @@ class PlanWork:
     def brief(self, ruling: PlanRuling | None) -> str:
         if ruling is None:
             return self._prompt
-        self._project.say(f"{self._what} is not valid ({ruling.problems[0]}); one repair turn.")
+        self._project.say(f"{self._what} is not valid ({ruling.problems[0]}). The agent gets one turn to repair it.")
         listed = "\n".join(f"- {line}" for line in ruling.problems[:50])
         return prompts.render("repair", {"problems": listed, "features_file": self._project.features_name})
 
@@ -225,11 +225,11 @@ def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -
     if found.get("phase") == PLANNED:
         if (ref := _overtaken(project, found)) is not None:
             close(project)
-            project.say(f"The branch has moved since; the plan is not on it, and kept: git cherry-pick {ref}")
+            project.say(f"The branch has moved, so it does not have the plan. To add the plan: git cherry-pick {ref}")
             return {"session": None, "step": "unadopted", "rescue_ref": ref}
         _adopt(project, found)
         close(project)
-        project.say("The plan was valid; its features are there.")
+        project.say("The plan was valid, and its features are in the project.")
         return {"session": None, "step": "adopt"}
     ref = take_back(project, SessionCheckpoint.from_record(found["checkpoint"]))
     kept = f" The agent's work is kept: git show {ref}" if ref else ""

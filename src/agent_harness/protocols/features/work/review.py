@@ -54,7 +54,7 @@ def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -
     wanted = project.config.review
     if wanted.agent is None:
         return None
-    project.say("Review: a second agent reads the work.")
+    project.say("Review: a second agent reviews the work.")
     try:
         agent = registry.from_mapping(wanted.agent, root=project.root)
         with make_checkout(project.git, ruling.commit) as checkout:

@@ -57,7 +57,7 @@ def begun(layout: LongTaskLayout, *, task_id: str, worker: str, cwd: str, at: st
         try:
             point = take_point(layout, path, task_id=task_id, worker=worker, cwd=cwd, at=at)
         except HarnessError as error:
-            log.warn(f"no rescue point before this slice: {error.message}")
+            log.warn(f"no rescue point was made before this slice: {error.message}")
     return SessionFolder(path, point)
 
 

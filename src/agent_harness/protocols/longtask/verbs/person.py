@@ -46,7 +46,7 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
     due = lifecycle.decide(checkpoint, store.now()).decision
     if due != "needs-human":
         return TaskChoices(revision, {}, {}, waits=due == "wait")
-    words = {GO_ON: "run the next slice; your text is its next step"}
+    words = {GO_ON: "run the next slice, with your text as its next step"}
     criteria: dict[str, tuple[str, str]] = {}
     for each in task.criteria:
         if each.metric == "manual":

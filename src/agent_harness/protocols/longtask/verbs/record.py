@@ -54,7 +54,7 @@ def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction
                 from agent_harness.session import ledger
 
                 ledger.write(layout.ledger(), line)
-            raise VerificationFailed("verification failed; nothing was recorded", report=report)
+            raise VerificationFailed("verification failed, so nothing was recorded", report=report)
     if options.status == "active" and not log.worker_speaks(layout):
         from agent_harness.supervision.starts import go_on
 

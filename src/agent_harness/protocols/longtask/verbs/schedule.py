@@ -31,7 +31,7 @@ def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int
     if options.verbs:
         raise UsageError(f"--{options.verbs[0]} needs --engine URL", hint=f"lth schedule {layout.root} --help")
     if options.form not in FORMS:
-        raise UsageError("--print needs cron or systemd", hint=f"lth schedule {layout.root} --print cron")
+        raise UsageError("--print needs a value: cron or systemd", hint=f"lth schedule {layout.root} --print cron")
     task, _ = LongTaskStore(layout).load()
     found = _EVERY.fullmatch(options.every or "10m")
     if found is None:
@@ -39,7 +39,7 @@ def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int
     named = options.worker or task.policy.preferred or ""
     worker = adapters.normalised(named) if named else ""
     if not worker or not adapters.is_runnable(worker):
-        raise UsageError("No unattended worker is set", hint="--worker codex-cli")
+        raise UsageError("No worker is set for unattended runs", hint="--worker codex-cli")
     seconds = ["--timeout-seconds", str(options.timeout_seconds)] if options.timeout_seconds else []
     more = [*recipe.fallback_words(task, worker), *seconds]
     argv = [*recipe.program(), "run", os.path.abspath(layout.root), "--no-wait", "--worker", worker, *more]

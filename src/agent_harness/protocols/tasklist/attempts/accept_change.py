@@ -38,9 +38,13 @@ def accept(caller: "Caller", task_id: str, patterns: Sequence[str]) -> JsonObjec
         return _done_already(caller, task)
     if not patterns:
         hint = f"harness task accept {task_id} FILE"
-        raise UsageError(f"{task_id} has no open question, so the files that may differ are needed", hint=hint)
+        raise UsageError(f"{task_id} has no open question, so name the files that may differ", hint=hint)
     if task.status not in ("pending", "failed") or not task.rescues:
-        told = f"{task_id} is {task.status}" if task.rescues else f"No work on {task_id} is saved in a rescue"
+        told = (
+            f"{task_id} is {task.status}, so there is no rejected work to accept"
+            if task.rescues
+            else f"No work on {task_id} is saved in a rescue"
+        )
         raise Refused(told, hint="harness status")
     before = {"validation.may_change": ",".join(task.may_change), "max_attempts": str(task.max_attempts)}
     before["status"] = task.status

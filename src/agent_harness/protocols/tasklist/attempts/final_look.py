@@ -62,7 +62,8 @@ def look(
             check = validation.check_of(task, terms).alone
             together.setdefault((command, task.timeout_seconds), (check, []))[1].append(task)
     if together:
-        say(f"Running the checks of {sum(len(tasks) for _, tasks in together.values())} completed tasks again.")
+        count = sum(len(tasks) for _, tasks in together.values())
+        say(f"Running the checks of {count} completed task{'s' if count > 1 else ''} again.")
     found: list[str] = []
     for check, tasks in together.values():
         ran = place.runs(check)
@@ -72,7 +73,7 @@ def look(
             later = order[[each.id for each in order].index(task.id) + 1 :]
             if head and not _passed_then(place, task, check):
                 caller.store.note(
-                    "WARN", f"its check does not even pass on its own commit: {check.command}", task=task.id
+                    "WARN", f"the check does not pass on the task's own commit: {check.command}", task=task.id
                 )
                 continue
             _open_again(caller, task, _breaker(place, later, check) if head else None, head, ran)
@@ -130,7 +131,7 @@ def note_broken(
     if task is None or task.status != "completed":
         return
     who = f"{by[0]} broke it (commit {by[1][:7]})" if by else "a later change broke it"
-    at = f"on {head[:7]}" if head else "on the present files"
+    at = f"on {head[:7]}" if head else "on the current files"
     message = f"{task.id} is no longer proven: {who}; this check fails {at}: {task.validation_command}"
     path = proven.ledger(layout)
     last = ledger.last_about(path, task.id)

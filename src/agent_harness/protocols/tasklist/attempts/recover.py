@@ -81,10 +81,12 @@ def _refuse_living(caller: "Caller", state: "State", task: "Task", now: "datetim
     if task.status != "in_progress":
         raise NotOwner(f"{task.id} is {task.status}, not in progress", hint="harness task claim")
     if leases.is_left_by_run(task):
-        told = f"{task.id} is still claimed by a run with several agents, which has ended and may have proven it"
+        told = (
+            f"{task.id} is still claimed by a run with several agents. That run has ended and may have proven the task"
+        )
         raise NotOwner(told, hint=leases.command_of_run([task]))
     if not _may_take(caller, state, task, now):
-        raise NotOwner(f"{task.id} belongs to {task.claimed_by}, who is working on it", hint="harness status")
+        raise NotOwner(f"{task.id} belongs to {task.claimed_by}, who is working on the task", hint="harness status")
 
 
 def _take_over(caller: "Caller", task_id: str) -> "Caller":

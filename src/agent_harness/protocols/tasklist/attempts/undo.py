@@ -72,7 +72,10 @@ def named(caller: "Caller", what: str) -> str:
     if items := undo_commit.of_session(path, word):
         if len(items) == 1:
             return items[0]
-        raise UsageError(f"Session {word[1:]} completed {', '.join(items)}", hint=f"harness undo {items[0]}")
+        raise UsageError(
+            f"Session {word[1:]} completed several tasks, so name one of them: {', '.join(items)}",
+            hint=f"harness undo {items[0]}",
+        )
     undo_commit.refuse_undo(path, word)
     raise UsageError(f"{what!r} is neither a task nor a session", hint="harness undo task-001  # or harness undo S8")
 
@@ -96,7 +99,10 @@ def undo(caller: "Caller", what: str, *, dry_run: bool, say: Callable[[str], Non
     first = ", ".join(plan.paths[:6]) + (", ..." if plan.paths[6:] else "")
     say(f"{len(plan.paths)} file{'s' if plan.paths[1:] else ''} will change: {first}")
     if plan.checks:
-        say(f"The checks of {len(plan.checks)} completed task{'s' if plan.checks[1:] else ''} run on the result.")
+        say(
+            f"The checks of {len(plan.checks)} completed task{'s' if plan.checks[1:] else ''} run on the result of "
+            "the undo."
+        )
     if dry_run:
         return {**plan.as_record(), "undone": False, "unclear": [], "next": f"harness undo {what}"}
     unclear = _judged(caller, plan, say)
@@ -154,7 +160,7 @@ def _refuse_at_work(state: "State", now: "datetime") -> None:
 
 def _refuse_open(task: "Task") -> None:
     if task.status != "completed":
-        raise Refused(f"{task.id} is {task.status}: nothing to undo", hint=f"harness why {task.id}")
+        raise Refused(f"{task.id} is {task.status}, so there is nothing to undo", hint=f"harness why {task.id}")
 
 
 def _completed(caller: "Caller", git: Git, state: "State", task: "Task") -> ClaimVerdict:
@@ -212,7 +218,7 @@ def _judged(caller: "Caller", plan: TaskUndo, say: Callable[[str], None]) -> lis
             continue
         if run_at(git, plan.head, check).accepted:
             raise _broken(plan, names, found.output)
-        say("The check also fails without this change, so it proves nothing.")
+        say("The check also fails without the undo, so this failure does not count.")
         unclear += names
     return unclear
 
@@ -246,7 +252,7 @@ def _finalize(caller: "Caller", plan: TaskUndo) -> None:
         _refuse_at_work(change.state, change.now)
         task = caller.find(change.state, plan.task.id)
         if task.status != plan.task.status:
-            raise Busy(f"{task.id} has become {task.status} meanwhile", hint="harness status")
+            raise Busy(f"{task.id} became {task.status} during the undo", hint="harness status")
         undo_commit.decide(path, found)
         _carry_out(caller, change, plan.place.git, found)
 

@@ -489,13 +489,13 @@ def _parked(caller: "Caller", task: "Task", ran: ValidationRun) -> VerificationF
     failure = Failure(category="TEST_FAIL", message=str(ran.basis), question=question)
     close_attempt.failed(caller, task, failure)
     told = f"{task.id} waits for your decision: {ran.basis}"
-    hint = f"if it is done: harness task accept {task.id}; if it is not: harness task reset {task.id}"
+    hint = f"if the task is done: harness task accept {task.id}; if not: harness task reset {task.id}"
     return VerificationFailed(told, hint=hint, task_id=task.id, final=True, **ran.as_record())
 
 
 def _unproven(task: "Task", ran: ValidationRun) -> VerificationFailed | TimedOut:
     give_up = f"harness task fail {task.id} --category {ran.category} '…'"
-    hint = f"fix it and run the same command again, or give up: {give_up}"
+    hint = f"fix the problem and run the same command again, or give up: {give_up}"
     kind = TimedOut if ran.result == "TIMEOUT" else VerificationFailed
     said = f"the check of {task.id} failed: {ran.failure}"
     return kind(said, hint=hint, task_id=task.id, **ran.as_record())

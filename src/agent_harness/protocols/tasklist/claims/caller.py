@@ -196,7 +196,7 @@ class Caller:
         self.check_token(task)
         held = task.lease
         if held and lease.expired(held, now):
-            raise LeaseLost(f"The lease on {task_id} expired; stop touching its files", hint="harness task claim")
+            raise LeaseLost(f"The lease on {task_id} expired. Stop changing its files", hint="harness task claim")
         return task
 
     def find(self, state: State, task_id: str) -> Task:
@@ -212,8 +212,8 @@ class Caller:
         if self.token is not None:
             if self.token != task.claim_token:
                 raise LeaseLost(
-                    f"{task.id} is now claimed by {task.claimed_by or 'another worker'} under another token; "
-                    "stop touching its files",
+                    f"{task.id} is now claimed by {task.claimed_by or 'another worker'} under another token. Stop "
+                    "changing its files",
                     hint="harness task claim",
                 )
         elif task.claimed_by not in (None, self.owner):

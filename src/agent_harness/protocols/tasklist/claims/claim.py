@@ -186,7 +186,7 @@ def refuse_rest(caller: Caller, state: State) -> None:
     """Raise ``PersonNeeded`` while the task list is halted, and ``Busy`` while the user has paused the list."""
     if halt := state.halt:
         said = f"{halt.get('category')}: {halt.get('message')}"
-        raise PersonNeeded(f"halted by {said}", hint="fix it, then: harness resume", halt=halt)
+        raise PersonNeeded(f"the task list is halted: {said}", hint="fix it, then: harness resume", halt=halt)
     if caller.store.paused():
         raise Busy("a person has paused the work", hint="harness resume")
 
@@ -217,7 +217,7 @@ def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | Nothi
         return _answer(held, resumed=True)
     if held:
         raise Busy(
-            f"you already have {held.id} in progress: end it first",
+            f"you already have {held.id} in progress. End that task first",
             hint=f"harness task complete {held.id}",
             task_id=held.id,
         )

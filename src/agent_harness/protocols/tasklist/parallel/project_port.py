@@ -463,7 +463,7 @@ class TaskListProjectPort:
                     continue
                 proven.forget(self._layout, item)
                 lifecycle.reopen(task)
-                task.raw["error_log"] = [*task.error_log, f"[TEST_FAIL] it was proven and merged; {why}"]
+                task.raw["error_log"] = [*task.error_log, f"[TEST_FAIL] the task was proven and merged; {why}"]
                 change.note("WARN", f"open again: {why}", task=item)
                 change.touch(task)
 
@@ -522,13 +522,13 @@ def _text_of(path: str) -> str | None:
 
 def _told(fix: JsonObject) -> JsonObject:
     said = {
-        "conflict": "Your earlier work was proven, and does not go together with what has landed meanwhile.",
-        "conflict_markers": "Markers of a conflict are left in the files.",
-        SENT_BACK: "Your earlier work was proven, and did not land; why is not known any more.",
-        "red": "Your earlier work was proven, and together with what has landed meanwhile these validations fail.",
+        "conflict": "Your earlier work was proven, but it conflicts with work that was merged meanwhile.",
+        "conflict_markers": "Your earlier work left conflict markers in the files.",
+        SENT_BACK: "Your earlier work was proven, but was not merged. The reason is no longer known.",
+        "red": "Your earlier work was proven, but these validations fail together with work that was merged meanwhile.",
     }
-    told = "It is in the work tree, merged into the present state"
-    told += "; resolve the conflicts in these files." if fix.get("files") else "; repair it."
+    told = "Your work is in the work tree, merged with the current state"
+    told += "; resolve the conflicts in these files." if fix.get("files") else "; repair your work."
     what = {name: fix[name] for name in ("files", "failing", "output", "met") if fix.get(name)}
     return {"what": f"{said.get(str(fix.get('why')), '')} {told}".strip(), **what}
 
