@@ -50,7 +50,7 @@ def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
 
 def order(work: Mapping[K, Iterable[K]]) -> list[K]:
     """Return all items, each after its dependencies. Items without a dependency between them keep the order of
-    ``work``. In a cycle, the last dependency is ignored."""
+    ``work``. One dependency of each cycle is ignored."""
     placed: list[K] = []
     seen: set[K] = set()
     for start in work:
@@ -137,7 +137,7 @@ def _through_root(root: K, work: Mapping[K, Iterable[K]], to_root: Mapping[K, K]
 
 
 def _through(item: K, to_root: Mapping[K, K], from_root: Mapping[K, K]) -> list[K]:
-    """Return a path from ``item`` to the root and back, joined at the first item that both parts contain."""
+    """Return a path from ``item`` along ``to_root`` and ``from_root`` back to ``item``, joined where they meet."""
     ahead, behind = {item: None}, {item: None}
     here = there = item
     while True:

@@ -1,6 +1,6 @@
-"""Masking of secrets in text: known secret formats and secret values of this process's environment become ``***``. Too
-much masking is harmless, but too little is not. Only plain code or prose stays unmasked. Every pattern is possessive or
-bounded, so the run time is linear in the text. Masking a text twice changes nothing."""
+"""Masking of secrets in text: known secret formats and secret values of this process's environment become ``***``. In
+doubt, a text is masked. Only plain code or prose stays unmasked. Every pattern is possessive or bounded, so the run
+time is linear in the text. Masking a text twice changes nothing."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _escaped(letter: re.Match[str]) -> str:
 
 @lru_cache(maxsize=16)
 def _spellings(values: frozenset[str]) -> tuple[str, ...]:
-    """Return all spellings of these values, longest first: plain, by line, and escaped for JSON or Python."""
+    """Return all spellings of these values, longest first: plain, single lines, and escaped for JSON or Python."""
     from agent_harness.kernel.json import jsontext
 
     parts = {part.strip() for value in values for part in (value, *value.splitlines())}
@@ -203,8 +203,7 @@ def _end_of_value(text: str, found: re.Match[str]) -> int:
 
 
 def _is_value(value: str, *, tight: bool) -> bool:
-    """Return True if ``value`` counts as a secret. Code and placeholders never count. Prose counts only if ``tight`` is
-    set."""
+    """Return False for code and placeholders and, unless ``tight`` is set, for short words. Otherwise, return True."""
     if value.lower() in _NO_VALUES or value.startswith(("(", "[", "{", "$(", "${")):
         return False
     if value[0] == "$" and value[1:].isidentifier() and value.isupper():

@@ -40,8 +40,8 @@ class Root:
 
 
 def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
-    """Return the error for a command that works only in a project of ``kind``. Its text is ``missing``, unless the
-    project here has another kind."""
+    """Return the error for a command that needs a project of ``kind``. Its text is ``missing``. If a project of another
+    kind is here, the text names that project instead."""
     here = find(pin=False)
     if here is None or here.kind == kind:
         return NotAProject(missing, hint=hint)
@@ -55,8 +55,8 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
 
     The default start folder is the working directory. ``None`` and missing folders are skipped. ``kind`` limits the
     search to one kind. The folder in ``HARNESS_STATE_ROOT`` overrides all others. Raise ``NotAProject`` if that folder
-    has no task list. ``pin=False`` ignores this variable. Without ``kept`` or ``pin``, a task list whose files were all
-    deleted is ignored."""
+    has no task list. ``pin=False`` ignores this variable. ``kept`` with ``pin`` also finds a task list that was
+    deleted."""
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
         try:

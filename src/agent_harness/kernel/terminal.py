@@ -45,13 +45,12 @@ def is_plain(stream: "TextIO | None" = None) -> bool:
 
 
 def wants_times() -> bool:
-    """Return True if ``HARNESS_PLAIN=1`` is set, also by ``--plain``. Then each line is plain and starts with the
-    time."""
+    """Return True if ``HARNESS_PLAIN=1`` or ``--plain`` is set. Each line is then plain and begins with the time."""
     return os.environ.get("HARNESS_PLAIN", "") not in ("", "0")
 
 
 def has_colour(stream: "TextIO | None" = None) -> bool:
-    """Return True if output may be coloured, by ``HARNESS_COLOR``, ``NO_COLOR``, ``FORCE_COLOR``, or the terminal."""
+    """Return True if output may be coloured, by ``HARNESS_COLOR``, ``NO_COLOR``, ``FORCE_COLOR`` or the terminal."""
     stream = stream or sys.stdout
     asked = os.environ.get("HARNESS_COLOR")
     if asked in ("always", "never"):

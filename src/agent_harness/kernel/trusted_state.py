@@ -230,7 +230,6 @@ def _bases() -> list[str]:
 
 
 def usual_base() -> str:
-    """Return the default base folder of the harness's state."""
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return os.path.join(home, "agent-harness")
 

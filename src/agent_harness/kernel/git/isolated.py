@@ -126,7 +126,7 @@ class IsolatedView:
         """Set up a view of a repository. If ``head`` is given, the view has its own HEAD.
 
         ``head`` is a commit, or ``ref: refs/heads/…`` for a branch without a commit. ``raw`` turns content conversion
-        off. ``excludes`` replaces ``info/exclude``, and ``more_excludes`` the file of ``core.excludesFile``. The
+        off. ``excludes`` is the text for ``info/exclude``, ``more_excludes`` for the user's global ignore file. The
         harness's settings override ``settings``. Git keeps the file descriptors in ``inherit`` open."""
         self.repository = repository
         self._head = head
@@ -179,8 +179,8 @@ class IsolatedView:
         timeout_seconds: float = SECONDS,
         transfers: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a git command in the view and return the completed process. Raise ``TimedOut`` after the time limit. If
-        ``check`` is set, raise ``GitFailed`` if git fails. With ``transfers``, ``end_transfers`` can end git."""
+        """Run a git command in the view and return the completed process. Raise ``TimedOut`` after the time limit, and
+        ``GitFailed`` if ``check`` is set and git fails. ``transfers`` lets ``end_transfers`` end the command."""
         tree = work_tree or str(self.repository.top)
         place = cwd if cwd and os.path.isdir(cwd) else tree
         variables = {**environment(), **self._places(tree, index), **(env or {})}
@@ -281,7 +281,7 @@ def execute(
     transfers: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git in a separate session, without a terminal, and return the completed process. After the time limit, kill
-    the process group and raise ``TimedOut``. With ``transfers``, ``end_transfers`` can end the command."""
+    the process group and raise ``TimedOut``. If ``transfers`` is set, ``end_transfers`` can end the command."""
     command = [_git(), *words]
     process = subprocess.Popen(
         command,

@@ -159,8 +159,8 @@ class Objects:
         self._opened.close()
 
     def named(self, name: str, kind: str = "commit") -> str | None:
-        """Return the id of the commit or tree ``name``, or ``None`` if it does not exist. ``kind`` selects ``commit``
-        or ``tree``. A full ref name means exactly this ref."""
+        """Return the id of the commit or tree that ``name`` refers to, or ``None`` if there is none. ``kind`` is
+        ``commit`` or ``tree``. If ``name`` is a full ref name, only the ref with exactly this name counts."""
         try:
             return self._named_in_files(name, kind)
         except AskGit:
@@ -197,7 +197,7 @@ class Objects:
         return len(content) if kind == "blob" else None
 
     def parents(self, commit: str) -> list[str]:
-        """Return the parents that are written in a commit. Replacements and grafts are ignored."""
+        """Return the parents that the commit object itself names. Git's replacements and grafts are ignored."""
         return _parents(self._content(commit, "commit"))
 
     def tree(self, oid: str) -> dict[bytes, TreeEntry]:
@@ -296,7 +296,7 @@ class Objects:
         return head.partition(b" ")[0].decode(), content
 
     def _borrowed(self, oid: str) -> bytes:
-        """Return a loose object's file from an alternate object folder. Raise ``AskGit`` if there is none."""
+        """Return the bytes of a loose object's file in an alternate object folder. Raise ``AskGit`` if none exists."""
         if self._lenders is None:
             listed = (
                 read_regular(self._repository.shared_dir / "objects/info/alternates", most_bytes=LOOSE_BYTES) or b""

@@ -160,8 +160,8 @@ def local_filters(repository: Repository) -> list[str]:
 
 
 def closed_submodules(view: IsolatedView) -> dict[str, str]:
-    """Return environment variables that keep git from entering submodules, whatever ``.gitmodules`` says. Inside a
-    submodule, git would use the submodule's own settings."""
+    """Return environment variables that keep git out of submodules, whatever ``.gitmodules`` says. Inside a submodule,
+    git would use the submodule's own settings."""
     keys = [
         key.decode("utf-8", "surrogateescape")
         for source in _submodule_files(view)
@@ -188,7 +188,7 @@ def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
 
 
 def _index_may_hold_modules(repository: Repository) -> bool:
-    """Return False only if the index certainly does not contain ``.gitmodules``."""
+    """Return False only if the index certainly has no ``.gitmodules``. In doubt, return True."""
     try:
         content = (repository.git_dir / "index").read_bytes()
     except FileNotFoundError:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Entry:
-    """Position of a value in a JSON text. ``begins`` is the start of its name. In an array, ``name`` is the index."""
+    """Entry of an object or array. ``begins`` is the position of its name, ``start`` and ``end`` of its value."""
 
     __slots__ = ("begins", "end", "name", "start")
 
@@ -104,7 +104,7 @@ def _entries(text: str, at: int) -> Iterator[_Entry]:
 
 
 def _insert(text: str, holder: _Entry, name: str | None, value: object) -> str:
-    """Return the text with one more entry at the end of an object or array. In an array, ``name`` is None."""
+    """Return the text with ``value`` added to the end of ``holder``, an object or array. An array has no ``name``."""
     key = "" if name is None else f"{jsontext.line(name)}: "
     listed = [*_entries(text, holder.start)]
     if listed and "\n" not in text[holder.start : listed[0].begins]:

@@ -97,7 +97,7 @@ def run(
 
 
 def _watch(client: SupervisorClient, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
-    """Move the pipes' data until the command ends. Return ``limit`` or ``stop`` if the harness ended it, or ""."""
+    """Read and write the pipes until the command ends. Return why the harness ended it: ``limit``, ``stop`` or ""."""
     why = ""
     look_again = _STOP_LOOK_SECONDS if stop else _FOREVER
     while not client.finished:

@@ -58,8 +58,7 @@ class Sandbox:
     """Access rights of a command. The module ``sandbox`` determines them, and the module ``confinement`` enforces them.
 
     A rule in ``rules`` is (mode, path, source), from the top of the disk downwards. ``rw`` and ``ro`` mount ``source``
-    at the path. Without a source, the content stays. ``empty`` mounts an empty file system in memory. Its size is
-    ``source``."""
+    at the path, or keep the content if there is no source. ``empty`` mounts a memory file system of size ``source``."""
 
     kind: str  # namespaces, landlock, bubblewrap:PROGRAM, or none
     base: str  # mode of all other paths: rw or ro
@@ -82,7 +81,7 @@ class Sandbox:
 def scrubbed_environment(
     extra: Mapping[str, str] | None = None, *, keep_agent_credentials: bool = False
 ) -> dict[str, str]:
-    """Return this process's environment plus ``extra``, without secrets and variables that affect commands.
+    """Return this process's environment without secrets and variables that affect commands, and with ``extra`` added.
     ``keep_agent_credentials`` keeps the login variables of agent clients. Use it only for the agent itself."""
     kept = _credential_prefixes(os.environ) if keep_agent_credentials else ()
     environment = {name: value for name, value in os.environ.items() if _passes(name, kept)}
@@ -91,7 +90,7 @@ def scrubbed_environment(
 
 
 def callers_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment plus ``extra``, without the variables that describe the harness's run."""
+    """Return this process's environment without the variables that describe the harness's run, plus ``extra``."""
     return {**{name: value for name, value in os.environ.items() if name not in _OF_THIS_RUN}, **extra}
 
 

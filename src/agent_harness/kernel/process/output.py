@@ -16,7 +16,7 @@ _LINE_COST_BYTES = 50  # memory of a line in addition to its bytes
 
 
 class OutputTail:
-    """Last ``keep_bytes`` of an output, and the number of all its bytes."""
+    """Last ``keep_bytes`` bytes of an output, and the total number of its bytes."""
 
     __slots__ = ("_held", "_keep", "_parts", "total_bytes")
 

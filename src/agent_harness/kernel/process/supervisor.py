@@ -90,7 +90,7 @@ class Order:
 
 
 def _listed(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return the list at the start of ``fields``, whose length is in the first field, and the fields after the list."""
+    """Read a list from ``fields``: first its length, then its elements. Return the elements and the other fields."""
     end = 1 + int(fields[0])
     return fields[1:end], fields[end:]
 
@@ -204,7 +204,7 @@ class Keeper:
         return bool(passed)
 
     def _signal_everybody(self, number: int) -> None:
-        """Signal the command's process group. If signals cannot leave the sandbox, signal all its processes too."""
+        """Signal the command's process group and, if signals cannot leave the sandbox, all processes in it."""
         self._signal_group(number)
         if self.scoped:
             _signal_each([-1], number)
@@ -413,10 +413,10 @@ def can_be_scoped(order: Order) -> bool:
 
 
 def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
-    """Keep signals of this process and the command to its own descendants (Linux 6.12). Return True on success.
+    """Forbid signals of this process and the command to others than descendants. Return True on success.
 
-    Success is tested: a signal that reached the parent before must now fail. The process may no longer gain privileges,
-    so this is only for sandboxed commands. ``moves`` allows moves between folders for later Landlock rules."""
+    Success (Linux 6.12) is tested: a signal to the parent worked before and must now fail. The process can no longer
+    gain privileges, so this is only for sandboxed commands. ``moves`` keeps moves between folders possible."""
     call = find_function("syscall")
     parent = os.getppid()
     try:

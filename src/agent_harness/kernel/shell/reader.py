@@ -102,7 +102,7 @@ class ShellText:
     fault: str  # why no shell accepts it, in a few words
 
     def every(self) -> Iterator[tuple[ShellCommand, bool]]:
-        """Yield each command after those in its substitutions, with True if another command reads its output."""
+        """Yield each command after the commands in its substitutions, with True if another command reads the output."""
         yield from _every(self.commands, within=False)
 
 

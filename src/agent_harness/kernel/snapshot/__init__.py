@@ -7,7 +7,7 @@
 * ``adopt`` moves the branch to an accepted commit, by compare and swap. No file is written.
 * ``restore`` restores the snapshot, after saving everything that it removes on a rescue ref.
 * ``kept_refs``, ``rescue_base`` and ``contents`` list rescues.
-* ``write_rescued`` writes all files of a rescue into a folder, ``write_changes`` its changes into the work tree.
+* ``write_rescued`` writes all files of a rescue into a folder. ``write_changes`` writes its changes to the work tree.
 
 ``reset --hard``, ``clean`` and stash are never used. Private refs are below ``refs/harness/``. Source: ``tasklist.md``
 11.2, 11.3; ``features.md`` UAH-463 to 481, C04, C09.

@@ -1,4 +1,4 @@
-"""Steps that snapshots, candidates and rollbacks share: one operation on a work tree, and its work on indexes."""
+"""Steps that snapshots, candidates and rollbacks share: one locked operation on a work tree, and its indexes."""
 
 import hashlib
 import json
@@ -180,8 +180,8 @@ class Operation:
         return self.room.path(name)
 
     def cold_index(self, tree: str, away: Mapping[bytes, str]) -> str:
-        """Return a new index of ``tree``, with which git reads every file again. ``away`` contains files that the user
-        left out, with their index flags. Flags of files that still do not exist are set again."""
+        """Return a new index of ``tree``, with which git reads every file again. ``away`` contains the index flags of
+        files that the user left out. A file that is still missing gets its flags again."""
         index = self.room.path("cold")
         self.view.call("read-tree", tree, index=index)
         self.set_flags(index, {path: words for path, words in away.items() if self.kind(path) == "nothing"})
@@ -198,7 +198,7 @@ class Operation:
         return warm or self.cold_index(snapshot.commit, self.notes.away_by_path())
 
     def kept_index(self, digest: str, racy: Mapping[str, str] | None) -> str | None:
-        """Return a stored index, or ``None`` if it is unusable. The index makes git read files in ``racy`` again."""
+        """Return a copy of a stored index that makes git read the files in ``racy`` again, or ``None`` if unusable."""
         warm = None if racy is None else self.room.kept(digest, "warm")
         if warm and racy:
             lines = [f"{entry}\t".encode() + os.fsencode(path) for path, entry in racy.items()]

@@ -99,7 +99,7 @@ class Aside:
                 self.move(path)
 
     def _empty(self, folder: bytes, ordered: Sequence[bytes], known: set[bytes]) -> None:
-        """Move the parts of a folder that no commit contains to the folder for rescued files."""
+        """Move the parts of a folder to the folder for rescued files, except ``known`` paths and their parents."""
         for entry in sorted(os.scandir(os.path.join(self._top, folder)), key=lambda entry: entry.name):
             path = folder + b"/" + entry.name
             if path in known:
@@ -386,7 +386,7 @@ def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def rescue_base(git: Git, commit: str, subject: str) -> str:
-    """Return the commit that a rollback restored: the one that the rescue's message names, or else the parent."""
+    """Return the commit that a rollback restored. The rescue's ``subject`` names it. Otherwise, it is the parent."""
     named = subject.removeprefix(BEFORE) if subject.startswith(BEFORE) else ""
     base = git.commit_of(named) if named.isalnum() else None
     return base or git.commit_of(f"{commit}^1") or git.empty_tree()
