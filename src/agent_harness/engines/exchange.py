@@ -72,9 +72,9 @@ def _make(folder: str, path: str) -> None:
 
 
 def served_by(path: str, program: str) -> str:
-    """Return the command line of the git server program ``program`` for the repository at ``path``. Its options prevent
-    git from running code of the repository, and allow a repository of another user. Raise ``UnsafeTree`` if the harness
-    did not create the repository."""
+    """Return the command line of the git server program ``program`` for the repository at ``path``. The command's
+    options prevent git from running code of the repository, and allow a repository of another user. Raise
+    ``UnsafeTree`` if the harness did not create the repository."""
     _refuse_odd(path)
     given = ("core.hooksPath=/dev/null", "core.alternateRefsCommand=true", f"safe.directory={path}")
     return " ".join(["git", *(f"-c {shlex.quote(each)}" for each in given), program])
