@@ -14,9 +14,9 @@ _LOGIN = ":login"
 
 
 def rooms(roster: Roster) -> dict[str, int]:
-    """Return the maximum number of concurrent agents for each account that has a limit. The lowest number in
-    fleet.yaml, ``host.json`` and the account's throttle counts. If agents run on other machines, only fleet.yaml
-    counts."""
+    """Return the maximum number of concurrent agents for each account that has a limit. It is the lowest of three
+    numbers: in fleet.yaml, in ``host.json``, and in the account's throttle. If agents run on other machines, only
+    fleet.yaml counts."""
     found = {named(name): agents for name, agents in roster.accounts.items()}
     if roster.engine is not None:
         return found
