@@ -67,8 +67,8 @@ class Stop:
 
     @contextmanager
     def listening(self, *, waits: bool = False) -> Iterator[None]:
-        """Mark a block that polls ``requested``. In this block, the first signal raises no exception. The second signal
-        raises ``KeyboardInterrupt``. ``waits`` means that no agent runs in the block."""
+        """Mark a block that polls ``requested``. In this block, the first signal raises no exception, and the second
+        signal raises ``KeyboardInterrupt``. Set ``waits`` if the block only waits and no agent runs."""
         self._listening += 1
         self._waits = waits
         try:
