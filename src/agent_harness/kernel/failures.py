@@ -228,14 +228,12 @@ def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
 
 
 def names_limit(line: str, now: datetime) -> bool:
-    """Return True if a line reports a used-up limit together with a waiting time or an end time. The limit may have any
-    name, because each provider uses its own names."""
+    """Return True if a line says that a limit, under any name, is used up, and states a wait or an end time."""
     return bool(_LIMIT.search(line) and _USED_UP.search(line)) and retry.find_wait(line, now) is not None
 
 
 def wants_money(line: str, now: datetime) -> bool:
-    """Return True if a line reports an account without credit. Return False if the line states an end time, because
-    such a line reports a rate limit."""
+    """Return True if a line reports an account without credit and no end time. An end time means a rate limit."""
     return first_match(line, (("money", MONEY),)) is not None and retry.find_wait(line, now) is None
 
 

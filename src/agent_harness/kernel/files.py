@@ -281,8 +281,7 @@ def digest(path: AnyPath) -> str | None:
 
 
 def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
-    """Open a regular file and return its descriptor. Raise ``StateDamaged`` if the path is not a regular file, and
-    ``OSError`` if it cannot be opened."""
+    """Open a regular file and return its descriptor. Raise ``StateDamaged`` for any other kind of file."""
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -353,7 +352,7 @@ def _itself(path: AnyPath) -> str:
 
 
 def _permissions(target: str, mode: int | None, look: Callable[[str], os.stat_result]) -> tuple[int | None, int, int]:
-    """Return the mode, user id and group id for the file that replaces ``target``. An id of -1 needs no change."""
+    """Return mode, user id and group id for the file that replaces ``target``. The id -1 means this process's id."""
     try:
         old = look(target)
     except FileNotFoundError:
@@ -407,7 +406,8 @@ _TRIES = 20
 
 
 class EditedMeanwhile(Exception):
-    """Error: a program without the lock changed the state file after it was read, or took the name of a new file."""
+    """Error: between reading and writing, another program changed the state file without the lock, or created a file
+    whose name the change needs."""
 
 
 def change(

@@ -43,8 +43,7 @@ class LockFile:
         self._descriptor = -1
 
     def try_take(self) -> str | None:
-        """Try to take the lock. Return ``None`` on success, or a text that names the holder. Raise ``OSError`` if the
-        disk does not support ``flock``."""
+        """Take the lock and return ``None``, or return the holder as text. Raise ``OSError`` without ``flock``."""
         descriptor = self._open()
         try:
             holder = self._holder_of(descriptor)
@@ -79,7 +78,7 @@ class LockFile:
         os.close(descriptor)
 
     def holder(self) -> Owner | None:
-        """Return the holder, or ``None`` if the lock is free. Raise ``OSError`` if the disk has no ``flock``."""
+        """Return the holder, or ``None`` if the lock is free. Raise ``OSError`` on a disk without ``flock``."""
         try:
             descriptor = open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -248,7 +247,7 @@ timeout."""
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file. Return False if the lock is taken. Raise ``OSError`` if the disk has no ``flock``."""
+    """Lock an open file. Return False if the lock is taken. Raise ``OSError`` on a disk without ``flock``."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -262,7 +261,7 @@ def await_lock(descriptor: int, timeout_seconds: float) -> bool:
 
 
 def await_free(try_take: Callable[[], str | None], deadline: float) -> str | None:
-    """Call ``try_take`` until it returns ``None`` or ``deadline`` (``time.monotonic``) is over. Return its result."""
+    """Call ``try_take`` until it returns ``None`` or ``deadline`` (``time.monotonic``) passes. Return the result."""
     pause = _FIRST_PAUSE_SECONDS
     while (who := try_take()) is not None:
         if time.monotonic() >= deadline:

@@ -126,7 +126,7 @@ class LockDirectory:
 
 
 class _Seen:
-    """State at one moment of the entry at a lock's path. The entry should be a directory, but may be a file."""
+    """State of a lock directory at one moment. There may also be a file at the path instead of a directory."""
 
     __slots__ = ("inode", "is_folder", "mtime_ns", "owner", "pid", "uid")
 
@@ -176,7 +176,7 @@ def _look(path: str) -> _Seen | None:
 
 
 def _remove(path: str, seen: _Seen) -> None:
-    """Rename the lock ``seen``, then delete it. Rename it back if it is another lock that was made meanwhile."""
+    """Rename the lock ``seen``, then delete it. If it turns out to be a newer lock, rename it back."""
     aside = f"{path}.stale.{os.getpid()}.{os.urandom(6).hex()}"
     try:
         os.rename(path, aside)

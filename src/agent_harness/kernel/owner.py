@@ -137,8 +137,7 @@ def processes_tagged(name: str, value: str) -> list[int]:
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
     """Raise ``Refused`` if an agent started this process, even indirectly. If ``root`` is given, only agents that work
-    on this project count. ``command`` is the user's command. An agent that hides its processes' parents is not
-    detected."""
+    on this project count. ``command`` is the refused command. Agents that hide their parents are not detected."""
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
         places = [each[name] for name in _PLACES if each.get(name)]

@@ -107,7 +107,6 @@ class RateLimit:
 
 
 def sentence(notice: JsonObject) -> str:
-    """Return a rate limit notice as one line of text."""
     end = spoken_end(notice["until_local"], notice.get("told_until_local"))
     return f"Rate limited: {notice['account']} until {end}; to continue now: {notice['lift']}"
 
@@ -220,7 +219,7 @@ class LimitClock:
 
         ``noted_before`` is the start of the successful call. A refusal after this time stays. If no limit is known,
         nothing is written. Without ``noted_before``, the lift is always recorded, and the account's throttle is
-        removed. With ``shown``, the limit is lifted only if it equals ``shown``. ``by`` names the program used."""
+        removed. With ``shown``, the limit is lifted only if it equals ``shown``. ``by`` is recorded."""
         if noted_before and self._read(account) is None:
             return False
         _unkept.pop(account, None)
@@ -254,7 +253,7 @@ class LimitClock:
     # -- throttles
 
     def throttle(self, account: str, most: int) -> Throttle | None:
-        """Return the throttle of an account with the limit ``most``, or ``None`` if no agent has to wait."""
+        """Return the account's throttle, or ``None`` if no agent has to wait. ``most`` is the account's limit."""
         if not self._place() or not os.path.lexists(self._path(account, _THROTTLE)):
             return None
         from agent_harness.kernel.host import throttles
@@ -333,12 +332,12 @@ class LimitClock:
     # -- other machines ------------------------------------------------------------------------------------------------
 
     def told(self) -> list[JsonObject]:
-        """Return the limit or lift of each account, in the form that ``adopt`` reads on another machine."""
+        """Return each account's rate limit, or the time when it was lifted, in the form that ``adopt`` reads."""
         return [record for account in self._accounts() if (record := self._record(account))]
 
     def adopt(self, account: str, theirs: JsonObject) -> bool:
-        """Store another machine's limit or lift if it is newer than the local record. Return True if it was stored.
-        Invalid records are ignored. The maximum length of a limit applies."""
+        """Store a limit, or the lift of a limit, from another machine if it is newer than the local record. Return True
+        if it was stored. Invalid records are ignored. The maximum length of a limit applies."""
         limit = _limit_in({**theirs, "account": account}, account)
         at = limit.noted_at if limit else clock.parse(theirs.get("lifted_at"))
         if at is None or not self._place(make=True):

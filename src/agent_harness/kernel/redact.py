@@ -54,7 +54,6 @@ def _is_secret_name(name: str) -> bool:
 
 
 def secret_names(env: Mapping[str, str]) -> list[str]:
-    """Return the names of the environment variables whose names suggest a secret value."""
     return [name for name in env if is_secret_name(name)]
 
 

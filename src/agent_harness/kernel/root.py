@@ -55,8 +55,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
 
     The default start folder is the working directory. ``None`` and missing folders are skipped. ``kind`` limits the
     search to one kind. The folder in ``HARNESS_STATE_ROOT`` overrides all others. Raise ``NotAProject`` if that folder
-    has no task list. ``pin=False`` ignores this variable. ``kept`` with ``pin`` also finds a task list that was
-    deleted."""
+    has no task list. ``pin=False`` ignores this variable. ``kept`` with ``pin`` also finds a deleted task list."""
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
         try:
@@ -83,7 +82,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
 
 
 def kept_copy(folder: str) -> str | None:
-    """Return the path of the copy of a task list that is kept outside its folder, or ``None`` if there is no copy."""
+    """Return the path of the copy of the folder's task list in the state folder, or ``None`` if there is no copy."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.existing(os.path.join(folder, LIST), folder, writable=False)

@@ -377,7 +377,7 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Fetch refs from a remote under the rules of ``push``, and return the result. ``tags`` adds the tags."""
+        """Fetch refs from a remote under the rules of ``push``. Return the result. With ``tags``, fetch tags too."""
         words = ["fetch", "--no-auto-gc", *([] if tags else ["--no-tags"])]
         words += [f"--upload-pack={served_by}"] if served_by else []
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)

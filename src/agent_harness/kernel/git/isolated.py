@@ -92,8 +92,8 @@ def _disk_of(place: str) -> str | None:
 
 
 class GitFailed(UnsafeTree):
-    """Error of a failed git command. ``status`` is its exit status, and ``stderr`` its error output. If git could not
-    write a file in the folder ``place``, the message states the disk and its free space."""
+    """Error of a failed git command. ``status`` is the command's exit status, and ``stderr`` is its error output. If
+    git could not write a file in the folder ``place``, the message states the disk and its free space."""
 
     code = "git_failed"
 
@@ -126,8 +126,8 @@ class IsolatedView:
         """Set up a view of a repository. If ``head`` is given, the view has its own HEAD.
 
         ``head`` is a commit, or ``ref: refs/heads/…`` for a branch without a commit. ``raw`` turns content conversion
-        off. ``excludes`` is the text for ``info/exclude``, ``more_excludes`` for the user's global ignore file. The
-        harness's settings override ``settings``. Git keeps the file descriptors in ``inherit`` open."""
+        off. ``excludes`` is the text of ``info/exclude``. ``more_excludes`` is the text of the user's global ignore
+        file. The harness's settings override ``settings``. Git keeps the file descriptors in ``inherit`` open."""
         self.repository = repository
         self._head = head
         self._raw = raw

@@ -60,8 +60,7 @@ class PushTarget:
         return Pushed(ok=done.ok, rejected=done.rejected, message=redact(done.message).strip()[-500:])
 
     def incoming(self, git: Git, ref: str) -> str:
-        """Fetch the remote's branch through the temporary ref ``ref``, and return the branch's commit. Raise
-        ``HarnessError`` if the fetch fails."""
+        """Fetch the remote's branch through the temporary ``ref``, and return its commit, or raise ``HarnessError``."""
         found = git.fetch(self.remote, f"+{self.branch}:{ref}", recorded=self.recorded)
         theirs = git.commit_of(ref)
         if not found.ok or theirs is None:
@@ -87,7 +86,7 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
     """Recreate the commits of ``tip`` that are not in ``base`` on top of ``base``, oldest first, and return the result.
 
     The new history is linear: each merge becomes one commit. One kind of merge is kept: its second parent descends from
-    its first parent and has the same tree as the merge. Then the commits between the parents are recreated too."""
+    its first parent and has the same tree as the merge. The commits between these parents are recreated too."""
     fork = git.text("merge-base", base, tip, check=False)
     if not fork:
         return Joined(problem="the local and the remote branch have no common commit")

@@ -51,8 +51,6 @@ class Head:
 
 
 class Upstream(NamedTuple):
-    """Push target of a branch."""
-
     remote: str
     branch: str  # refs/heads/… on the remote
 

@@ -1,9 +1,9 @@
 """Refs and objects of a repository, read directly from its files, without a git process if possible.
 
 HEAD, loose refs and ``packed-refs`` are read if they contain a plain object id. HEAD may also contain the name of a
-ref. In all other cases, ``AskGit`` is raised and git is called. Examples are another ref format, another symbolic ref,
-a symbolic link, an invalid name, and a ref of one work tree. Loose objects are read from their files, also from
-alternate object folders. One git process reads all other objects.
+ref. In all other cases, ``AskGit`` is raised and git is called. Examples are another ref format, a symbolic ref other
+than HEAD, a symbolic link, an invalid name, and a ref of one work tree. Loose objects are read from their files, also
+from alternate object folders. One git process reads all other objects.
 
 Content is trusted only if it matches its object id. Trees, parents and differences between trees are computed from the
 objects themselves. A query therefore needs no process if the objects are loose. If the objects are packed, all queries

@@ -160,8 +160,7 @@ def local_filters(repository: Repository) -> list[str]:
 
 
 def closed_submodules(view: IsolatedView) -> dict[str, str]:
-    """Return environment variables that keep git out of submodules, whatever ``.gitmodules`` says. Inside a submodule,
-    git would use the submodule's own settings."""
+    """Return environment variables that keep git out of submodules, because git would use their settings."""
     keys = [
         key.decode("utf-8", "surrogateescape")
         for source in _submodule_files(view)

@@ -163,8 +163,7 @@ def entries(output: bytes) -> Iterator[IndexEntry]:
 
 
 def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add: Sequence[bytes] = ()) -> None:
-    """Remove the paths ``remove`` from an index, and read the files ``add`` into the index. An added file may replace a
-    folder, and an added folder may replace a file."""
+    """Remove the paths ``remove`` from an index and read in the files ``add``. Files may replace folders."""
     top = os.fsencode(view.repository.top)
     links = Links(top)
     absent = [path for path in remove if not links.above(path) and kind_at(top, path) == "nothing"]

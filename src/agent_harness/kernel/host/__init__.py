@@ -55,7 +55,8 @@ class HostSlot:
         self._path = path
 
     def tell(self, told: JsonObject) -> None:
-        """Write the use ``told`` to the slot's file for ``harness limits``. Ignore errors such as a full disk."""
+        """Write ``told``, which describes the use of the slot, to the slot's file. ``harness limits`` shows it. Ignore
+        errors such as a full disk."""
         if not self._path:
             return
         try:

@@ -245,7 +245,8 @@ def _is_shallow(text: str, start: int, end: int, level: int) -> bool:
 
 
 def _after(text: str, at: int, sign: str) -> int:
-    """Return the next non-blank position after the ``sign`` at ``at``. Raise ``_Unclear`` if it is not there."""
+    """Return the position of the next non-blank character after ``sign``. Raise ``_Unclear`` if ``sign`` is not at the
+    position ``at``."""
     if text[at] != sign:
         raise _Unclear
     return jsontext.skip(text, at + 1)

@@ -86,7 +86,7 @@ def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only
 
 
 def _enter(flags: int) -> None:
-    """Enter new namespaces in which user ids stay the same. For root, a helper process outside maps all user ids."""
+    """Enter new namespaces that keep all user ids. For root, a helper process outside the namespaces maps the ids."""
     own = [b"%d %d 1" % (number, number) for number in (os.geteuid(), os.getegid())]
     if os.geteuid():
         _check(_libc.unshare(flags))

@@ -117,8 +117,8 @@ def write_order(
     sandbox: Sandbox | None = None,
 ) -> bytes:
     """Return the launch order in the supervisor's format (``kernel/process/supervisor.py``). If ``command`` is a
-    string, a shell runs it. Raise ``ToolMissing`` if the program is not found from ``cwd`` and the ``PATH`` of ``env``.
-    Raise ``Refused`` if the folder is missing or an argument cannot be passed to a program."""
+    string, a shell runs it. Raise ``ToolMissing`` if the program is not found relative to ``cwd`` or in the ``PATH`` of
+    ``env``. Raise ``Refused`` if the folder is missing or an argument cannot be passed to a program."""
     folder = os.path.abspath(cwd)
     words = ["sh", "-c", command] if isinstance(command, str) else list(command)
     if not words or not words[0]:
@@ -144,7 +144,7 @@ def write_order(
 
 
 def find_program(name: str, folder: str, search_path: str) -> str:
-    """Return the absolute path of a program for a command in ``folder``. Raise ``ToolMissing`` if there is none."""
+    """Return the absolute path of the program ``name``, as run in ``folder``, or raise ``ToolMissing``."""
     places = [""] if "/" in name else search_path.split(os.pathsep)
     candidates = [os.path.join(folder, place, name) for place in places]
     for candidate in candidates:

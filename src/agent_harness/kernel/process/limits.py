@@ -87,7 +87,8 @@ def usual_processes() -> int:
 
 
 def _of_control_groups(controller: str, name: str, older: str) -> Iterator[int]:
-    """Yield the limits ``name`` (``older`` in version 1) of all control groups that contain this process."""
+    """Yield the limit in the file ``name`` of each control group that contains this process. In version 1 of control
+    groups, the file is ``older``."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as listing:
             groups = [line.rstrip("\n").split(":", 2) for line in listing]

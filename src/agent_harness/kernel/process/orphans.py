@@ -24,8 +24,7 @@ def end_orphans(record: Mapping[str, object]) -> int:
     """Kill the remaining processes of the command in ``record`` (``Running.record``), and return their number.
 
     Call this after a crash, under the project's lock. Only processes with the record's run id are killed. Nothing is
-    killed if the record is from another host or boot, or of this process's own run. Members may be missing or
-    invalid."""
+    killed if the record is from another host or boot, or of this process's run. Members may be invalid."""
     if not isinstance(record, Mapping):
         return 0
     run_id = record.get("run_id")
@@ -88,8 +87,7 @@ def descendants(root: int) -> list[int]:
 
 
 def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds: int) -> int:
-    """Kill the processes that ``find`` returns and ``ours`` confirms, until ``rounds`` searches in a row find none.
-    Return the number of killed processes."""
+    """Kill what ``find`` returns and ``ours`` confirms, until ``rounds`` searches find none. Return the number."""
     ended: set[int] = set()
     until = time.monotonic() + (_SWEEP_SECONDS if _pids_are_ours() else 0.0)
     empty = 0
@@ -105,7 +103,7 @@ def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds:
 
 
 def _pids_are_ours() -> bool:
-    """Return False if /proc shows the pids of another container, where each pid means another process."""
+    """Return False if /proc shows the pids of another container, in which each pid is another process's."""
     return supervisor.sees_own_pids() or not os.path.isdir("/proc/self")
 
 

@@ -74,8 +74,8 @@ def clipped(text: str, limit: int = 500) -> str:
 
 class CappedLog:
     """Log file of at most ``limit_bytes``: its first quarter, a marker, and the latest output. New output is appended
-    to an existing file. Raise ``Refused`` if the file cannot be opened or is not regular. After a failed write, as on a
-    full disk, the remaining output is dropped."""
+    to an existing file. Raise ``Refused`` if the file cannot be opened or is not regular. After a failed write, further
+    output is dropped."""
 
     def __init__(self, path: str | os.PathLike[str], limit_bytes: int) -> None:
         self._limit = max(4096, limit_bytes)

@@ -6,7 +6,7 @@ suddenly starts many processes is suspended meanwhile, because it would fork fas
 
     memory      anonymous and written memory of the command and its descendants, without mapped files
     processes   processes and threads of the command and its descendants
-    disk        free space on the disks of its folders; a disk with enough space at the start must keep that much
+    disk        free space on the disks of its folders; a disk that has the required space at the start must keep it
     killed      processes that the kernel killed during the command because memory ran out"""
 
 import os
@@ -71,7 +71,7 @@ class ResourceWatch:
         return self._full_disk()
 
     def look_back(self) -> str:
-        """After a command failed, return ``NAME LIMIT FOUND`` for kernel kills or a full disk, or "" without them."""
+        """After a command failed, return ``NAME LIMIT FOUND`` for lack of memory or a full disk, otherwise ""."""
         more = _kills() - self._kills if self._sees and self._memory else 0
         return f"killed {more} {more}" if more > 0 else self._full_disk()
 

@@ -79,7 +79,7 @@ LEAST_MEMORY = 64 << 20  # a limit below is a mistake: no interpreter lives in i
 
 
 def settings_from(given: object, *, network: str = LOOPBACK) -> SandboxSettings:
-    """Return the settings in ``given``, the value of ``sandbox:`` in ``.harness.yaml``, without invalid ones."""
+    """Return the sandbox settings in ``given``, the value of ``sandbox:``. Ignore invalid values."""
     found = given if isinstance(given, Mapping) else {"mode": given}
     mode, wished, writable = (found.get(name) for name in ("mode", "network", "writable"))
     return SandboxSettings(
@@ -144,7 +144,7 @@ def kind_for(settings: SandboxSettings) -> str | None:
 
 
 def can_lay(settings: SandboxSettings) -> bool:
-    """Return True if Landlock and mount namespaces both work, so that a check under Landlock can have mounts."""
+    """Return True if Landlock and mount namespaces both work, so that a check can have both."""
     return kind_for(settings) == "namespaces" and _holds("landlock")
 
 
@@ -181,17 +181,15 @@ def of_check(
     at_home: bool = False,
     laid: dict[str, tuple[str, str]] | None = None,
 ) -> tuple[Sandbox, str]:
-    """Return the sandbox of one check, and the path at which the check sees ``temporary``, its folder for temporary
-    files.
+    """Return the sandbox of one check, and the path at which the check sees its folder ``temporary``.
 
     The check may change the folders ``own``, except for the folders ``reads``. Other temporary files are hidden, unless
     ``own``, ``reads``, ``names`` or an environment variable contains their path. In namespaces, the files and hidden
     folders of the home are hidden too, except for the paths in ``of_home``.
 
-    With ``namespaces=False``, the check sees the machine as the user's own commands do, if Landlock works. Then
-    ``network`` selects a separate network, and ``laid`` are rules for mounts (see ``can_lay``). With ``at_home``, the
-    check sees the whole home and may change only the caches in ``of_home``. Raise ``Refused`` if a required sandbox
-    does not work."""
+    With ``namespaces=False``, the check sees the machine as the user's commands do, if Landlock works. Then ``network``
+    selects a separate network, and ``laid`` are rules for mounts (see ``can_lay``). With ``at_home``, the check sees
+    the home and may change only the caches in ``of_home``. Raise ``Refused`` if a required sandbox does not work."""
     kind = kind_for(settings)
     has_own_network = kind == "namespaces" and network != OPEN
     if kind and not namespaces and (has_own_network or network == OPEN) and sys.platform == "linux":
@@ -260,7 +258,7 @@ def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tup
 def _laid_over(
     place: str, scratch: str, needed: Iterable[str], rules: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[str, str]]:
-    """Return rules that mount ``scratch`` over the temporary folder ``place``, with ``needed`` paths visible."""
+    """Return rules that mount ``scratch`` over the shared folder ``place``. Paths in ``needed`` stay visible."""
     below = [path for path in needed if _is_in(path, place) and path != scratch]
     entries = {os.path.join(place, path[len(place) :].strip("/").partition("/")[0]) for path in below}
     laid = {place: ("rw", scratch)}
@@ -321,8 +319,7 @@ def of_agent(
 
 
 def left_open(places: Iterable[str | os.PathLike[str]], *, settings: SandboxSettings = AUTO) -> Callable[[str], bool]:
-    """Return a function that returns True if an agent in ``places`` may write to a path. Without a sandbox, the agent
-    may write to any path."""
+    """Return a function that tells if an agent in ``places`` may write to a path. Without a sandbox, it always may."""
     if kind_for(settings) is None:
         return lambda path: True
     own = [os.path.realpath(path) for path in places]
@@ -349,7 +346,8 @@ def _made(
 
 
 def _machine(*, root_only: bool = False) -> dict[str, tuple[str, str]]:
-    """Return rules: /proc and /dev writable (not with ``root_only``), and for root read-only kernel switches."""
+    """Return the rules for the kernel's file systems: /proc and /dev are writable, and for root, kernel switches are
+    read-only. ``root_only`` leaves out /proc and /dev."""
     rules = {} if root_only else dict.fromkeys(("/proc", "/dev"), ("rw", ""))
     if os.geteuid() == 0:
         rules |= dict.fromkeys(_KERNEL_SWITCHES, ("ro", ""))
@@ -416,7 +414,7 @@ def _home_and_git(environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _make_missing(environ: Mapping[str, str], checkouts: Sequence[str], own: Sequence[str]) -> None:
-    """Create the paths to protect that are missing, because only an existing path can be protected."""
+    """Create the missing paths among those to protect, because only an existing path can be protected."""
     home, git = _home_and_git(environ)
     state = os.path.realpath(trusted_state.usual_base())
     used = os.path.isabs(trusted_state.usual_base()) and not any(_is_in(state, place) for place in own)
@@ -527,7 +525,7 @@ exit 0
 
 @cache
 def _holds(kind: str) -> bool:
-    """Return True if a test shows that this kind of sandbox forbids and allows the right writes."""
+    """Return True if a test shows that this kind of sandbox forbids and allows writes as it should."""
     with tempfile.TemporaryDirectory(prefix="harness-try-") as folder:
         top = os.path.realpath(folder)
         for name in ("open/closed", "closed"):

@@ -150,7 +150,7 @@ class Keeper:
         self._say("ended")
 
     def _watch_harness(self) -> None:
-        """Watch the harness through a pidfd too, because a forked process may keep the control pipe open."""
+        """Watch for the harness's death through a pidfd. A forked process may keep the control pipe open."""
         try:
             self.poller.register(os.pidfd_open(os.getppid()), select.POLLIN)
         except (AttributeError, OSError):
@@ -351,8 +351,7 @@ def be_ended_first() -> None:
 
 
 def limit_processes(count: int) -> None:
-    """Limit the user's processes to their current number plus twice ``count``, in case the resource watch is too slow.
-    The kernel ignores this limit for root."""
+    """Limit the user's processes to twice ``count`` more than now, in case the resource watch is too slow."""
     if not count or not os.geteuid() or not sees_own_pids():
         return
     try:
@@ -413,7 +412,7 @@ def can_be_scoped(order: Order) -> bool:
 
 
 def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
-    """Forbid signals of this process and the command to others than descendants. Return True on success.
+    """Make sure that this process and the command can signal only descendants. Return True on success.
 
     Success (Linux 6.12) is tested: a signal to the parent worked before and must now fail. The process can no longer
     gain privileges, so this is only for sandboxed commands. ``moves`` keeps moves between folders possible."""

@@ -205,7 +205,7 @@ def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Sna
 def _read_changes(
     operation: Operation, index: str, found: walk.Scan, base: Snapshot | None, stays_out: Callable[[bytes], bool]
 ) -> None:
-    """Read changed files into the index. A newly ignored file counts if the base contains it or git tracks it."""
+    """Read changed files into the index. A newly ignored file is read too if the base contains it or git tracks it."""
     hidden = {os.fsencode(path): oid for path, oid in operation.notes.hidden.items()}
     paths = [*found.changed, *found.untracked, *_tracked(operation, found)]
     paths = [path for path in paths if path not in hidden or operation.blob_id(path) != hidden[path]]

@@ -1,4 +1,4 @@
-"""Steps that snapshots, candidates and rollbacks share: one locked operation on a work tree, and its indexes."""
+"""Shared steps of snapshots, candidates and rollbacks: one locked operation on a work tree, and work on its indexes."""
 
 import hashlib
 import json
@@ -161,8 +161,7 @@ class Operation:
         return True
 
     def set_ref(self, ref: str, commit: str, *old: str) -> None:
-        """Create or move a private ref. If ``old`` is given, the ref must be at this commit. An empty ``old`` means
-        that the ref must not exist."""
+        """Create or move a private ref. If given, ``old`` must be the ref's commit, or empty for a new ref."""
         with self.room.locking(ref):
             without_left_locks(self.git, lambda: self.view.call("update-ref", "--no-deref", ref, commit, *old))
 
@@ -198,7 +197,7 @@ class Operation:
         return warm or self.cold_index(snapshot.commit, self.notes.away_by_path())
 
     def kept_index(self, digest: str, racy: Mapping[str, str] | None) -> str | None:
-        """Return a copy of a stored index that makes git read the files in ``racy`` again, or ``None`` if unusable."""
+        """Return a copy of a stored index, or ``None`` if it is unusable. Git then reads files in ``racy`` again."""
         warm = None if racy is None else self.room.kept(digest, "warm")
         if warm and racy:
             lines = [f"{entry}\t".encode() + os.fsencode(path) for path, entry in racy.items()]

@@ -1,8 +1,8 @@
 """Restore of a snapshot, in four steps. Source: ``tasklist.md`` 11.3.
 
 1. Commit the current state to the rescue ref, with all checked-out commits as parents. If this fails, stop.
-2. Move files that no commit can hold and that block a path to the folder for rescued files. Examples are ignored files
-   below a path that was a file, another repository, a pipe, and a file that is too large.
+2. Move files to the folder for rescued files if no commit can hold them and they block a path. Examples are ignored
+   files below a path that was a file, another repository, a pipe, and a file that is too large.
 3. Let git write only the files that differ. If a file changed after it was read, git refuses and all steps start again.
 4. Reset HEAD and the branch by compare and swap, then the index.
 
@@ -386,7 +386,7 @@ def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def rescue_base(git: Git, commit: str, subject: str) -> str:
-    """Return the commit that a rollback restored. The rescue's ``subject`` names it. Otherwise, it is the parent."""
+    """Return the commit that a rollback restored: the one named in the rescue's ``subject``, or the rescue's parent."""
     named = subject.removeprefix(BEFORE) if subject.startswith(BEFORE) else ""
     base = git.commit_of(named) if named.isalnum() else None
     return base or git.commit_of(f"{commit}^1") or git.empty_tree()
