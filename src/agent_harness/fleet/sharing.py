@@ -75,7 +75,7 @@ def _give(agents: int, requests: Sequence[SlotRequest], found: dict[str, int], r
 
 
 class FairClock:
-    """Counter of the agent-minutes of each project. A late project is not compensated for the time before it joined."""
+    """Counter of each project's agent-minutes. A project that joins late gets no compensation for earlier time."""
 
     def __init__(self, minutes: Mapping[str, float] | None = None) -> None:
         self._minutes = dict(minutes or {})

@@ -88,7 +88,7 @@ class _Watched:
 
 
 class FleetSupervisor:
-    """Supervisor of all projects of the fleet, which runs until a signal stops it."""
+    """Supervisor of all projects of the fleet. It runs until a signal stops it."""
 
     def __init__(self, read: Callable[[], Roster], say: Callable[[str], None], stop: Stop) -> None:
         """Prepare the supervisor. ``read`` returns the projects of the fleet. Raise ``Refused`` if no state folder is

@@ -233,12 +233,12 @@ def names_limit(line: str, now: datetime) -> bool:
 
 
 def wants_money(line: str, now: datetime) -> bool:
-    """Return True if a line reports an account without credit and no end time. An end time means a rate limit."""
+    """Return True if a line reports an account without credit, unless it states an end time (of a rate limit)."""
     return first_match(line, (("money", MONEY),)) is not None and retry.find_wait(line, now) is None
 
 
 def rows(names: Mapping[str, str]) -> tuple[Row, ...]:
-    """Return the pattern rows of the categories in ``names``, each under its new name in ``names``, in table order."""
+    """Return the pattern rows of the categories in ``names``, in table order. ``names`` maps old to new row names."""
     return tuple((names[name], patterns) for name, patterns in PATTERNS if name in names)
 
 

@@ -136,8 +136,8 @@ def processes_tagged(name: str, value: str) -> list[int]:
 
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
-    """Raise ``Refused`` if an agent started this process, even indirectly. If ``root`` is given, only agents that work
-    on this project count. ``command`` is the refused command. Agents that hide their parents are not detected."""
+    """Raise ``Refused`` if an agent started this process, even indirectly. With ``root``, only agents that work on this
+    project count. ``command`` is the refused command. An agent that hides its parent processes is not detected."""
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
         places = [each[name] for name in _PLACES if each.get(name)]

@@ -82,7 +82,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
 
 
 def kept_copy(folder: str) -> str | None:
-    """Return the path of the copy of the folder's task list in the state folder, or ``None`` if there is no copy."""
+    """Return the path of the copy of a task list that is kept in the state folder, or ``None`` if there is no copy."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.existing(os.path.join(folder, LIST), folder, writable=False)

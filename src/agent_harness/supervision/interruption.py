@@ -25,7 +25,7 @@ LOOK_SECONDS = 0.5  # how long a request to stop may go unseen
 
 
 class Stop:
-    """Stop request that a signal or the user makes."""
+    """Request to stop the run, made by a signal or by the user."""
 
     def __init__(self, paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> None:
         """Prepare for signals. ``paused`` returns True once the user has requested a pause in another terminal. After

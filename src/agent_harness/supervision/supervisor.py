@@ -212,8 +212,8 @@ TAIL_CHARACTERS = 8192
 
 
 class Heard:
-    """Usage, evidence, refusal and end of a turn so far. ``model`` determines the price of usage without a model name.
-    A run of ``test_file`` counts as evidence."""
+    """Usage, evidence, refusal and end of a turn so far. ``model`` sets the price of usage that names no model. A run
+    of ``test_file`` counts as evidence."""
 
     def __init__(self, model: str | None, test_file: str | None) -> None:
         self._model = model

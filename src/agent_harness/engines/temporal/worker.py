@@ -548,7 +548,7 @@ def _free(folder: str) -> int:
 
 
 def _stand_in(folder: str) -> Git:
-    """Return the repository in ``folder``, which stands for the project on this machine. Create it if it is missing."""
+    """Return the repository that stands for the project on this machine, in ``folder``. Create it if it is missing."""
     if not os.path.isdir(os.path.join(folder, ".git")):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         made = process.run(

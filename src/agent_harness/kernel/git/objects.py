@@ -175,7 +175,7 @@ class Objects:
         return found
 
     def read(self, name: str) -> tuple[str, bytes] | None:
-        """Return kind and content of an object, or ``None`` if missing. Raise ``GitFailed`` if it is damaged."""
+        """Return the kind and content of an object, or ``None`` if missing. Raise ``GitFailed`` if it is damaged."""
         try:
             return self._loose(name)
         except AskGit:
@@ -279,7 +279,7 @@ class Objects:
         return tip(self._repository, name)
 
     def _loose(self, oid: str) -> tuple[str, bytes]:
-        """Return kind and content of a loose object. Raise ``AskGit`` if it is missing, too large or damaged."""
+        """Return the kind and content of a loose object. Raise ``AskGit`` if it is missing, too large or damaged."""
         if not FULL_ID.fullmatch(oid):
             raise AskGit
         packed = read_regular(self._repository.shared_dir / "objects" / oid[:2] / oid[2:], most_bytes=LOOSE_BYTES)

@@ -216,7 +216,7 @@ def _elements(scan: Scan, text: str, at: int, places: _Places) -> tuple[list[Any
 def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places) -> int:
     """Add runs of list elements from ``at`` on to ``places``. Return the position of the element after the last run.
 
-    ``mark`` is the text around the end of the first element, and the number of its characters before that end. The next
+    ``mark`` is the text around the end of the first element, and the length of the part before that end. The next
     occurrence of the text probably ends an element too. A run is used only if it consists entirely of elements."""
     sign, tail = mark
     while (cut := text.find(sign, at + _RUN)) >= 0:

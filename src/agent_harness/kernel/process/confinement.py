@@ -206,7 +206,7 @@ def _raise(network: bytes) -> None:
 
 
 def _restrict(allowed: "list[bytes] | None") -> None:
-    """Allow writes only to the ``allowed`` paths, or everywhere for None. If possible, keep signals in the sandbox."""
+    """Allow writes only to the ``allowed`` paths (``None`` allows all). If possible, keep signals in the sandbox."""
     version = landlock_abi()
     if allowed is not None and version < _ALLOW_LIST_ABI:
         raise OSError(38, os.strerror(38))

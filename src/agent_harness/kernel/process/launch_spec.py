@@ -144,7 +144,8 @@ def write_order(
 
 
 def find_program(name: str, folder: str, search_path: str) -> str:
-    """Return the absolute path of the program ``name``, as run in ``folder``, or raise ``ToolMissing``."""
+    """Return the absolute path of the program ``name`` for a command that runs in ``folder``. Raise ``ToolMissing`` if
+    there is no such program."""
     places = [""] if "/" in name else search_path.split(os.pathsep)
     candidates = [os.path.join(folder, place, name) for place in places]
     for candidate in candidates:

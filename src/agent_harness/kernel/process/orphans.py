@@ -87,7 +87,8 @@ def descendants(root: int) -> list[int]:
 
 
 def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds: int) -> int:
-    """Kill what ``find`` returns and ``ours`` confirms, until ``rounds`` searches find none. Return the number."""
+    """Kill the processes that ``find`` returns and ``ours`` confirms, until ``rounds`` searches in a row find none.
+    Return the number of killed processes."""
     ended: set[int] = set()
     until = time.monotonic() + (_SWEEP_SECONDS if _pids_are_ours() else 0.0)
     empty = 0

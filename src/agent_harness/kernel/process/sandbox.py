@@ -382,8 +382,8 @@ def _programs_in(caches: Iterable[str]) -> list[str]:
 
 
 def _checkouts(kind: str, environ: Mapping[str, str]) -> list[str]:
-    """Return a list with the harness's folder in the user's cache, which must be protected. For Landlock, return an
-    empty list, because a rule for this folder would protect the whole cache."""
+    """Return a list with the harness's folder in the user's cache, because this folder must be protected. For Landlock,
+    return an empty list, because a rule for this folder would protect the whole cache."""
     if kind == "landlock":
         return []
     home = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -414,7 +414,7 @@ def _home_and_git(environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _make_missing(environ: Mapping[str, str], checkouts: Sequence[str], own: Sequence[str]) -> None:
-    """Create the missing paths among those to protect, because only an existing path can be protected."""
+    """Create each path that must be protected but is missing, because only an existing path can be protected."""
     home, git = _home_and_git(environ)
     state = os.path.realpath(trusted_state.usual_base())
     used = os.path.isabs(trusted_state.usual_base()) and not any(_is_in(state, place) for place in own)

@@ -351,7 +351,7 @@ def be_ended_first() -> None:
 
 
 def limit_processes(count: int) -> None:
-    """Limit the user's processes to twice ``count`` more than now, in case the resource watch is too slow."""
+    """Limit the user's processes to the current number plus twice ``count``. The resource watch may be too slow."""
     if not count or not os.geteuid() or not sees_own_pids():
         return
     try:
@@ -415,7 +415,7 @@ def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
     """Make sure that this process and the command can signal only descendants. Return True on success.
 
     Success (Linux 6.12) is tested: a signal to the parent worked before and must now fail. The process can no longer
-    gain privileges, so this is only for sandboxed commands. ``moves`` keeps moves between folders possible."""
+    gain privileges, so this is only for sandboxed commands. ``moves`` still allows moves of files between folders."""
     call = find_function("syscall")
     parent = os.getppid()
     try:

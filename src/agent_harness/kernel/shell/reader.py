@@ -55,7 +55,7 @@ class ShellWord:
         return self.filled() if self.holes else self.text
 
     def filled(self, instead: str | None = None) -> str:
-        """Return the word with ``instead`` in place of each substitution. If it is ``None``, the source text stays."""
+        """Return the word with ``instead`` in place of each substitution. ``None`` keeps each source text."""
         parts, before = list[str](), 0
         for at, written in self.holes:
             parts += (self.text[before:at], written if instead is None else instead)

@@ -191,7 +191,7 @@ def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Sna
         tree = objects.tree_of(wanted) if wanted else ""
 
         def stays_out(path: bytes) -> bool:
-            """Return True for an excluded path, and for a file that replaced a folder with excluded files."""
+            """Return True for an excluded path, and for a file that replaced a folder containing excluded files."""
             folder = objects.at(tree, path)
             inside = objects.differences("", folder.oid) if folder.mode == FOLDER else ()
             return excluded(path) or any(excluded(path + b"/" + name) for name in inside)
@@ -247,7 +247,7 @@ def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes
 
 
 def _index_of(operation: Operation, commit: str) -> str:
-    """Return an index of the commit. Its data about each file is current, so git need not read the files."""
+    """Return an index of the commit. The index has current data about each file, so git need not read the files."""
     digest, tree = operation.git.trusted_index or ("", "")
     warm = operation.room.kept(digest, "warm")
     if warm is None:
