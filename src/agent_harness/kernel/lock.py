@@ -43,7 +43,8 @@ class LockFile:
         self._descriptor = -1
 
     def try_take(self) -> str | None:
-        """Take the lock and return ``None``, or return the holder as text. Raise ``OSError`` without ``flock``."""
+        """Take the lock and return ``None``. If the lock is taken, return a text that names the holder. Raise
+        ``OSError`` on a disk without ``flock``."""
         descriptor = self._open()
         try:
             holder = self._holder_of(descriptor)

@@ -227,7 +227,7 @@ def own_folder(repository: Repository) -> str:
 
 def settings_of(repository: Repository) -> list[tuple[str, str, str]]:
     """Return the scope, key and value of all git settings. Git runs no command that a setting contains. If git refuses
-    the repository, its settings files are read separately."""
+    the repository, the settings files are read directly."""
     words = ("config", "--null", "--list", "--show-scope", "--includes")
     places = {"GIT_DIR": str(repository.git_dir), "GIT_WORK_TREE": str(repository.top)}
     done = execute(words, cwd=str(repository.top), env={**environment(), **places}, timeout_seconds=30)

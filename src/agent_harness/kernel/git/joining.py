@@ -60,7 +60,8 @@ class PushTarget:
         return Pushed(ok=done.ok, rejected=done.rejected, message=redact(done.message).strip()[-500:])
 
     def incoming(self, git: Git, ref: str) -> str:
-        """Fetch the remote's branch through the temporary ``ref``, and return its commit, or raise ``HarnessError``."""
+        """Fetch the remote's branch through the temporary ref ``ref``, and return the branch's commit. Raise
+        ``HarnessError`` if the fetch fails."""
         found = git.fetch(self.remote, f"+{self.branch}:{ref}", recorded=self.recorded)
         theirs = git.commit_of(ref)
         if not found.ok or theirs is None:
@@ -71,7 +72,8 @@ class PushTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """Result of a rebase: the new tip, and the new commit for each old commit, or the ``problem`` that stopped it."""
+    """Result of a rebase: the new tip, and the new commit for each old commit, or the ``problem`` that stopped the
+    rebase."""
 
     tip: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)

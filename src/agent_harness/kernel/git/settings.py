@@ -45,7 +45,7 @@ def transfer(
     now: Mapping[str, list[str]],
     timeout_seconds: float,
 ) -> Pushed:
-    """Run ``git push`` or ``git fetch`` with the settings in ``recorded``, and return its result. If ``recorded`` is
+    """Run ``git push`` or ``git fetch`` with the settings in ``recorded``, and return the result. If ``recorded`` is
     ``None``, use only the remote's addresses in ``now``."""
     addresses = re.compile(rf"remote\.{re.escape(remote)}\.(url|pushurl|fetch)$")
     source, wanted = (now, addresses) if recorded is None else (recorded, RECORDED)

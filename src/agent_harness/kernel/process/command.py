@@ -129,10 +129,11 @@ def start(
 
     ``input`` is written to its standard input, which is then closed. If it is ``None``, the input stays open until
     ``close_input``. ``merge_stderr=False`` sends standard error to ``stderr_log`` (at most 8 MB) and ``stderr_tail``
-    instead of the output. ``on_output`` receives the output, and ``on_errors`` separate standard error. ``run_id`` tags
-    the processes (``HARNESS_RUN_ID``). It must be unique and have at least 16 characters. ``keep_background`` lets
-    background processes, such as a development server, run until ``stop`` is called or the harness ends.
-    ``own_temporary`` sets ``TMPDIR`` to a separate folder, removed at the end. ``sandbox`` limits access and resources.
+    instead of the output. ``on_output`` receives the output, and ``on_errors`` receives standard error if it is
+    separate. ``run_id`` tags the processes (``HARNESS_RUN_ID``). It must be unique and have at least 16 characters.
+    ``keep_background`` lets background processes, such as a development server, run until ``stop`` is called or the
+    harness ends. ``own_temporary`` sets ``TMPDIR`` to a separate folder, removed at the end. ``sandbox`` limits access
+    and resources.
 
     Raise ``ToolMissing`` or ``Refused`` if the command cannot be started."""
     tag = run_id or new_run_id()

@@ -60,7 +60,8 @@ def bytes_from(given: object, *, least: int = 0) -> int:
 
 
 def count_from(given: object) -> int:
-    """Return a setting's number of processes: a number, ``auto`` or ``off`` (0). Raise ``ValueError`` otherwise."""
+    """Return the number of processes in ``given``: a number, ``auto`` or ``off`` (0). Raise ``ValueError``
+    otherwise."""
     if given == PROCESSES:
         return usual_processes()
     if given in _OFF and given != "":

@@ -46,8 +46,8 @@ class ResourceWatch:
         signal: "Callable[[int], object]",
     ) -> None:
         """Prepare the watch. ``tasks`` returns the number of tasks on the machine, or -1 if /proc is unusable. ``free``
-        returns the free bytes on a folder's disk. ``before`` contains the values before the command: of ``tasks``, then
-        of ``free`` for each folder. ``signal`` signals all processes of the command."""
+        returns the free bytes on a folder's disk. ``before`` contains earlier results: of ``tasks``, then of ``free``
+        for each folder, before the command started. ``signal`` signals all processes of the command."""
         self._tasks, self._free, self._signal = tasks, free, signal
         self._others, *free_before = before  # that are not the command's, when they were last counted
         self._sees = self._others >= 0

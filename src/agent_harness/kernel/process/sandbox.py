@@ -319,7 +319,7 @@ def of_agent(
 
 
 def left_open(places: Iterable[str | os.PathLike[str]], *, settings: SandboxSettings = AUTO) -> Callable[[str], bool]:
-    """Return a function that tells if an agent in ``places`` may write to a path. Without a sandbox, it always may."""
+    """Return a function that tells whether an agent in ``places`` may write to a path. Without a sandbox, it may."""
     if kind_for(settings) is None:
         return lambda path: True
     own = [os.path.realpath(path) for path in places]
@@ -488,7 +488,7 @@ def _noted() -> dict[str, Any]:
 
 
 def _machine_as_it_is() -> str:
-    """Return one text of all that the test of a sandbox depends on: boot, user, container, ``bwrap`` and kernel."""
+    """Return a text with all facts that the test of a sandbox depends on: boot, user, container, ``bwrap``, kernel."""
     spaces = [_link(f"/proc/self/ns/{name}") for name in ("user", "mnt", "pid")]
     bwrap = shutil.which("bwrap") or ""
     stamp = os.stat(bwrap).st_mtime_ns if bwrap else 0
