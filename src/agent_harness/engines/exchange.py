@@ -55,8 +55,8 @@ def made(folder: str, project: str) -> str:
 
 
 def _make(folder: str, path: str) -> None:
-    """Create a bare repository at ``path``. Readers never see it incomplete, because it is renamed when it is
-    complete."""
+    """Create a bare repository under a temporary name, then rename it to ``path``. So readers never see a partial
+    repository."""
     new = f"{path}.{secrets.token_hex(8)}"
     shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []
     try:

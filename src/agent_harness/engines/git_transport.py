@@ -298,7 +298,7 @@ class Bundles:
             raise JobRefused(f"{job.id} belongs to the project {job.project!r}")
 
     def saved(self, job_id: str) -> str | None:
-        """Return the commit of the work that earlier tries of a job saved last, or None if no work was saved."""
+        """Return the commit with the latest work that earlier tries of a job saved, or None if no work was saved."""
         refs = self.remote_refs(f"{RESULTS}/{self.project}/{job_id}/*")
         kept = [ref for ref in refs if ".saved-" in ref or ".left-" in ref]
         if not kept:

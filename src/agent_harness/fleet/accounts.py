@@ -30,8 +30,8 @@ def rooms(roster: Roster) -> dict[str, int]:
 
 
 def named(name: str) -> str:
-    """Return the account for the agent kind ``name``, such as ``claude-code:login``. Return any other name
-    unchanged."""
+    """Return the account that ``name`` means. If ``name`` is an agent kind, with or without ``:login``, return the
+    account of this agent. Return any other name unchanged."""
     kind = name.removesuffix(_LOGIN)
     if kind not in registry.KINDS or kind in registry.NEEDED:
         return name

@@ -30,7 +30,7 @@ def _silent(_line: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalPolicy:
-    """Policy for the case that each allowed agent is rate-limited or has no free slot."""
+    """Policy for the case in which every allowed agent is rate-limited or has no free slot."""
 
     wait: bool = False  # until the first may be tried; else LimitInForce
     wait_for_slot: bool = True  # until one is free; else NoRoom

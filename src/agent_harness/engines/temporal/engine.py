@@ -1,4 +1,4 @@
-"""Coordinator's side of Temporal: each job becomes a workflow, and its result returns through the git remote."""
+"""Coordinator's side of Temporal: each job becomes a workflow, and the job's result returns through the git remote."""
 
 import asyncio
 import os

@@ -272,7 +272,7 @@ class RemoteWorker:
         await ending
 
     def _end_orphans(self) -> None:
-        """End the processes that a killed worker left in this folder, and push their work for the coordinator."""
+        """End the processes that a killed worker left in this folder, and push the work in the workspaces."""
         for name in sorted(os.listdir(self._terms.folder)):
             root = os.path.join(self._terms.folder, name)
             told = files.read_json_if_any(os.path.join(root, "remote.json"))
@@ -419,8 +419,8 @@ class JobTry:
         return head
 
     def _wait_for_room(self) -> None:
-        """Wait while the disk is full. Give up after five minutes or at a stop: raise ``HarnessError``, which returns
-        the job to the pool. If another job is running and memory or disk space is short, give up at once."""
+        """Wait while the disk is full. Give up after five minutes or at a stop request: raise ``HarnessError``, which
+        returns the job to the pool. If another job is running and memory or disk space is short, give up at once."""
         is_beside = [*self._tries, self][0] is not self
         if is_beside and (short := self._room.shortage()):
             self.leave("")
@@ -548,7 +548,7 @@ def _free(folder: str) -> int:
 
 
 def _stand_in(folder: str) -> Git:
-    """Return the repository that stands for the project on this machine, in ``folder``. Create it if it is missing."""
+    """Return the repository in ``folder`` that stands for the project on this machine. Create it if it is missing."""
     if not os.path.isdir(os.path.join(folder, ".git")):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         made = process.run(
