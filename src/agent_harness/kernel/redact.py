@@ -202,7 +202,7 @@ def _end_of_value(text: str, found: re.Match[str]) -> int:
 
 
 def _is_value(value: str, *, tight: bool) -> bool:
-    """Return False for code and placeholders and, unless ``tight`` is set, for short words. Otherwise, return True."""
+    """Return False for code and placeholders and, unless ``tight`` is set, for plain words. Otherwise, return True."""
     if value.lower() in _NO_VALUES or value.startswith(("(", "[", "{", "$(", "${")):
         return False
     if value[0] == "$" and value[1:].isidentifier() and value.isupper():
