@@ -147,16 +147,16 @@ def recovery_tables() -> str:
         "Before a session starts, the harness writes a record of the session to the file "
         "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`, outside the project. The record contains the "
         "current phase of the session. If the harness is killed, the next `harness run` reads the record, and "
-        "carries out the step that this table shows for the recorded phase.",
+        "carries out the step that the following table shows for the recorded phase.",
         table(("phase", "state after the crash", "step", "result"), phases),
         "The file `.git/harness/open_session.json` is a copy of the session's record. If somebody moves or copies the "
-        "project, or writes this file, the copy can be the only record of the session. If the copy is the only "
+        "project, or writes the copy, the copy can be the only record of the session. If the copy is the only "
         "record, the harness treats the session as interrupted, whatever phase the copy contains. The harness saves "
         "the work of an interrupted session in a WIP commit, and does not carry out any verdict. If the copy of a "
         "session's record does not match the project, the harness renames the copy, and the run continues.",
         "If somebody moves the branch before the harness carries out a verdict, the harness does not put the "
-        "session's commit on the branch. The harness keeps this commit under `refs/harness/unadopted/N` instead, and "
-        "counts the session as unfinished.",
+        "session's commit on the branch. The harness keeps the session's commit under "
+        "`refs/harness/unadopted/N`, and counts the session as unfinished.",
         "## The end of a turn",
         "An agent may change the state of git during its turn. The harness treats every change of git's state as part "
         "of the agent's session or attempt. The rules in this table apply to feature projects, task lists and the "
@@ -249,8 +249,8 @@ def recovery_tables() -> str:
         table(("uncommitted changes", "commits", "checkpoints", "step", "because"), task_rows()),
         "## Long tasks",
         "A crash never leaves an incomplete checkpoint file, because the harness replaces the whole file in one step. "
-        "If a worker has damaged the checkpoint file, the harness keeps a copy of the damaged file in `evidence/`, and "
-        "restores the checkpoint file from before the run.",
+        "If a worker has damaged the checkpoint file, the harness restores the checkpoint file from before the "
+        "run. A copy of the damaged file stays in `evidence/`.",
         "This table shows what the next `lth run` does after an interrupted run. With `start again` and with `go on`, "
         "`lth run` starts the next slice (one run of a worker). `lth status` shows the row of the table that applies.",
         table(("lease", "the checkpoint file says", "the last worker never ended", "step", "because"), slice_rows()),
