@@ -147,20 +147,20 @@ def recovery_tables() -> str:
         "Before a session starts, the harness writes a record of the session to the file "
         "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`, outside the project. The record contains the "
         "current phase of the session. If the harness is killed, the next `harness run` reads the record, and "
-        "carries out the step that this table shows for the recorded phase.",
+        "carries out the step that the following table shows for the recorded phase.",
         table(("phase", "state after the crash", "step", "result"), phases),
-        "The file `.git/harness/open_session.json` is a copy of the session's record. If the project was moved or "
-        "copied, or if somebody wrote the file, the copy can be the only record of the session. If the copy is the "
-        "only record, the harness treats the session as interrupted, whatever its phase. The harness saves the work "
-        "of an interrupted session in a WIP commit, and does not carry out any verdict. If the copy of a session's "
-        "record does not match the project, the harness renames the file, and the run continues.",
-        "If somebody moves the branch before the harness carries out a verdict, the session's commit no longer fits "
-        "the branch. The harness then keeps the session's commit under `refs/harness/unadopted/N`, and counts the "
-        "session as unfinished.",
+        "The file `.git/harness/open_session.json` is a copy of the session's record. If somebody moves or copies the "
+        "project, or writes the copy, the copy can be the only record of the session. If the copy is the only "
+        "record, the harness treats the session as interrupted, whatever phase the copy contains. The harness saves "
+        "the work of an interrupted session in a WIP commit, and does not carry out any verdict. If the copy of a "
+        "session's record does not match the project, the harness renames the copy, and the run continues.",
+        "If somebody moves the branch before the harness carries out a verdict, the harness does not put the "
+        "session's commit on the branch. The harness keeps the session's commit under "
+        "`refs/harness/unadopted/N`, and counts the session as unfinished.",
         "## The end of a turn",
-        "An agent may change the state of git during its turn. Every such change belongs to the agent's session or "
-        "attempt. The rules in this table apply to feature projects, task lists and the workspaces of `--workers` "
-        "(`session/turn_end.py`). A rescue is a git ref that keeps rolled-back work.",
+        "An agent may change the state of git during its turn. The harness treats every change of git's state as part "
+        "of the agent's session or attempt. The rules in this table apply to feature projects, task lists and the "
+        "workspaces of `--workers` (`session/turn_end.py`). A rescue is a git ref that keeps rolled-back work.",
         table(
             ("state after the turn", "what the harness does"),
             (
@@ -171,8 +171,8 @@ def recovery_tables() -> str:
                 (
                     "The base commit is no longer in the history.",
                     (
-                        "The harness applies the turn's work on top of the base commit. If this causes a conflict, the "
-                        "harness rejects the work."
+                        "The harness applies the turn's work on top of the base commit. If the work conflicts with the "
+                        "base commit, the harness rejects the work."
                     ),
                 ),
                 (
@@ -184,27 +184,31 @@ def recovery_tables() -> str:
                 ),
                 (
                     "The project folder contains another work tree or repository.",
-                    "The harness does not delete or commit the other work tree, and mentions it in the verdict.",
+                    (
+                        "The harness does not delete or commit the other work tree. The verdict mentions the other "
+                        "work tree."
+                    ),
                 ),
                 (
                     "A submodule has changes.",
                     (
-                        "The changes in the submodule stay. If the harness rolls back the work, it reports these "
-                        "changes. If the harness accepts the work, it reports only uncommitted changes."
+                        "The harness does not revert changes in a submodule. If the harness rolls back the work, it "
+                        "reports all changes in the submodule. If the harness accepts the work, it reports only "
+                        "uncommitted changes in the submodule."
                     ),
                 ),
                 (
                     "The repository's git settings or a hook have changed.",
                     (
-                        "The harness restores the git settings and hooks, and reports the change. `.git/harness/left` "
-                        "contains the changed files."
+                        "The harness restores the git settings and hooks, and reports the change. The folder "
+                        "`.git/harness/left` contains the files with the changes."
                     ),
                 ),
                 (
                     "Git settings outside the repository have changed.",
                     (
-                        "The changed settings stay. For each changed setting, the harness reports the old value, and "
-                        "the command that restores this value."
+                        "The harness does not revert the changed settings. For each changed setting, the harness "
+                        "reports the old value, and the command that restores the old value."
                     ),
                 ),
                 (
@@ -214,8 +218,8 @@ def recovery_tables() -> str:
                 (
                     "Git cannot read HEAD, the branch, packed-refs or the index.",
                     (
-                        "The harness restores and reports the damaged file. `.git/harness/left` contains a copy of the "
-                        "damaged file."
+                        "The harness restores and reports the damaged file. The folder `.git/harness/left` contains a "
+                        "copy of the damaged file."
                     ),
                 ),
                 (
@@ -225,9 +229,9 @@ def recovery_tables() -> str:
             ),
         ),
         "The harness keeps a copy of each task list outside the list's folder, in "
-        "`$XDG_STATE_HOME/agent-harness/projects/NAME/`. If all files of a task list are deleted, "
-        "`harness task recover` and `harness run` restore the list from its copy. If all files of a task list "
-        "are deleted, `harness init` refuses to create an empty list.",
+        "`$XDG_STATE_HOME/agent-harness/projects/NAME/`. If somebody deletes all files of a task list, "
+        "`harness task recover` and `harness run` restore the list from its copy. While the copy of a deleted "
+        "task list exists, `harness init` refuses to create an empty list.",
         "## Hand-off",
         "If a session ends without finished work, the harness saves the work in a WIP commit, and never pushes this "
         "commit. The next session continues the work. This table shows how each reason for the end of a session is "
@@ -239,13 +243,14 @@ def recovery_tables() -> str:
         "- `validate`: the harness runs the task's validation command. If the command passes, the harness completes "
         "the task and commits uncommitted changes. If the command fails, the harness rolls the work back into a "
         "rescue, and the attempt counts as failed.\n"
-        "- `resume`: the agent decides what to do, with `harness task recover ID --decide resume|fail`.\n"
+        "- `resume`: the agent decides with `harness task recover ID --decide resume|fail` whether the attempt "
+        "continues or fails.\n"
         "- `fail`: the attempt counts as failed.",
         table(("uncommitted changes", "commits", "checkpoints", "step", "because"), task_rows()),
         "## Long tasks",
-        "The checkpoint file is never incomplete, because the harness replaces the whole file in one step. If a worker "
-        "damaged the checkpoint file, the harness keeps a copy of the damaged file in `evidence/`. The harness "
-        "replaces a damaged checkpoint file with the file from before the run.",
+        "A crash never leaves an incomplete checkpoint file, because the harness replaces the whole file in one step. "
+        "If a worker has damaged the checkpoint file, the harness restores the checkpoint file from before the "
+        "run. A copy of the damaged file stays in `evidence/`.",
         "This table shows what the next `lth run` does after an interrupted run. With `start again` and with `go on`, "
         "`lth run` starts the next slice (one run of a worker). `lth status` shows the row of the table that applies.",
         table(("lease", "the checkpoint file says", "the last worker never ended", "step", "because"), slice_rows()),

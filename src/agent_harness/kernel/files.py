@@ -164,7 +164,11 @@ def write_json(
 
 def restore(path: AnyPath) -> str | None:
     """Replace a damaged state file with its valid backup ``<path>.bak``, and keep the damaged file under a new name.
-    Return the new name, or ``None`` if the file was missing. Raise ``StateDamaged`` if there is no valid backup."""
+    Return the new name, or ``None`` if the file was missing. Raise ``StateDamaged`` if there is no valid backup, or if
+    the file is a symbolic link: an agent can link any file of the user."""
+    if os.path.islink(path):
+        hint = f"repair {os.path.realpath(path)}, or remove the link {os.fspath(path)}"
+        raise StateDamaged(f"{os.fspath(path)} is a symbolic link to a damaged file", hint=hint)
     backup = f"{os.fspath(path)}.bak"
     try:
         content = read_bytes(backup)
@@ -172,8 +176,8 @@ def restore(path: AnyPath) -> str | None:
     except (FileNotFoundError, ValueError) as error:
         why = "the backup is missing" if isinstance(error, FileNotFoundError) else str(error)
         raise StateDamaged(f"{os.fspath(path)} cannot be restored from {backup}: {why}") from None
-    kept = _put_aside(os.path.realpath(path))
-    replace(path, content, follow=True)
+    kept = _put_aside(os.fspath(path))
+    replace(path, content)
     return kept
 
 
@@ -210,7 +214,7 @@ def own_place(path: str, root: str) -> None:
         _make_way(folder, os.path.isdir)
         try:
             os.makedirs(folder, exist_ok=True)
-        except FileExistsError as error:  # an agent was faster
+        except OSError as error:
             raise refusal(folder, "made", error) from None
     _make_way(path, os.path.isfile)
 
@@ -228,8 +232,9 @@ def _make_way(path: str, is_wanted: Callable[[str], bool]) -> None:
 def drop_links(path: str, root: str) -> None:
     """Remove each symbolic link at ``path`` and in the folders between ``root`` and ``path``. Create nothing."""
     for each in (*folders_between(root, path), path):
-        if os.path.islink(each):
-            unlink(each)
+        with suppress(FileNotFoundError):
+            if os.path.islink(each):
+                os.unlink(each)
 
 
 def folders_between(root: str, path: str) -> list[str]:

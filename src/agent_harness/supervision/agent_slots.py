@@ -30,7 +30,7 @@ def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
             host.input_since(account, clock.scaled(throttles.WINDOW)), working, tokens
         ):
             return (
-                f"Agents of {account} have used the input tokens that are allowed per minute; waiting: harness "
+                f"Agents of {account} used almost all input tokens that the provider allows; waiting: harness "
                 "limits --host"
             )
         found = _of_host(account, told, most)

@@ -129,7 +129,7 @@ def told(said: str) -> str:
             return f"had {found} processes and threads, more than {limit} (limit: sandbox.processes)"
         case "disk":
             return f"left {size(int(found))} free on the disk, less than {size(int(limit))} (limit: sandbox.free_disk)"
-    return f"failed while the machine ran out of memory: the kernel killed {found} processes on the machine"
+    return f"failed while the machine ran out of memory, and the kernel killed processes there (number: {found})"
 
 
 def size(count: int) -> str:

@@ -423,7 +423,7 @@ class Checks(Section):
     git_state: Switch = Field(True, description="Check that HEAD is on a branch and that the work tree is clean.")
     environment: Switch = Field(True, description="Check that environment.init and environment.health_check succeed.")
     baseline_tests: Switch = Field(True, description="Check that all tests that are known to pass still pass.")
-    budget: Switch = Field(True, description="Check that the project's budget is not used up.")
+    budget: Switch = Field(True, description="Check that no budget of the work is used up.")
 
 
 class OnFailure(Section):

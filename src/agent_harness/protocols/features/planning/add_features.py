@@ -196,7 +196,7 @@ def add(
     if not text:
         raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
     if (automated_checks or manual_checks) and verification_type in (None, "automated"):
-        raise UsageError("Checks need --verification", hint="--verification hybrid  # or --verification manual")
+        raise UsageError("Checks need another --verification", hint="--verification hybrid  # or --verification manual")
     overrides.refuse_unsafe(project)
     document = project.store.features()
     feature: JsonObject = {

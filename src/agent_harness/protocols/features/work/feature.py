@@ -169,7 +169,7 @@ class FeatureWork(SessionWork):
         make = overrides.accepted_for_person if by_person else accept.accepted
         finalization = make(project, under_way, ruling, self._used)
         finalized, published = self._finalize_and_publish(finalization)
-        told = f"Feature #{under_way.feature_id} {'awaits a person.' if by_person else 'verified.'}"
+        told = f"Feature #{under_way.feature_id} {'needs a person.' if by_person else 'verified.'}"
         project.say(f"Session complete. {told}")
         self.turns.say_left_out()
         if by_person:

@@ -215,7 +215,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
     published = push_retry.after_push(project, lambda: judge, made, finalized, under_way.git_config)
     judge.accept_installed(asked.paths)
     told = (
-        f"{under_way.feature.name} {'awaits a person' if by_person else 'verified'}: kept from Session {asked.session}."
+        f"{under_way.feature.name} {'needs a person' if by_person else 'verified'}: kept from Session {asked.session}."
     )
     project.say(told)
     if by_person:
