@@ -21,10 +21,11 @@ def project_here() -> "Root":
 
 
 def leave(code: int) -> int:
-    """End the process immediately with this status. If other threads may still run, return the status instead.
+    """Flush the output, and end the process immediately with the exit status ``code``.
 
-    A normal exit takes an eighth of a short command's time. Output is flushed here, and only ``threading`` has exit
-    handlers. Threads of Temporal's SDK can crash or block an interpreter that exits."""
+    A normal exit would take an eighth of a short command's time. If ``threading`` is loaded or the output cannot be
+    flushed, return ``code``, and let the caller exit normally. Always end the process immediately if Temporal's SDK is
+    loaded, because its threads can crash or block a normal exit."""
     if "threading" not in sys.modules or "temporalio.bridge" in sys.modules:
         try:
             for stream in (sys.stdout, sys.stderr):

@@ -1,7 +1,6 @@
 """The ``harness`` command line: a click group that imports each command only when the command is used.
 
-The help lines of all commands are in one table, so ``--help`` imports no command.
-"""
+The help lines of all commands are in one table, so ``--help`` imports no command."""
 
 import os
 import sys
@@ -46,8 +45,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the name, the command and its words. Accept former names. Suggest the nearest command for an unknown
-        name."""
+        """Return the command's name, the command and its arguments.
+        Former names of commands are accepted. For an unknown name, raise ``UsageError`` with the most similar name."""
         args = [FORMER.get(each, each) for each in args[:1]] + args[1:]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from agent_harness.cli.verbs import nearest

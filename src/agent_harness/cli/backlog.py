@@ -25,7 +25,8 @@ WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit", "tasklist", "fea
 
 
 class _FormOrPlace(click.ParamType[str, str]):
-    """Value of ``--to``: an export format, which the shell completes, or a target for OpenTelemetry spans."""
+    """Type of the option ``--to``: an export format, or a target for telemetry spans.
+    Shell completion suggests formats."""
 
     name, words = "FORM", WRITTEN
 
@@ -210,7 +211,7 @@ class _Target:
         return len(project.add(rows)["task_ids"])
 
     def following(self, new: list[JsonObject]) -> str:
-        """Return the next command for the user."""
+        """Return the command that the user should run after the import."""
         if self.kind == "tasklist" and any(not each["proof"] for each in new):
             return "harness task set ID validation.command='...'"
         return "harness run"
@@ -331,7 +332,8 @@ def export(
 
 
 def _refuse_state(out: Path, state: Path, form: str) -> None:
-    """Raise ``Refused`` if ``out`` is this project's state file, or would look like the state of another project."""
+    """Raise ``Refused`` if ``out`` is this project's state file, or would become a second state file in the folder of a
+    project."""
     from agent_harness.backlog.reading import OWN
     from agent_harness.kernel import root
 

@@ -2,8 +2,7 @@
 prints the answer.
 
 Every error is printed as plain lines on stderr with exit status 1. Stdout contains only the answer. Source:
-``longtask.md`` 2.
-"""
+``longtask.md`` 2."""
 
 from __future__ import annotations
 
@@ -345,7 +344,7 @@ def _call(words: list[str]) -> int:
 
 
 def _for_a_person(command: str, answer: object, folder: str) -> object:
-    """Return the answer as text if stdout is a terminal. Otherwise return it unchanged, for JSON output."""
+    """If stdout is a terminal, return a JSON object as text. Otherwise, return the answer unchanged."""
     from agent_harness.kernel.terminal import is_terminal
 
     if not isinstance(answer, dict) or not is_terminal():
@@ -356,8 +355,8 @@ def _for_a_person(command: str, answer: object, folder: str) -> object:
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
-    """Run a slice, and return its answer and exit status. The task's folder gets the output (F-RUN-1, F-RUN-2,
-    F-REC-6)."""
+    """Run a slice, and return its answer and exit status.
+    Print the progress, and store the printed lines in the task's folder (F-RUN-1, F-RUN-2, F-REC-6)."""
     from agent_harness.kernel import terminal
 
     if options.get("dry-run"):
@@ -437,8 +436,8 @@ def _show(answer: object) -> int:
 
 
 def _failed(error: HarnessError) -> int:
-    """Print the error, or each problem of an invalid task on its own line, and then the error's report. Return the
-    status."""
+    """Print the error, and return the exit status. For an invalid task, print one line for each problem. For any other
+    error, also print the error's report, if there is one."""
     from agent_harness.kernel.terminal import one_line
 
     problems: Any = getattr(error, "errors", None)

@@ -1,7 +1,6 @@
 """Entry point of ``harness``. Fast commands start in milliseconds, because only the other commands import click.
 
-This module imports only modules that Python has already loaded. ``commands`` tells which commands are fast.
-"""
+This module imports only modules that Python has already loaded. ``commands`` tells which commands are fast."""
 
 import codecs
 import sys

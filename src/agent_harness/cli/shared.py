@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
-    """Return the kind and folder of the nearest project. Raise ``NotAProject`` for a long task unless
-    ``long_tasks``."""
+    """Return the kind and folder of the nearest project.
+    If the project is a long task, raise ``NotAProject`` unless ``long_tasks`` is set."""
     found = project_here()
     if found.kind == "longtask" and not long_tasks:
         raise NotAProject(f"{found.path} is a long task. Use the lth commands for it", hint="lth status .")
@@ -32,8 +32,8 @@ def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
 
 
 def _refuse_another(folder: Path, wanted: str) -> None:
-    """Raise ``Refused`` if a project of another kind is here. A new project would hide it from ``status`` and
-    ``run``."""
+    """Raise ``Refused`` if ``folder`` is in a project of another kind.
+    The commands ``status`` and ``run`` would find only the new project there."""
     from agent_harness.kernel import root
 
     found = root.find(str(folder), pin=False)
@@ -255,9 +255,10 @@ def _was_typed(name: str) -> bool:
 
 
 def _engine(url: str | None, exchange: str | None, workers: int | None) -> "EngineFactory | None":
-    """Return the factory of the remote engine; None for ``local:`` and for a run without several agents.
+    """Return a function that creates the remote engine, or None if the run needs no remote engine.
 
-    Raise ``UsageError`` if the URL is invalid, or if there is an exchange folder without an engine."""
+    A run needs none with a ``local:`` URL. If the user has not typed ``--engine``, a run without ``workers`` needs none
+    either. Raise ``UsageError`` for an invalid URL, or for an exchange folder without a remote engine."""
     factory = None
     if url and (workers or _was_typed("engine")):
         from functools import partial
@@ -466,8 +467,8 @@ def _row(place: "Place") -> "JsonObject":
 
 
 def _project_lines(rows: "list[JsonObject]") -> list[str]:
-    """Return one line for each project, the most recently used project first. The lines of missing projects come
-    last."""
+    """Return one line for each existing project, in the order of ``rows``.
+    For each missing project, add a line and the command that deletes the project's stored state."""
     from agent_harness.kernel import root
 
     there = [row for row in rows if row["path"] and not row["gone"]]

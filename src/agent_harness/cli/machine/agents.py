@@ -59,7 +59,7 @@ def agents(as_json: bool) -> int:
 
 
 def _versions(agent: "FoundAgent") -> str | None:
-    """Return the agent's version and the oldest supported version. Return None if the agent is not a program."""
+    """Return a text with the agent's version and the oldest supported version; None if the agent is not a program."""
     if agent.program is None:
         return None
     if agent.too_old:
@@ -229,8 +229,8 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
 
 
 def _account(named: str) -> str:
-    """Return the account with this name, or the account of the client with this name. If neither exists, return the
-    name."""
+    """Return the account named ``named``, or the account of the agent client named ``named``.
+    If neither exists, return ``named``."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if named in LimitClock().throttled() or any(each.account == named for each in LimitClock().all()):

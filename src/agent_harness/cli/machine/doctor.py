@@ -39,8 +39,7 @@ SIGNS = {"ok": "ok", "warning": "!!", "wrong": "XX"}
 class CheckResult:
     """Result of one check. ``fix`` is the command that fixes the problem; its JSON key is ``mend``.
 
-    ``repair`` performs the safe repair for `--fix`: it changes only the harness's own files, and deletes nothing.
-    """
+    ``repair`` performs the safe repair for `--fix`: it changes only the harness's own files, and deletes nothing."""
 
     name: str
     state: str  # ok, warning, wrong
@@ -92,7 +91,8 @@ def doctor(fix: bool, as_json: bool) -> int:
 
 
 def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
-    """Run every safe repair. For each repair, yield a record of what was repaired, or why the repair failed."""
+    """Repair each failed check that has a repair. For each repair, yield a record: ``done`` is True after a success,
+    and ``said`` describes the repair or the reason of its failure."""
     for each in found:
         if each.repair is None or each.state == "ok":
             continue
@@ -224,7 +224,7 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
 
 
 def _lock(folder: str) -> CheckResult:
-    """Take the project lock, and return if a second attempt to take the lock fails meanwhile, as a check result."""
+    """Check that the project lock cannot be taken twice at the same time, and return the result of this check."""
     from agent_harness.kernel.lock import Lock
 
     with Lock(folder, timeout_seconds=5.0):
@@ -264,8 +264,8 @@ def _hooks(folder: str) -> Iterator[CheckResult]:
 
 
 def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
-    """Return a warning about hooks of another or older installation. Hooks of Codex get no repair, because Codex must
-    trust changed hooks again."""
+    """Return a warning that a client's hooks start another or older harness installation.
+    For Codex, the warning has no repair, because the user must trust changed hooks in Codex again."""
     from agent_harness.hooks import install
 
     words = "" if scope == "user" else " --project"
@@ -331,7 +331,8 @@ def sandbox() -> CheckResult:
 
 
 def limits() -> CheckResult:
-    """Return the resource limits of agents and checks, and how these limits are enforced, as a check result."""
+    """Return a check result with the resource limits of agents and checks.
+    The result is a warning if this system cannot enforce them."""
     from agent_harness.kernel.process import limits as kernel
     from agent_harness.kernel.process import sandbox
 
@@ -387,8 +388,8 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
 
 
 def _plain_git(path: str, top: str) -> str | None:
-    """Return git's error with the repository's own settings, or None if git works. No program in these settings is
-    run."""
+    """Return the reason why git fails with the repository's own settings, or None if git works.
+    Programs that these settings name are not run."""
     for words in _PLAIN:
         done = _ran(words, cwd=path)
         if done.returncode:
@@ -466,8 +467,7 @@ def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
     Codex really runs the command, but its model is a scripted server on loopback, so no network is used. Codex gets a
     temporary home with only the user's settings for the environment of commands. If the paths differ, this is an error
-    if a run uses Codex, and otherwise advice.
-    """
+    if a run uses Codex, and otherwise advice."""
     from agent_harness.agents import discovery
 
     if not shutil.which("codex"):
@@ -488,7 +488,8 @@ def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _run_by_codex(shell_command: str) -> str | None:
-    """Return the last output line of a shell command in a turn of Codex, or None if Codex did not run it."""
+    """Let Codex run a shell command, and return the last line of the command's output.
+    Return None if Codex or the command fails."""
     from agent_harness.agents.base import Brief
     from agent_harness.agents.codex import command
     from agent_harness.agents.usage import printed_objects
