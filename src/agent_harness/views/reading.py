@@ -37,7 +37,7 @@ def reader_of(kind: str, folder: str) -> ProjectReader:
 
 
 def followed_of(kind: str, folder: str) -> list[FollowedLog]:
-    """Return the logs that ``harness log --follow`` can show."""
+    """Return the project's logs whose lines ``harness log --follow`` shows."""
     api, place = _protocol(kind, folder)
     found: list[FollowedLog] = api.followed(place)
     return found
@@ -71,11 +71,11 @@ ELSEWHERE = "The agent runs on another machine. Its transcript arrives when the 
 def transcript_of(
     view: ProjectView, item: str, *, home: str | None = None, parallel: JsonObject | None = None
 ) -> KeptTranscript:
-    """Return the transcript of the agent that works on an item, or of the item's last session.
+    """Return the transcript of the agent that works on the item. If no agent works on it, return the transcript of its
+    last session.
 
-    ``home`` is the project's state folder outside the project. ``parallel`` is the snapshot of a parallel run, whose
-    agents keep their transcripts in their workspaces.
-    """
+    ``home`` is the project's state folder outside the project. ``parallel`` is the snapshot of a parallel run. In such
+    a run, an agent's transcript is in its workspace."""
     from agent_harness.session import run_snapshot
 
     worker = run_snapshot.worker_on(parallel, item)

@@ -2,10 +2,9 @@
 
     invoke_workflow PROJECT > invoke_agent NAME (a session) > execute_tool NAME ; harness.verify > a step
 
-Span ids are derived from project, session and claim, so a second export is identical. Prompts and output are not
-included. Attribute names follow the GenAI conventions, which are still in development; the harness's own attributes
-begin with ``harness.``. This module needs the extra ``otel``. Source: ``faces.md`` 9.
-"""
+The ids of spans are derived from the project, the session and the claim. A second export therefore contains the same
+ids. Prompts and output are not exported. The attribute names follow the GenAI conventions, which can still change. The
+harness's own attributes begin with ``harness.``. This module needs the extra ``otel``. Source: ``faces.md`` 9."""
 
 import base64
 import json
@@ -42,8 +41,7 @@ def spans(
 ) -> list[Any]:
     """Return the spans of the project's sessions, or of one session; ``recordings`` are files with tool calls.
 
-    Raise ``ToolMissing`` without the package extra, and ``NothingEligible`` if there is no session.
-    """
+    Raise ``ToolMissing`` without the package extra, and ``NothingEligible`` if there is no session."""
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
         raise ToolMissing("the extra 'otel' is not installed", hint=command_for_extra("otel"))
     wanted = [
@@ -62,12 +60,12 @@ def spans(
 
 
 def of_session(view: ProjectView, session: PastSession, recordings: Sequence[str]) -> list[Any]:
-    """Return the spans of one session, without the project's span; an empty list if the session has not started."""
+    """Return the spans of one session, without the project's span. Return [] if the session has not started."""
     return [*_Trace(view, [session], recordings).below(session)] if session.started else []
 
 
 def of_project(view: ProjectView) -> list[Any]:
-    """Return the project's span, which covers all sessions, in a list; an empty list if no session has started."""
+    """Return a list with the project's span, which covers all sessions. Return [] if no session has started."""
     begun = [each for each in view.sessions if each.started]
     return [_Trace(view, begun, []).root()] if begun else []
 
@@ -204,7 +202,8 @@ class _Trace:
 
 
 def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSession | None:
-    """Return the last session on the item that started before the claim, or None if there is no such session."""
+    """Return the session that made the claim: of the sessions with the claim's number and item, the last one that
+    started before the claim. Return None if no session matches."""
     at = _nanoseconds(claim.at)
     found = [each for each in sessions if each.number == claim.session and each.item in (claim.item, None)]
     begun = [each for each in found if _nanoseconds(each.started) <= at]
@@ -237,7 +236,7 @@ def send(made: Sequence[Any], url: str | None = None) -> None:
 
 
 def _signs_in() -> bool:
-    """Return True if the environment configures a credential provider. The exporter then creates its own session."""
+    """Return True if the environment names a credential provider. The exporter then creates its own HTTP session."""
     return any(name.startswith("OTEL_PYTHON_EXPORTER_OTLP_") and "CREDENTIAL_PROVIDER" in name for name in os.environ)
 
 
@@ -290,7 +289,7 @@ def text(made: Sequence[Any]) -> str:
 
 
 def _with_hex(value: Any) -> Any:
-    """Return the value with ids in hexadecimal, as OTLP JSON requires. Protobuf writes ids in base64."""
+    """Return the value with span and trace ids in hexadecimal, as OTLP JSON requires, instead of base64."""
     if isinstance(value, Mapping):
         return {
             key: base64.b64decode(each).hex() if key in ("traceId", "spanId", "parentSpanId") else _with_hex(each)
@@ -302,8 +301,7 @@ def _with_hex(value: Any) -> Any:
 def write(made: Sequence[Any], target: str | None, *, force: bool = False) -> str | None:
     """Write spans to a URL or a new file; without a target, return the text to print.
 
-    Raise ``Refused`` if the file exists, unless ``force`` is set.
-    """
+    Raise ``Refused`` if the file exists, unless ``force`` is set."""
     if target is None:
         return text(made)
     if target.startswith(("http://", "https://")):

@@ -2,8 +2,7 @@
 
     render(E("p", "a <b>", E("code", "x"), id="p1"))     ->  <p id="p1">a &lt;b&gt;<code>x</code></p>
 
-Control characters, including those that change the text direction, become visible escapes. ``faces.md`` 5.
-"""
+Control characters, including those that change the text direction, become visible escapes. ``faces.md`` 5."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ class Element:
 
 
 def E(tag: str, *children: Element | str | None, **attributes: object) -> Element:
-    """Return an HTML element. In attribute names, a final underscore is dropped; others become hyphens."""
+    """Return an HTML element. In attribute names, final underscores are removed, and the others become hyphens."""
     return Element(tag, children, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()})
 
 

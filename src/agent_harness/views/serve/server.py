@@ -4,8 +4,7 @@
         server.json     the process that listens there
         DIGEST.code     a one-time code (``access``)
 
-Source: ``faces.md`` F-SRV-1, F-SRV-2.
-"""
+Source: ``faces.md`` F-SRV-1, F-SRV-2."""
 
 from __future__ import annotations
 
@@ -40,10 +39,10 @@ def serve(
     allowed_hosts: Sequence[str],
     began: Callable[[str, int], object],
 ) -> None:
-    """Listen until interrupted; when the ports are open, call ``began`` with the link and the port.
+    """Serve the pages until the process is interrupted. When the ports are open, call ``began`` with the link and the
+    port.
 
-    If the port is in use, the next free port is used. Raise ``Refused`` if the user's state folder is not writable.
-    """
+    If ``port`` is in use, the next free port is used. Raise ``Refused`` if the user's state folder is not writable."""
     sockets, found = _listening(USUAL_PORT if port is None else port)
     with _folder(found) as folder:
         codes = OneTimeCodes(folder)
@@ -68,7 +67,8 @@ def serve(
 
 
 def links(port: int | None) -> list[str]:
-    """Return a login link for each running server, or for that at ``port``. Raise ``NotAProject`` if none runs."""
+    """Return a login link for each running server, or only for the server at ``port``.
+    Raise ``NotAProject`` if no such server runs."""
     home = trusted_state.of_user(_FOLDER, make=False)
     names = sorted(os.listdir(home)) if home else []
     wanted = [name for name in names if name.isdecimal() and port in (None, int(name))]
