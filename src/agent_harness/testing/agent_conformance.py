@@ -46,8 +46,8 @@ COUNTED = {"input_tokens": 2000, "cached_tokens": 1000, "output_tokens": 140}
 
 
 def check_agent(make: Make) -> list[str]:
-    """Check the contract clauses for which ``make`` returns an agent, and return the names of these clauses. Raise
-    ``AssertionError`` if a clause is violated."""
+    """Check the clauses of the contract for whose behaviour ``make`` returns an agent.
+    Return the names of these clauses. Raise ``AssertionError`` if the agent violates a clause."""
     checked = []
     for name, (behaviour, clause) in CLAUSES.items():
         agent = make(behaviour)

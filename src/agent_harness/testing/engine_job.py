@@ -1,8 +1,7 @@
-"""Executor of jobs for the engine conformance checks, independent of any protocol.
+"""Executor of jobs for the checks of an engine. It does not depend on a protocol.
 
-``inputs`` of a job describe its work: ``append`` a line to a file (to count starts), ``file`` and ``content`` to
-commit, ``seconds`` to run, ``log_bytes`` to print.
-"""
+A job's ``inputs`` say what to do: append a line to the file ``append`` (to count starts), commit the file ``file`` with
+``content``, wait ``seconds``, and write a log of ``log_bytes``."""
 
 import sys
 import time
