@@ -31,7 +31,8 @@ def of_numerals() -> list[tuple[list[object], object]]:
 
 
 def of_the_project() -> list[tuple[list[object], object]]:
-    """Return questions and answers of the project's tests before the work, and more of the same kind."""
+    """Return the questions and answers of the project's tests before the work, and further questions of the same
+    kind."""
     found: list[tuple[list[object], object]] = [(["almanac.months", "names"], MONTHS.split())]
     for year in YEARS:
         leap = calendar.isleap(year)
