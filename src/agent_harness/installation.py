@@ -18,8 +18,8 @@ DISTRIBUTION = "proven-harness"
 
 
 def command_for_extra(extra: str) -> str:
-    """Return the shell command that installs an extra into this environment.
-    If the command creates the environment again, it also installs the present extras, because they would be lost."""
+    """Return the shell command that installs an extra into this environment. If the command creates the environment
+    again, it also names the extras that are already installed, because they would be lost."""
     match _installer():
         case "uv tool":
             return f"uv tool install --force {_requirement(extra, *_installed_extras())}"

@@ -189,7 +189,7 @@ class ClientTools:
         return self._answer(lambda: self._list(task_id).complete(task_id, message=message))
 
     def fail(self, task_id: str, category: str, message: str) -> str:
-        """End this attempt as failed; the changes are kept in a rescue ref."""
+        """End this attempt as failed. The changes are kept in a rescue ref."""
         return self._answer(lambda: self._list(task_id).fail(task_id, category=category, message=message))
 
     def release(self, task_id: str, why: str) -> str:

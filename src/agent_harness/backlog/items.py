@@ -1,4 +1,4 @@
-"""Work items in the form that all imports share, and a consistent list of such items.
+"""Work items in the form that all imports share, and a list of such items with consistent dependencies.
 
 An item is identified by its ``key``. The key is the same at each import of the list. If an import is repeated, no item
 is added a second time. Source: ``docs/import.md``."""

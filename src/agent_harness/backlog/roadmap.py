@@ -1,8 +1,8 @@
 """Reader for a GSD roadmap (``.planning/ROADMAP.md``). It reads the phases and their plans from the roadmap's
 checklist.
 
-The number of a plan (``02-01``, ``02.1-01``) names its phase. A phase becomes an item only if it has no plans. With
-``**Depends on**: Phase 1`` in a phase, all its items depend on all items of phase 1. Source: ``docs/import.md``."""
+The number of a plan (``02-01``, ``02.1-01``) names its phase. A phase becomes an item only if it has no plans. If a
+phase contains ``**Depends on**: Phase 1``, its items depend on all items of phase 1. Source: ``docs/import.md``."""
 
 import re
 from collections.abc import Iterable

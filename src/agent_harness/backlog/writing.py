@@ -68,7 +68,8 @@ def _without_order(title: str) -> str:
 
 
 def _taskmaster(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a Task Master list with its own task numbers. The metadata contains the original ids."""
+    """Return a Task Master list in which the tasks have new numbers.
+    The metadata of a task contains the original id."""
     number = {each.id: place for place, each in enumerate(items, 1)}
     tasks = [
         {

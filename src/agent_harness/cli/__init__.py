@@ -21,11 +21,11 @@ def project_here() -> "Root":
 
 
 def leave(code: int) -> int:
-    """Flush the output, and end the process immediately with the exit status ``code``.
+    """Flush the output, and end the process immediately with the exit status ``code``. A normal exit takes an eighth of
+    a short command's time.
 
-    A normal exit would take an eighth of a short command's time. If ``threading`` is loaded or the output cannot be
-    flushed, return ``code``, and let the caller exit normally. Always end the process immediately if Temporal's SDK is
-    loaded, because its threads can crash or block a normal exit."""
+    If the output cannot be flushed, return ``code``, and let the caller exit normally. Also return ``code`` if
+    ``threading`` is loaded without Temporal's SDK. The SDK's threads can crash or block a normal exit."""
     if "threading" not in sys.modules or "temporalio.bridge" in sys.modules:
         try:
             for stream in (sys.stdout, sys.stderr):

@@ -25,8 +25,7 @@ WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit", "tasklist", "fea
 
 
 class _FormOrPlace(click.ParamType[str, str]):
-    """Type of the option ``--to``: an export format, or a target for telemetry spans.
-    Shell completion suggests formats."""
+    """Type of the option ``--to``: an export format, or a target for telemetry spans. The shell completes formats."""
 
     name, words = "FORM", WRITTEN
 
@@ -332,8 +331,8 @@ def export(
 
 
 def _refuse_state(out: Path, state: Path, form: str) -> None:
-    """Raise ``Refused`` if ``out`` is this project's state file, or would become a second state file in the folder of a
-    project."""
+    """Raise ``Refused`` if ``out`` is this project's state file, or would be another state file in a project's
+    folder."""
     from agent_harness.backlog.reading import OWN
     from agent_harness.kernel import root
 

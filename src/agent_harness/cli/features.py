@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
-    """Print one JSON object if ``as_json`` is set; otherwise print nothing."""
+    """Print one JSON object if ``as_json`` is set. Print nothing if it is not set."""
     if as_json:
         click.echo(json.dumps({"ok": ok, **fields}, ensure_ascii=False, default=str))
 

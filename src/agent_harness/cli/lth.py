@@ -344,7 +344,7 @@ def _call(words: list[str]) -> int:
 
 
 def _for_a_person(command: str, answer: object, folder: str) -> object:
-    """If stdout is a terminal, return a JSON object as text. Otherwise, return the answer unchanged."""
+    """Return a JSON object as readable text if stdout is a terminal. Otherwise, return the answer unchanged."""
     from agent_harness.kernel.terminal import is_terminal
 
     if not isinstance(answer, dict) or not is_terminal():

@@ -33,7 +33,7 @@ def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
 
 def _refuse_another(folder: Path, wanted: str) -> None:
     """Raise ``Refused`` if ``folder`` is in a project of another kind.
-    The commands ``status`` and ``run`` would find only the new project there."""
+    A new project in ``folder`` would hide that project from ``status`` and ``run``."""
     from agent_harness.kernel import root
 
     found = root.find(str(folder), pin=False)
@@ -255,10 +255,10 @@ def _was_typed(name: str) -> bool:
 
 
 def _engine(url: str | None, exchange: str | None, workers: int | None) -> "EngineFactory | None":
-    """Return a function that creates the remote engine, or None if the run needs no remote engine.
+    """Return a function that creates the remote engine, or None if the run uses no remote engine.
 
-    A run needs none with a ``local:`` URL. If the user has not typed ``--engine``, a run without ``workers`` needs none
-    either. Raise ``UsageError`` for an invalid URL, or for an exchange folder without a remote engine."""
+    Return None for a ``local:`` URL. Also return None without ``workers``, unless the user has typed ``--engine``.
+    Raise ``UsageError`` for an invalid URL, or for an exchange folder without a remote engine."""
     factory = None
     if url and (workers or _was_typed("engine")):
         from functools import partial

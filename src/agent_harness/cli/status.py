@@ -37,8 +37,7 @@ def _answer(as_json: bool, tail: int, glance: bool, everything: bool) -> int:
 
 
 def _missed(kind: str, folder: str) -> "dict[str, object]":
-    """Return the project's undelivered notifications, and its record of telemetry that could not be exported, or None
-    for the record."""
+    """Return the project's ``undelivered`` notifications and ``unexported`` telemetry (None if all was exported)."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 

@@ -1,6 +1,6 @@
 """Commands that agents call on a task list: ``harness task …``, ``harness session …``, ``harness rescue …``.
 
-One table maps each command to a ``TaskList`` method; ``harness mcp`` offers the same commands as MCP tools. The answer
+One table maps each command to a ``TaskList`` method. ``harness mcp`` offers the same commands as MCP tools. The answer
 is one JSON object on stdout, or text at a terminal or with ``--text``. The module imports nothing slow. Source:
 ``tasklist.md`` 13.3."""
 
@@ -130,8 +130,8 @@ def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
 
 
 def _told(key: str, value: object) -> Iterator[str]:
-    """Yield the text lines of one member of an answer.
-    For a key in ``_LONG``, yield a heading and one line for each non-empty entry."""
+    """Yield the lines for one member of a JSON answer.
+    For a key in ``_LONG``, yield a heading, then a line for each non-empty entry."""
     if key == "task" and isinstance(value, dict):
         value = {name: value.get(name) for name in _OF_A_TASK}
     if not isinstance(value, (dict, list)) or key not in _LONG:

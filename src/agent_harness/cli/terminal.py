@@ -154,8 +154,8 @@ class Screen:
     ) -> Iterator[None]:
         """Redraw the footer, or the lines of ``look``, once a second until the ``with`` block ends.
 
-        Without a terminal, print the lines of ``look`` after a minute without output. Pass the text of each ``say`` to
-        ``journal``."""
+        Without a terminal, print the lines of ``look`` after a minute without output. ``journal`` gets the text of each
+        ``say``."""
         self._journal, self._footer = journal, footer
         over = threading.Event()
         thread = threading.Thread(target=self._watch, args=(look, over), daemon=True)
@@ -312,7 +312,7 @@ class EndOfRun:
 @contextmanager
 def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[str], None]) -> Iterator[EndOfRun]:
     """Print a summary of the run after the ``with`` block. After an error, the summary names no next command, because
-    the error does.
+    the error's message names it.
 
     If the settings ask for a report, write the report page first. F-RUN-2, F-REP-10."""
     from agent_harness.cli import failure

@@ -276,7 +276,7 @@ class Program:
 
     def _leading(self, name: str, verb: Subcommand, rest: list[str]) -> str:
         """Remove the first argument after the verb from ``rest``, and return the argument.
-        If it is missing but optional, return "." for the current folder."""
+        If the argument is optional and missing, return "." for the current folder."""
         if rest and rest[-1] in HELP:
             raise HelpAsked(name)
         if rest and not rest[-1].startswith("--"):
@@ -336,7 +336,7 @@ class Program:
                 raise self._no("required", name, word=option.word, of=of)
 
     def _no(self, wording: str, verb: str, *, word: str, known: Iterable[str] = (), **parts: str) -> UsageError:
-        """Return the error ``wording`` about an invalid word. Its text suggests a similar word in ``known``."""
+        """Return the error about ``word`` that ``wording`` names. Its text suggests a similar word from ``known``."""
         wordings, near = self.style.wordings, nearest(word, known)
         parts |= {"program": self.name, "verb": verb, "word": word}
         text = wordings[wording].format(meant=wordings["meant"].format(near=near) if near else "", **parts)

@@ -185,7 +185,7 @@ class Performance:
                 self.view.agent(line)
 
     def _is_half_way(self) -> bool:
-        """Return True if the session that the demo kills wrote the first half of its code a short time ago."""
+        """Return True if the session that the demo kills wrote half of its code at least ``_LINGER_SECONDS`` ago."""
         now = self.story.now
         if not (now and now.feature_id == promises.KILLED and (self.place.project / _HALF_WRITTEN).exists()):
             return False

@@ -95,8 +95,8 @@ def has_pytest() -> bool:
 
 
 def add_python(place: DemoLayout) -> None:
-    """Create a virtual environment with pytest in the demo's folder. Install pytest with uv if uv is on PATH, and with
-    pip if not. If the installation fails, remove the demo's folder and raise ``ToolMissing``."""
+    """Create a virtual environment with pytest in the demo's folder. Install pytest with uv or, if uv is not on PATH,
+    with pip. If the installation fails, remove the demo's folder and raise ``ToolMissing``."""
     python = str(place.python / "bin" / "python")
     if uv := shutil.which("uv"):
         steps = [

@@ -1,9 +1,9 @@
 """Agents of the self-test, as read from their files, and the trial of one agent: a fresh project, and the project's
 state after the run.
 
-The first lines of ``agents/FOLDER/NAME.sh`` are comments. ``# lie: TEXT`` describes a lying agent. ``# honest: TEXT``
-describes an honest agent, and ``# untellable: TEXT`` an agent whose lie cannot be detected. These comments are
-optional:
+The first lines of ``agents/FOLDER/NAME.sh`` are comments. ``# lie: TEXT`` describes a lying agent, and ``# honest:
+TEXT`` an honest agent. ``# untellable: TEXT`` describes an agent whose faulty work cannot be detected. These comments
+are optional:
 
     # on: features tasks long     the kinds of project; the default is features
     # project: scripted           a feature project whose commands are scripts and makefiles (``sample/scripted``)
@@ -192,7 +192,8 @@ class TrialResult:
 
 
 def require_tools(chosen: Sequence[TrialAgent]) -> None:
-    """Raise ``ToolMissing`` if git, or pytest for this Python, is not installed. Some agents also need make."""
+    """Raise ``ToolMissing`` if git or this Python's pytest is missing, or if a chosen agent needs make and make is
+    missing."""
     for tool in ("git", "make") if any(case.project == SCRIPTED for case in chosen) else ("git",):
         if shutil.which(tool) is None:
             raise ToolMissing(f"{tool} is not installed", hint=f"install {tool}, then: harness selftest")
@@ -236,7 +237,7 @@ class Ground:
                 )
 
     def _template(self, case: TrialAgent) -> Path:
-        """Return the folder of the project that the agent of this case gets a copy of. Create it at the first call."""
+        """Return the folder of the project that is copied for this case. Create the folder at the first call."""
         name = case.project or ("features" if case.protocol == "features" else f"proofs/{case.check}")
         parts = [case.protocol, name.replace("/", "-"), *(["installed"] if case.in_environment else [])]
         root = self._folder / "-".join(parts)
@@ -392,8 +393,8 @@ class _Trial:
         return self._scripts_changed(base) if self.case.kind == "lie" and self.case.project else ""
 
     def _scripts_changed(self, base: str) -> str:
-        """Return a sentence about a script that the project's commands use, if it changed without a question to the
-        user. Return "" if no script changed."""
+        """Return a message that names a changed script of the project's commands.
+        Return "" if none of these scripts changed."""
         sample = SAMPLE / self.case.project
         scripts = [str(path.relative_to(sample)) for path in sample.rglob("*") if path.is_file()] + ["GNUmakefile"]
         changed = _run(["git", "diff", "--name-only", base, "HEAD", "--", *scripts], self.project, self.environ).split()
@@ -416,7 +417,7 @@ def _limit(path: Path, *, attempts: int) -> None:
 
 
 def _left_running(folder: Path) -> int:
-    """Kill the processes that still use the folder after 2 s; return their number."""
+    """Kill the processes that still use the folder after 2 s. Return their number."""
     import psutil
 
     for _ in range(20):

@@ -46,8 +46,8 @@ COUNTED = {"input_tokens": 2000, "cached_tokens": 1000, "output_tokens": 140}
 
 
 def check_agent(make: Make) -> list[str]:
-    """Check the clauses of the contract for whose behaviour ``make`` returns an agent.
-    Return the names of these clauses. Raise ``AssertionError`` if the agent violates a clause."""
+    """Check each clause of the contract with an agent from ``make``, and skip a clause if ``make`` returns no agent for
+    it. Return the names of the checked clauses. Raise ``AssertionError`` if the agent violates a clause."""
     checked = []
     for name, (behaviour, clause) in CLAUSES.items():
         agent = make(behaviour)

@@ -4,8 +4,7 @@
     assert project.harness("status").code == 0
     assert project.passing() == [1]
 
-Commands are processes with the environment of the project; agents are scripted, or named by a SPEC.
-"""
+Each command is a process with the environment of the project. Agents are scripted, or named by a SPEC."""
 
 import hashlib
 import itertools
@@ -187,7 +186,7 @@ class FeatureListProject:
         return self.repo.git_bytes(*args, check=check).decode("utf-8", "replace").rstrip("\n")
 
     def put(self, files: Mapping[str, str]) -> None:
-        """Write files into the project; make ``.sh`` files executable."""
+        """Write files into the project. Make ``.sh`` files executable."""
         for name, text in files.items():
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -196,7 +195,7 @@ class FeatureListProject:
                 path.chmod(0o755)
 
     def plan(self, *passes: bool, **members: Any) -> None:
-        """Overwrite ``features.json`` with one feature for each flag; ``members`` are added to every feature."""
+        """Overwrite ``features.json`` with one feature for each flag. ``members`` are added to every feature."""
         self.put({"features.json": _features_text(passes, **members)})
 
     def commit(self, message: str) -> str:

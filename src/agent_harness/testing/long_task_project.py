@@ -63,7 +63,7 @@ def task(**members: Any) -> Record:
 
 
 def checkpoint(**members: Any) -> Record:
-    """Return an active checkpoint for ``task``; ``members`` replace the defaults."""
+    """Return an active checkpoint for ``task``. ``members`` replace the defaults."""
     return {
         "schemaVersion": 1,
         "taskId": "demo",
@@ -78,7 +78,7 @@ def checkpoint(**members: Any) -> Record:
 
 
 def book(**members: Any) -> Record:
-    """Return the contract of a book with the worker ``local-command``; ``members`` replace the defaults."""
+    """Return the contract of a book with the worker ``local-command``. ``members`` replace the defaults."""
     return {
         "schemaVersion": 1,
         "id": "book",
@@ -92,7 +92,7 @@ def book(**members: Any) -> Record:
 
 
 def book_checkpoint(**members: Any) -> Record:
-    """Return an active checkpoint for ``book``; ``members`` replace the defaults."""
+    """Return an active checkpoint for ``book``. ``members`` replace the defaults."""
     return {
         "schemaVersion": 1,
         "taskId": "book",
@@ -163,8 +163,8 @@ class LongTaskProject:
         given: bytes = b"",
         env: Mapping[str, str] | None = None,
     ) -> CommandResult:
-        """Run ``lth COMMAND TASK_DIR WORDS`` in this process. ``code`` is the expected exit status; ``env`` is added to
-        the environment."""
+        """Run ``lth COMMAND TASK_DIR WORDS`` in this process.
+        ``code`` is the expected exit status. ``env`` is added to the environment."""
         ran = run_lth(command, str(self.root), *words, cwd=cwd, given=given, environ=env)
         assert code is None or ran.code == code, ran
         return ran

@@ -4,8 +4,7 @@
     assert project.harness("task", "claim").code == 0
     assert project.task("task-001").status == "in_progress"
 
-All actions use the files, the command line and the protocol's own rules; no test doubles are used.
-"""
+All actions use the files, the command line and the protocol's own rules. No test doubles are used."""
 
 import contextlib
 import copy
@@ -45,7 +44,7 @@ def after(seconds: float) -> datetime:
 
 
 def task(task_id: str, **members: Any) -> dict[str, Any]:
-    """Return a pending task; ``members`` replace the defaults."""
+    """Return a pending task. ``members`` replace the defaults."""
     return {**planning.new_task(task_id, f"Title of {task_id}", validation="true"), **members}
 
 

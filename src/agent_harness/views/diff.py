@@ -91,7 +91,7 @@ def _of_item(view: ProjectView, item: Item) -> WorkDiff:
 
 
 def _landed(line: ClaimVerdict, folder: str) -> tuple[str, str] | None:
-    """Return the merge commit of accepted work and its parent, as (parent, commit), if the merge queue merged the work.
+    """Return (parent, commit): the commit with which the merge queue added accepted work to the branch, and its parent.
 
     If this commit was rebased later, return the ids of the rebased commit. Return ``None`` if the work reached the
     branch in another way."""

@@ -31,7 +31,8 @@ MOST_BYTES = 1 << 20
 
 
 class FollowedLines:
-    """Reader of several growing logs, or of only the rows about ``item``. A row is ``{"at", "log", "text"}``."""
+    """Reader of growing logs.
+    With ``item``, it returns only rows about the item. A row is ``{"at", "log", "text"}``."""
 
     def __init__(self, logs: Sequence[FollowedLog], items: Sequence[Item] = (), item: Item | None = None) -> None:
         self._logs = logs
@@ -65,8 +66,8 @@ class FollowedLines:
                 yield {"at": told[0], "log": log.name, "text": redact(told[1])}
 
     def _is_wanted(self, log: str, text: str) -> bool:
-        """Return True if the log line is about the item: it names the item, or names no item and follows a line about
-        the item."""
+        """Return True if the log line names the item.
+        A line that names no item belongs to the item of the line before it."""
         if self._item is None:
             return True
         named = [each.id for each in self._items if _names(text, each)]

@@ -1,4 +1,4 @@
-"""Readable text for the results of ``lth`` commands on a terminal; programs and ``--json`` get JSON instead.
+"""Readable text for the results of ``lth`` commands on a terminal. Programs, and users of ``--json``, get JSON instead.
 
 Each command has one function that turns its result into lines. Source: ``longtask.md`` 2.7."""
 
@@ -41,7 +41,7 @@ _COPIED = {"tick": "workerPrompt", "openclaw-recipe": "command"}
 
 def _following(command: str, answer: JsonObject) -> str:
     """Return the next command, with ``{place}`` for the task's folder.
-    Return "" if the result already names a command."""
+    Return "" if the result names a command itself."""
     decision = answer.get("decision")
     if command in ("run", "resume") and not answer.get("dryRun") and answer.get("worker"):
         return ""

@@ -50,7 +50,7 @@ def log_rows_of(kind: str, folder: str) -> Iterator[JsonObject]:
 
 
 def parallel_of(kind: str, folder: str) -> str | None:
-    """Return the path of a parallel run's snapshot file; None for a long task, which has no parallel runs."""
+    """Return the path of a parallel run's snapshot file, or None for a long task, which has no parallel runs."""
     if kind == "longtask":
         return None
     api, place = _protocol(kind, folder)
@@ -59,7 +59,7 @@ def parallel_of(kind: str, folder: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTranscript:
-    """Path of an agent's transcript, or the reason why there is none."""
+    """Path of an agent's transcript, or the reason why there is no transcript."""
 
     path: str | None
     why: str = "No transcript was kept."

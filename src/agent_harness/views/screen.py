@@ -114,7 +114,7 @@ class AlternateScreen:
             _write(_BEGIN + "".join(changes) + _END)
 
     def key(self, seconds: float) -> str | None:
-        """Return the name or character of the next key; None if no key comes in time or its sequence is unknown."""
+        """Return the name or character of the next key, or None if no key comes in time or the key is unknown."""
         if not self._pressed:
             if not select.select([sys.stdin], [], [], seconds)[0]:
                 return None
@@ -189,8 +189,8 @@ class LinesBelow:
         self._drawn = 0.0
 
     def change(self, lines: Sequence[str], size: tuple[int, int]) -> str:
-        """Return the terminal output that shows these status lines. ``size`` is the number of columns and rows. Lines
-        that exceed a share of the rows are omitted.
+        """Return the terminal output that shows these status lines. ``size`` is the number of columns and rows. If
+        there are too many lines for the screen, the last lines are omitted.
 
         Redraw all lines if the size has changed. Also redraw them after a pause of this program, because another
         program may have written to the terminal."""

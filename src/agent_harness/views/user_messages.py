@@ -129,7 +129,7 @@ def _listed(slots: Sequence[SlotAtWork]) -> str:
 
 
 def user() -> str:
-    """Return the user's login name; "a person" if the user has none."""
+    """Return the user's login name, or "a person" if the user has none."""
     from getpass import getuser
 
     try:

@@ -1,4 +1,4 @@
-"""View of ``harness watch``: one project or all projects, as lines of a given width; nothing is written.
+"""View of ``harness watch``: one project or all projects, as lines of a given width. Nothing is written.
 
     shop  6/7 proven  judging 0:42                              1 to 3 h left
     $0.98 of $200.00  now $0.11 of $10.00  16.8k in 3.9k out
@@ -10,8 +10,8 @@
     -- harness -----------------------------------------------------------
       14:56:03 suite   runs, 71 tests
 
-The data comes from the project's records and logs, of which only new lines are read. Source:
-``faces.md`` 4, F-WATCH-1 to 5."""
+The data comes from the project's records and logs. Only new lines of the logs are read. Source: ``faces.md`` 4,
+F-WATCH-1 to 5."""
 
 from __future__ import annotations
 
@@ -346,7 +346,7 @@ def _slots(seen: WatchView) -> str:
 
 
 def _of_several(parallel: JsonObject | None) -> str:
-    """Return the amount that a parallel run has spent so far, as text; "" if unknown."""
+    """Return the amount that a parallel run has spent so far, as text, or "" if the amount is unknown."""
     budget = (parallel or {}).get("budget")
     spent, limit = (amount(budget.get(name)) if isinstance(budget, dict) else None for name in ("spent", "limit"))
     if spent is None:
@@ -416,7 +416,7 @@ def class_of(seen: WatchView | str) -> str:
 
 
 def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, chosen: str | None = None) -> list[str]:
-    """Return a heading and one line for each project. On a narrow screen, less important columns are dropped."""
+    """Return a heading and one line for each project. On a narrow screen, less important columns are omitted."""
     rows = [_row(path, seen, path == chosen) for path, _, seen in found]
     told = [each for each in rows if each.error is None]
     doing = max([len("STATE"), *(width(each.doing) for each in told)])
@@ -440,7 +440,7 @@ def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, 
 
 
 def _paid_by_now(view: ProjectView) -> str:
-    """Return the cost so far as text, including running sessions; "" if there is no session."""
+    """Return the cost so far as text, including running sessions, or "" if there is no session."""
     running = [each for each in view.now if each.alive and each.tokens is not None]
     money = view.money
     spent = money.spent_usd + sum(each.cost_usd or 0.0 for each in running)

@@ -112,10 +112,10 @@ _TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
 
 
 def item_of(view: ProjectView, named: str | None) -> Item:
-    """Return the item that the user names as ``5``, ``#5``, ``Feature #5`` or ``task-001``; without a name, the only
-    item.
+    """Return the item that the user names as ``5``, ``#5``, ``Feature #5`` or ``task-001``. Without a name, return the
+    only item.
 
-    Raise ``UsageError``, with the most similar id, if there is no such item."""
+    Raise ``UsageError`` with the most similar id if there is no such item."""
     if not view.items:
         if view.gaps:
             gap = view.gaps[0]
@@ -214,8 +214,7 @@ def histories(view: ProjectView, *items: str | None) -> dict[str | None, History
 
 
 def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
-    """Return the last accepted claim of an item that is done.
-    Return None if the item is not done or has no such claim."""
+    """Return the last accepted claim of an item that is done, or None if the item is not done or has no such claim."""
     if item.state not in project_view.DONE:
         return None
     return next((each for each in reversed(claims) if each.accepted), None)
@@ -260,8 +259,8 @@ def with_sessions(
 ) -> list[tuple[ClaimVerdict, PastSession | None]]:
     """Return each claim with the session that made the claim. ``sessions`` are all sessions on the item.
 
-    Several attempts at a task can share a session. Such a session is found by its number and the attempt's number. In a
-    long task, claims have no session number, and the slice is found by its number."""
+    A claim on a task is matched by session number and attempt number, because several attempts can share a session. A
+    claim on a long task is matched by the number of its slice."""
     last = {each.number: each for each in sessions if each.number is not None}
     first = {each.number: each for each in reversed(sessions) if each.number is not None}
     attempts: dict[tuple[int | None, int | None], PastSession] = {
@@ -399,7 +398,7 @@ def _entered(folder: str, root: str) -> str:
 
 
 def _top(folder: str) -> str | None:
-    """Return the top of the git work tree that contains the folder; None if there is none."""
+    """Return the top folder of the git work tree that contains the folder, or None if there is no work tree."""
     here = os.path.realpath(folder)
     while not os.path.lexists(os.path.join(here, ".git")):
         here, before = os.path.dirname(here), here
@@ -539,7 +538,7 @@ def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]
 
 
 def not_landed(home: str | None, item: str) -> list[JsonObject]:
-    """Return every time that the last parallel run refused to merge proven work on the item, oldest first."""
+    """Return a record of each refusal to merge proven work on the item in the last parallel run, oldest first."""
     from agent_harness.kernel import journal
     from agent_harness.kernel.redact import redact
 

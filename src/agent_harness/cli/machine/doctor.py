@@ -37,9 +37,9 @@ SIGNS = {"ok": "ok", "warning": "!!", "wrong": "XX"}
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Result of one check. ``fix`` is the command that fixes the problem; its JSON key is ``mend``.
+    """Result of one check. ``fix`` is the command that fixes the problem. In JSON, the key of ``fix`` is ``mend``.
 
-    ``repair`` performs the safe repair for `--fix`: it changes only the harness's own files, and deletes nothing."""
+    ``repair`` is the safe repair for `--fix`. It changes only files of the harness, and deletes nothing."""
 
     name: str
     state: str  # ok, warning, wrong
@@ -465,9 +465,9 @@ def codex_trust(path: str) -> Iterator[CheckResult]:
 def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
     """Check that a command run by Codex finds the same ``python3`` as the harness.
 
-    Codex really runs the command, but its model is a scripted server on loopback, so no network is used. Codex gets a
-    temporary home with only the user's settings for the environment of commands. If the paths differ, this is an error
-    if a run uses Codex, and otherwise advice."""
+    Codex runs a real command, but its model is a scripted server on loopback, so no network is used. Codex gets a
+    temporary home folder that contains only the user's settings for the environment of commands. A difference is an
+    error if a run uses Codex. If no run uses Codex, it is advice."""
     from agent_harness.agents import discovery
 
     if not shutil.which("codex"):

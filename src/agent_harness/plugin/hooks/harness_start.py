@@ -1,8 +1,8 @@
-"""Search of a hook script for the package: first next to the script, then at the path that ``harness hooks install``
-has recorded.
+"""Code with which a hook script finds the package: first next to the script, then at the path that ``harness hooks
+install`` has recorded.
 
-The hook does nothing if the package is not found, or if the interpreter is too old and no newer interpreter is known.
-This file runs under any Python 3."""
+The hook does nothing if the package is not found. It also does nothing if the interpreter is too old and no newer
+interpreter is known. This file runs under any Python 3."""
 
 # ruff: noqa: PTH100, PTH111, PTH113, PTH118, PTH120, PTH123, S606
 

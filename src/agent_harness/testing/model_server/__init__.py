@@ -45,7 +45,7 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """Base URL for Anthropic clients; OpenAI clients append ``/v1``."""
+        """Base URL for Anthropic clients. OpenAI clients append ``/v1``."""
         return f"http://{ADDRESS}:{self.port}"
 
     def requests(self) -> list[dict[str, Any]]:

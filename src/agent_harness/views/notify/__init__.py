@@ -2,7 +2,7 @@
 
 If the user has set a target (``harness notify add``), a run starts a separate process that sends the notifications.
 This process finds them in the project's records. It checks the records once more after the run has ended, even if the
-run was killed. No answer of a target is read. Source: ``faces.md`` 7; ``docs/notifications.md``."""
+run was killed. A target cannot send anything back. Source: ``faces.md`` 7; ``docs/notifications.md``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def start(kind: str, folder: str) -> None:
 
 
 def start_beside(module: str, kind: str, folder: str, *more: str) -> None:
-    """Start ``module`` as a process that works until this process ends. Errors at the start are ignored."""
+    """Start ``module`` as a separate process that watches this process. Errors at the start are ignored."""
     import subprocess
     import sys
     from contextlib import suppress

@@ -47,7 +47,7 @@ class Notice:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> Notice | None:
-        """Return the notice in a stored record; None if the record is invalid."""
+        """Return the notice in a stored record, or None if the record is invalid."""
         texts = {name: record.get(name) for name in ("event", "key", "title", "text")}
         if not all(isinstance(each, str) for each in texts.values()):
             return None
@@ -139,7 +139,7 @@ def _stopped(view: ProjectView, run: str) -> Notice:
 def noticed(
     memory: NotifyMemory, view: ProjectView, besides: Iterable[Notice], settings: NotifySettings, at: datetime
 ) -> NotifyMemory:
-    """Return the memory after a check of the project. New notices are in ``pending``, also those in ``besides``."""
+    """Return the notification memory after a check of the project. ``pending`` also contains the new notices."""
     now = [*lasting(view, at), *besides]
     new = [each for each in now if each.key not in memory.lasting]
     seen = len(view.claims) if memory.claims is None else memory.claims

@@ -44,7 +44,7 @@ def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
 
 
 def hours_of(text: object) -> tuple[int, int] | None:
-    """Return the begin and end of hours such as ``22:00-07:00``, in minutes since midnight; None for other text."""
+    """Return begin and end of hours such as ``22:00-07:00``, in minutes since midnight, or None for any other text."""
     found = _HOURS.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return None

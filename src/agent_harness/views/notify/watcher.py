@@ -116,8 +116,8 @@ class ProjectWatch:
 
 
 class _Failures:
-    """Failed deliveries: all failures as text, and a second list for ``status``.
-    A failure leaves the second list when its target accepts a message."""
+    """Failed deliveries: a list of all failures as text, and a list for ``status``.
+    When a target accepts a message, its failures are removed from the second list."""
 
     def __init__(self, record: JsonObject) -> None:
         self._said = [str(each) for each in record.get("failed") or []]
@@ -167,7 +167,7 @@ def _memory(record: JsonObject) -> NotifyMemory:
 
 
 def watch(project: ProjectWatch, run: owner.Owner, *, seconds: float) -> None:
-    """Check the project until the run has ended and all messages are sent. Stop a day after the end of the run."""
+    """Check the project until the run has ended and all messages are sent, at most until a day after the run."""
     while owner.state(run) == "alive":
         project.look()
         time.sleep(seconds)

@@ -39,7 +39,7 @@ def spans(
     session: int | None = None,
     since: datetime | None = None,
 ) -> list[Any]:
-    """Return the spans of the project's sessions, or of one session; ``recordings`` are files with tool calls.
+    """Return the spans of the project's sessions, or of one session. ``recordings`` are files with tool calls.
 
     Raise ``ToolMissing`` without the package extra, and ``NothingEligible`` if there is no session."""
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
@@ -202,8 +202,7 @@ class _Trace:
 
 
 def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSession | None:
-    """Return the session that made the claim: of the sessions with the claim's number and item, the last one that
-    started before the claim. Return None if no session matches."""
+    """Return the last session with the claim's session number and item that started before the claim, or None."""
     at = _nanoseconds(claim.at)
     found = [each for each in sessions if each.number == claim.session and each.item in (claim.item, None)]
     begun = [each for each in found if _nanoseconds(each.started) <= at]
@@ -211,7 +210,7 @@ def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSes
 
 
 def _nanoseconds(at: str | None) -> int:
-    """Return the time in nanoseconds since 1970, at most the largest value of a span; 0 if the time is unknown."""
+    """Return the time in nanoseconds since 1970, at most the largest value of a span, or 0 if the time is unknown."""
     moment = clock.parse(at)
     return min(max(0, round(moment.timestamp() * _NANO)), _MOST_NANO) if moment else 0
 
@@ -299,7 +298,7 @@ def _with_hex(value: Any) -> Any:
 
 
 def write(made: Sequence[Any], target: str | None, *, force: bool = False) -> str | None:
-    """Write spans to a URL or a new file; without a target, return the text to print.
+    """Write spans to a URL or a new file. Without a target, return the text to print.
 
     Raise ``Refused`` if the file exists, unless ``force`` is set."""
     if target is None:

@@ -32,7 +32,7 @@ class SessionSender:
     """Sender of the spans of the sessions that end after the start of the run."""
 
     def __init__(self, reader: ProjectReader, began: str) -> None:
-        """Store ``reader``, and the sessions that ended before ``began``, the run's start. They are not sent."""
+        """Store ``reader``, and the sessions that ended before ``began``, the run's start. Their spans are not sent."""
         self._reader = reader
         since = clock.parse(began) or clock.now()
         ended = ((each, clock.parse(each.ended)) for each in reader.load().sessions)

@@ -1,4 +1,4 @@
-"""HTML elements as function calls. All text and attributes are escaped; raw markup cannot be passed in.
+"""HTML elements as function calls. All text and attributes are escaped, and raw markup cannot be passed in.
 
     render(E("p", "a <b>", E("code", "x"), id="p1"))     ->  <p id="p1">a &lt;b&gt;<code>x</code></p>
 
@@ -18,7 +18,7 @@ Child = "Element | str | None"
 
 
 class Element:
-    """HTML element. An attribute with the value None or False is omitted; for True, only its name is written."""
+    """HTML element. An attribute with the value None or False is omitted. With True, only its name is written."""
 
     __slots__ = ("attributes", "children", "tag")
 

@@ -41,8 +41,8 @@ def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
 
 
 def markdown(found: JsonObject, *, costs: bool = True) -> str:
-    """Return the report as Markdown for a pull request: costs (optional), questions, items by state, claims by
-    agent."""
+    """Return the report as Markdown for a pull request: questions, items by state, claims by agent, optionally
+    costs."""
     lines = [f"## {_title(found)}", "", _said(found), ""]
     if costs:
         lines += [f"{' · '.join(_facts(found, costs=True))}", ""]

@@ -1,7 +1,7 @@
-"""Values of the report page, read from the project's view and git; nothing is changed.
+"""Values of the report page, read from the project's view and git. Nothing is changed.
 
-Each claim is counted once (F-REP-6): as accepted, or under the first of its codes that has a column. An unknown value
-is ``None``, never 0. Source: ``faces.md`` 5."""
+Each claim is counted once (F-REP-6): as accepted, or in the column of its first code that has a column. An unknown
+value is ``None``, never 0. Source: ``faces.md`` 5."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def _contradicted(claims: Iterable[ClaimVerdict]) -> set[tuple[int | None, bool]
 
 
 def wilson(part: int, whole: int) -> tuple[float, float] | None:
-    """Return the 95 % confidence interval of a share, in percent; None if ``whole`` is less than five."""
+    """Return the 95 % confidence interval of a share, in percent, or None if ``whole`` is less than five."""
     if whole < 5:
         return None
     z, share = 1.96, part / whole

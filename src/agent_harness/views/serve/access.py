@@ -81,7 +81,7 @@ class BrowserSessions:
         return cookie
 
     def token(self, cookie: str) -> str | None:
-        """Return the token that forms of the cookie's session must contain; None for an unknown cookie."""
+        """Return the token that each form of the cookie's session must contain, or None for an unknown cookie."""
         given = cookie.encode("utf-8", "replace")
         return next((token for known, token in self._tokens.items() if compare_digest(known.encode(), given)), None)
 
@@ -95,7 +95,7 @@ class AccessRules:
 
     @property
     def cookie(self) -> str:
-        """Name of the session cookie. It contains the port, so that two servers on a machine do not share cookies."""
+        """Name of the session cookie. It contains the port, so two servers on one machine do not share cookies."""
         return f"harness-{self.port}"
 
     def hosts(self) -> tuple[str, ...]:

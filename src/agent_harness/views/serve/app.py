@@ -239,8 +239,7 @@ class _Routes:
         return RedirectResponse(f"/p/{key}" if key else "/", 303)
 
     def _refusal(self, request: Request, form: Mapping[str, str]) -> Response | None:
-        """Return an error if the form's token is wrong or the server is read-only.
-        Return None if the form is allowed."""
+        """Return an error if the form's token is wrong or the server is read-only, and None if the form is allowed."""
         if not secrets.compare_digest(form.get("token", "").encode(), str(request.scope["token"]).encode()):
             return HTMLResponse(pages.refused(403, "This form belongs to another session. Reload the page."), 403)
         if self._window.read_only:

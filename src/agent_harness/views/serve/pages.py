@@ -73,8 +73,8 @@ class PlaceInLists:
     def address(
         self, here: str, *, find: str | None = None, hold: bool = False, pages: Mapping[str, int] | None = None
     ) -> str:
-        """Return the address of the page ``here`` with these page numbers and this search word.
-        The arguments replace single values."""
+        """Return the address of the page ``here`` with the page numbers and the search word.
+        Arguments replace these values."""
         told: dict[str, object] = {name: page for name, page in {**self.pages, **(pages or {})}.items() if page != 1}
         word = self.find if find is None else find
         told |= {**({"find": word} if word else {}), **({"hold": 1} if hold else {})}
@@ -252,7 +252,7 @@ def one_project(
 
 
 def _lists(found: JsonObject, word: str) -> dict[str, list[JsonObject]]:
-    """Return the report's lists that have pages. Of the items, return only those that contain the word."""
+    """Return the report's lists that are split into pages. Of the items, return only those that contain the word."""
 
     def fits(each: JsonObject) -> bool:
         told = (each["id"], each["name"], each["title"], each.get("state", ""))

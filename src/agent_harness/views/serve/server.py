@@ -141,7 +141,7 @@ def _at(port: int) -> tuple[list[socket.socket], int]:
 
 
 def _socket(family: socket.AddressFamily, host: str, port: int) -> socket.socket | None:
-    """Return a listening socket; None if the address cannot be used. Raise ``_PortTaken`` if the port is in use."""
+    """Return a listening socket, or None if the address cannot be used. Raise ``_PortTaken`` if the port is in use."""
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:

@@ -198,7 +198,7 @@ def revision_of(project: ServedProject, view: ProjectView) -> str:
 
 
 def answerable(project: ServedProject, asked: AskedQuestion, view: ProjectView) -> bool:
-    """Return True if the answer command answers this question. It answers the first question about an item."""
+    """Return True if the answer command would answer this question: the command answers an item's first question."""
     if project.kind == "longtask":
         return bool(project.choices and project.choices.words)
     about = (each for each in view.state.questions if asked.item is None or each.item == asked.item)
