@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 
 def project_here() -> "Root":
-    """Return the nearest project of any kind. Raise ``NotAProject`` with the commands that create a project."""
+    """Return the nearest project of any kind.
+    If there is none, raise ``NotAProject`` with commands to create a project."""
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.errors import NotAProject
     from agent_harness.kernel import root

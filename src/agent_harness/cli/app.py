@@ -59,7 +59,8 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Describe only the everyday commands, and name the others, so that the help fits on one screen."""
+        """Show the everyday commands with their descriptions, and the other commands by name, so that the help fits on
+        one screen."""
         first, *others = in_panels()
         with formatter.section(first[0]):
             formatter.write_dl(first[1])
@@ -125,7 +126,7 @@ def main(words: list[str]) -> int:
 
 
 def _flush() -> None:
-    """Flush stdout. A reader that closed the pipe does not change the exit code."""
+    """Flush stdout. If the reader has closed the pipe, the exit code does not change."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -346,7 +346,8 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
 
 
 def _own_list() -> tuple[Path, Backlog]:
-    """Return the path of this project's state file, and the project's items. Only proven or checked items are done."""
+    """Return the path of this project's state file, and the project's items.
+    Only proven or checked items count as done."""
     from dataclasses import replace
 
     from agent_harness.backlog.reading import read

@@ -346,7 +346,8 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
 
 
 def _sessions_of(here: "Root", last: int, session: int | None) -> "list[JsonObject]":
-    """Return the last sessions of a task list or long task, or only ``session``, each with an output line."""
+    """Return the last sessions of a task list or long task, or only ``session``.
+    Each session contains its output line."""
     from agent_harness.views.reading import reader_of
 
     known = reader_of(here.kind, here.path).load().sessions

@@ -402,7 +402,7 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
 
 def _with_what_was_missed(answer: str, folder: str) -> str:
-    """Return the answer, with lines about failed notifications and telemetry exports of this task added."""
+    """Return the answer. If notifications or telemetry exports of this task failed, add lines about these failures."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 

@@ -428,7 +428,7 @@ def _of_fleet(known: "set[str | None]") -> "tuple[list[Place], list[str]]":
 
 
 def _forget(path: str, places: "Sequence[Place]") -> list[str]:
-    """Delete the state that is stored about the project that was at ``path``. Return the deleted folders."""
+    """Delete the stored state of the project that was at ``path``. Return the deleted folders."""
     from agent_harness.kernel import owner, trusted_state
     from agent_harness.session import now
 

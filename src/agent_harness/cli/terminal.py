@@ -267,7 +267,7 @@ _VERDICTS = re.compile("|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in _
 
 @cache
 def screen(*, as_json: bool) -> Screen:
-    """Return the screen of this process, which everything that writes to the terminal shares."""
+    """Return the screen of this process. All code that writes to the terminal uses this screen."""
     return Screen(as_json=as_json)
 
 
@@ -276,7 +276,7 @@ def show(text: str, *, err: bool = False) -> None:
 
 
 def show_answer(found: Mapping[str, Any], lines: Sequence[str], *, as_json: bool) -> None:
-    """Print the answer as one JSON object, or print the lines."""
+    """With ``as_json``, print the answer ``found`` as one JSON object. Without ``as_json``, print the lines."""
     if as_json:
         click.echo(json.dumps({"ok": True, **found}, ensure_ascii=False, default=str))
     else:

@@ -360,7 +360,7 @@ def guarded(program: Program, run: Callable[[list[str]], int], words: list[str])
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the known word that is most similar to ``word``. The text is empty if no word is similar."""
+    """Return the known word that is most similar to ``word``, or "" if no word is similar."""
     squeezed = {each.replace("-", ""): each for each in known}
     if not squeezed:
         return ""

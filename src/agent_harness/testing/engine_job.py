@@ -1,7 +1,7 @@
 """Executor of jobs for the checks of an engine. It does not depend on a protocol.
 
-A job's ``inputs`` say what to do: append a line to the file ``append`` (to count starts), commit the file ``file`` with
-``content``, wait ``seconds``, and write a log of ``log_bytes``."""
+A job's ``inputs`` describe its work. ``append`` is a file that gets one line at each start of the job. ``file`` and
+``content`` are a file to commit. ``seconds`` is the time to wait. ``log_bytes`` is the size of the log to write."""
 
 import sys
 import time

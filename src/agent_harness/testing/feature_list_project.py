@@ -326,7 +326,7 @@ def whole_lines(path: Path) -> Iterable[Record]:
 
 
 def fingerprint(root: Path, *, without: Sequence[str] = ()) -> dict[str, str]:
-    """Return every path below a folder with its mode and a digest of its content, or a link's target."""
+    """Return every path below a folder, with the mode and a digest of each file, and the target of each link."""
     found: dict[str, str] = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()

@@ -178,8 +178,7 @@ class TaskListProject:
 
     @contextlib.contextmanager
     def start(self, *words: str, cwd: Path | None = None, **environment: str) -> "Iterator[subprocess.Popen[str]]":
-        """Start a ``harness`` command in a separate process. At the end of the ``with`` block, the process has
-        ended."""
+        """Start a ``harness`` command in a separate process. Kill the process at the end of the ``with`` block."""
         with subprocess.Popen(
             [*HARNESS, *words],
             cwd=cwd or self.root,

@@ -144,7 +144,7 @@ def csv_lines(found: JsonObject) -> str:
 
 
 def _assumed(models: str | None) -> Iterator[str]:
-    """Yield the models whose cost is only estimated, from the harness's own price list."""
+    """Yield the models whose cost is only an estimate from the harness's own price list."""
     from agent_harness.agents import usage
 
     yield from (each for each in map(str.strip, (models or "").split(",")) if each and usage.is_assumed(each))

@@ -124,7 +124,7 @@ def _of_session(view: ProjectView, session: PastSession) -> WorkDiff:
 
 
 def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
-    """Return status letter and path of each changed file, or of each changed test file.
+    """Return status letter and path of each changed file. With ``tests``, return only test files.
 
     Raise ``NothingEligible`` if a commit no longer exists."""
     try:

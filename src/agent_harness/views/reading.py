@@ -16,7 +16,7 @@ else:
 
 
 def _protocol(kind: str, folder: str) -> tuple[Any, Any]:
-    """Return the api module for a kind of project, and the first argument of its functions: a layout or the folder."""
+    """Return the api module of a kind of project, and the first argument for its functions: a layout, or the folder."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 

@@ -1,7 +1,7 @@
 """Terminal output that writes only changes: a full-screen view with keys, and status lines below scrolling text.
 
-The terminal is restored however the program ends, except after kill -9. For each line, only the range of changed
-characters is written, as synchronized output. Source: ``faces.md`` 4."""
+The terminal is restored when the program ends, except after kill -9. In each line, only the range of changed characters
+is written, as synchronized output. Source: ``faces.md`` 4."""
 
 from __future__ import annotations
 

@@ -116,7 +116,8 @@ class WatchReader:
         )
 
     def transcript(self, seen: WatchView, item: str) -> reading.KeptTranscript:
-        """Return the transcript of the agent on an item, or of the item's last session."""
+        """Return the transcript of the agent that works on the item or, if there is none, of the item's last
+        session."""
         return reading.transcript_of(seen.view, item, home=self._reader.home, parallel=seen.parallel)
 
 

@@ -275,7 +275,8 @@ def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
 
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
-    """Yield the checks of the agents, the selected agent's extra, current rate limits, and the user's state folder."""
+    """Yield the results of checks of the agents, the selected agent's extra, rate limits, and the user's state
+    folder."""
     from agent_harness.agents import discovery, registry
     from agent_harness.kernel import trusted_state
     from agent_harness.kernel.rate_limits import LimitClock
@@ -351,7 +352,8 @@ def folder(path: str) -> Iterator[CheckResult]:
 
 
 def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
-    """Yield the checks of git in the project: repository, identity, unfinished operations and stale lock files."""
+    """Yield the results of checks of git in the project: repository, identity, unfinished operations, stale lock
+    files."""
     from agent_harness.kernel.git import Git, repair
     from agent_harness.session import turn_end
 
@@ -423,7 +425,8 @@ def _age(path: str) -> float:
 
 
 def feature_project(path: str) -> Iterator[CheckResult]:
-    """Yield the checks of the settings, the state, the features, and anything that would prevent a session."""
+    """Yield the results of checks of the settings, the state, the features, and anything that would prevent a
+    session."""
     from agent_harness.protocols.features import api
 
     for each in api.problems(Path(path)):
@@ -441,7 +444,7 @@ def long_task(path: str) -> Iterator[CheckResult]:
 
 
 def codex_trust(path: str) -> Iterator[CheckResult]:
-    """Yield the check that Codex trusts the harness's hooks, if Codex is installed and the hooks are registered."""
+    """Yield the result of a check that Codex trusts the harness's hooks, if Codex is installed and has these hooks."""
     from agent_harness.hooks import codex_trust as trusting
     from agent_harness.hooks import install
 
@@ -529,7 +532,7 @@ def _run_by_codex(shell_command: str) -> str | None:
 
 @contextmanager
 def _scripted_model(folder: str, shell_command: str) -> Iterator[str]:
-    """Yield the URL of a model server on loopback that requests one shell command."""
+    """Start a model server on loopback, and yield its URL. Its only scripted answer runs the shell command."""
     scripts = Path(folder, "scripts.json")
     scripts.write_text(json.dumps({"look": [{"run": shell_command}, "Done."]}), encoding="utf-8")
     words = [sys.executable, "-m", "agent_harness.testing.model_server", "--scripts", str(scripts)]

@@ -206,7 +206,7 @@ class _Walk:
     # -- a first run ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> str:
-        """Print the command that the user can type after the set-up, and return it."""
+        """Print the command that the user can type after the set-up, and return the command."""
         from agent_harness.kernel import root
 
         there = root.find()

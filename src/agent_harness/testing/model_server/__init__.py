@@ -49,8 +49,8 @@ class ModelServer:
         return f"http://{ADDRESS}:{self.port}"
 
     def requests(self) -> list[dict[str, Any]]:
-        """Received requests, each with ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``, ``script``,
-        ``step``."""
+        """Return the received requests, each with ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``,
+        ``script``, ``step``."""
         return self._shared.log.records()
 
     def run(self) -> None:

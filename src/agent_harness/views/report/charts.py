@@ -1,6 +1,6 @@
 """Charts as SVG, each with a table of the same figures for readers who cannot see the chart.
 
-Colours also differ by pattern. ``faces.md`` 5, F-REP-4."""
+Bars differ not only in colour, but also in their pattern. Source: ``faces.md`` 5, F-REP-4."""
 
 from __future__ import annotations
 

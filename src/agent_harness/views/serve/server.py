@@ -114,7 +114,7 @@ def _folder(port: int) -> Iterator[str]:
 
 
 def _listening(first: int) -> tuple[list[socket.socket], int]:
-    """Return listening sockets and their port, the first free port. The sockets are IPv4 and, if possible, IPv6."""
+    """Listen on the first free port. Return the sockets and the port. The sockets are IPv4 and, if possible, IPv6."""
     if not 0 <= first < 1 << 16:
         raise UsageError(f"{first} is not a port", hint="harness serve --port 8770")
     for port in [first] * 20 if first == 0 else range(first, min(first + _TRIES, 1 << 16)):
