@@ -29,7 +29,7 @@ test: setup ## run the whole default suite
 	$(PYTEST) $(ARGS)
 
 test-scenarios: setup ## run what the default suite leaves out of the scenarios
-	@sh scripts/marked.sh scenario $(PYTEST) $(ARGS)
+	@sh scripts/marked.sh scenario $(PYTEST) --durations=40 --durations-min=5 $(ARGS)
 
 test-exhaustive: setup ## run the scenarios with every variant, also those that go the way of another one
 	@$(PYTEST) -m "scenario or exhaustive" $(ARGS)

@@ -77,7 +77,7 @@ class Brief:
 
 
 def sandbox_of(brief: Brief) -> Sandbox:
-    """Return the sandbox for a turn. Raise ``Refused`` if the settings require a sandbox and none works here."""
+    """Return the sandbox for a turn. Raise ``Refused`` if the settings require a sandbox and none is available."""
     repository = locate(brief.cwd)
     own = [brief.cwd, *(repository.folders if repository else ()), *brief.places]
     project = folders_of_project()
@@ -111,7 +111,8 @@ class Turn(ABC):
 
     @property
     def over_limit(self) -> str:
-        """Resource limit that ended the agent, as the end of a sentence, or "" if no limit was exceeded."""
+        """Resource limit that ended the agent, worded as a predicate such as "used 5 GiB of ...", or "" if no limit was
+        exceeded."""
         return ""
 
     @property
@@ -131,14 +132,14 @@ class Agent(ABC):
 
     @property
     def account(self) -> str:
-        """Account name for rate limits, without secrets. A refusal applies to all agents with this account."""
+        """Account name for rate limits, without secrets. A refusal applies to all agents with this account name."""
         return self.name
 
     def problem(self) -> str | None:
-        """Return why this agent cannot start now, in one line, or ``None`` if it can. Nothing is started."""
+        """Return the reason why this agent cannot start now, in one line, or ``None`` if it can. Nothing is started."""
         return None
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return an error if this agent would only damage the files in ``place``, otherwise ``None``.
-        Nothing is started."""
+        """Return an error if the files in ``place`` do not fit this agent, because its turn could only damage them.
+        If the files fit, return ``None``. Nothing is started."""
         return None

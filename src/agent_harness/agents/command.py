@@ -1,8 +1,8 @@
 """Agents that run any program: the prompt goes to stdin, events come from stdout (``docs/command-agent.md``).
 
-``CommandAgent`` uses the event interface. ``CommandLineAgent`` runs a client in print mode, or shell text, and only the
-exit status is the result. If a client fails, the end of its output is searched for a refusal by the provider. Source
-for refusals: features.md UAH-374..375, C28."""
+``CommandAgent`` reads events from the program's output. ``CommandLineAgent`` runs a client in print mode or a shell
+command, and the exit status is the only result. If a client fails, the last part of its output is searched for a
+refusal by the provider. Source for refusals: features.md UAH-374..375, C28."""
 
 import os
 import re
@@ -88,14 +88,15 @@ def removed_on_error(servers: Path | None) -> Iterator[None]:
 
 
 def program_problem(program: str) -> str | None:
-    """Return a message if the program is not installed, otherwise ``None``. A relative path is not checked."""
+    """Return a message if the program is not installed, otherwise ``None``. Relative paths are not checked."""
     if ("/" in program and not program.startswith("/")) or shutil.which(program):
         return None
     return f"the agent's program {program!r} is not installed"
 
 
 def found_program(program: str, brief: Brief, hint: str) -> str:
-    """Return the program's path. A name with a slash is relative to the project. Raise ``ToolMissing`` if not found."""
+    """Return the program's path. A name with a slash is relative to the project.
+    Raise ``ToolMissing`` if there is no such program."""
     found = shutil.which(os.path.join(brief.cwd, program) if "/" in program else program)  # noqa: PTH118
     if found is None:
         raise ToolMissing(f"the agent's program {program!r} is not installed or not executable", hint=hint)
@@ -174,7 +175,7 @@ class CommandTurn(Turn):
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event, or ``None`` after the timeout. Lines of text that wait together become one event."""
+        """Return the next event, or ``None`` after the timeout. Lines of text that have arrived become one event."""
         until = time.monotonic() + timeout_seconds
         while not self._ready and not self._ended:
             left = min(until, self._lingers_until) - time.monotonic()
@@ -245,7 +246,7 @@ class CommandTurn(Turn):
         self._ready.append(Finished(ok=ok, message=message, exit_code=code))
 
     def _take_errors(self) -> None:
-        """Report the last part of standard error as text, because standard error contains no events."""
+        """Report the last part of standard error as a text event. Lines on standard error are not read as events."""
         lines = [line_of(line) for line in self._running.stderr_tail.rstrip(b"\n").split(b"\n")]
         if any(lines):
             self._ready.append(Text("\n".join(["[standard error]", *lines])))
@@ -278,8 +279,8 @@ _LONGEST = 2000  # characters of a line that are searched
 
 
 def refusal_from_text(text: str) -> RateLimited | None:
-    """Return the refusal in the last line that reports one, or ``None``.
-    A wait counts only with a unit, and a reset time only with a time zone."""
+    """Return the refusal in the last line that reports one, or ``None`` if there is none.
+    A time to wait is used only if it has a unit. A reset time is used only if it has a time zone."""
     now = clock.now()
     below = ""
     for line in reversed([each[:_LONGEST] for each in text.split("\n")]):
@@ -376,7 +377,7 @@ class CommandLineTurn(CommandTurn):
 
 
 class CommandLineAgent(Agent):
-    """Agent that runs the same command line for each turn, in the environment of the harness's caller."""
+    """Agent that runs the same command line for each turn, with the environment variables of the harness's caller."""
 
     def __init__(
         self,

@@ -102,7 +102,8 @@ class FoundAgent:
 
     @property
     def sign_in(self) -> str | None:
-        """Command to sign in. ``None`` unless the user is known to be signed out and the command is known."""
+        """Command with which the user can sign in.
+        ``None`` if the command is unknown, or if it is not certain that the user is signed out."""
         known = LOGINS.get(Path(self.program).name) if self.program and self.signed_in is False else None
         return known.sign_in or None if known else None
 
@@ -179,7 +180,8 @@ def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
 
 
 def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]) -> tuple[bool | None, str]:
-    """Return whether the user is signed in (``None``: unknown), and the sign: a key, the program's report or a file."""
+    """Return two values. The first says whether the user is signed in, or is ``None`` if this is unknown.
+    The second names the sign: a key, the program's own report or a file."""
     known = LOGINS.get(name)
     if known is None:
         return None, "not seen"
@@ -200,7 +202,7 @@ def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]
 
 
 def _asked(program: str, words: tuple[str, ...]) -> bool | None:
-    """Return the program's own report on whether the user is signed in, or ``None`` if it is unclear."""
+    """Return the program's own answer on whether the user is signed in, or ``None`` if the answer is unclear."""
     environment = process.scrubbed_environment(keep_agent_credentials=True)
     _, text = _printed([program, *words], environment, VERSION_SECONDS)
     for answer, words_of_it in SAID.items():
@@ -219,7 +221,8 @@ line.
 
 
 def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:
-    """Return the first ``--version`` line with a number, without warnings, or ``None`` after a failure or timeout."""
+    """Return the first line of the ``--version`` output that contains a version number and is not a warning.
+    If there is none, return the first line. Return ``None`` after a failure or timeout."""
     code, text = _printed([program, "--version"], process.scrubbed_environment(), timeout_seconds)
     said = [line.strip() for line in text.strip().split("\n")]
     first = next((line for line in said if _VERSION.search(line) and not line.lower().startswith("warning")), said[0])

@@ -39,10 +39,10 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Token counts of one model call, never a running total.
-    ``input_tokens`` counts uncached tokens. The sum of the four counts is the used context window, unless
-    ``context_tokens`` is set. ``model`` is the model that answered, if reported. With ``told_usd``, the event is not
-    about one call. The client then reports the cost of all calls since its last cost report."""
+    """Token counts of one model call, never a running total. ``input_tokens`` counts uncached tokens. The context
+    window contains the sum of the four counts, or ``context_tokens`` if that is set. ``model`` is the model that
+    answered, if reported. An event with ``told_usd`` is not about one call. It reports the cost of all calls since the
+    last such event."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -63,7 +63,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimited:
-    """Temporary refusal by the provider. It contains the wait, or the ISO time of the reset, if known."""
+    """Temporary refusal by the provider, with the time to wait or the ISO time of the reset, if one is known."""
 
     message: str = ""
     retry_after_seconds: float | None = None

@@ -1,4 +1,4 @@
-"""Actions of the agent, read from its output: lines with a prefix such as ``[CMD:RUN]``, or else tool calls.
+"""Actions of the agent, read from its output. An action is a line with a prefix such as ``[CMD:RUN]``, or a tool call.
 
 A row has a ``type`` and its data, as stored in ``agent_actions.jsonl``. The writer adds ``ts``. Rows are the agent's
 reports, not verified facts. Source: features.md UAH-139, UAH-422..431."""
@@ -95,18 +95,19 @@ def _path(call: ToolCall) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """Prefixes that the agent has used. An action reported by a prefix gets no second row for its tool call."""
+    """Record of the prefixes that the agent has used.
+    If the agent reports actions of a type by prefix, its tool calls of this type get no rows."""
 
     prefixed: frozenset[str] = field(default_factory=frozenset)
     given: int = 0  # rows so far
 
     @property
     def structured(self) -> bool:
-        """True if the agent used a prefix. False means "Agent output not fully structured, using fallback"."""
+        """True if the agent used a prefix. False if all its actions were read from tool calls and test results."""
         return bool(self.prefixed)
 
     def after(self, event: Event) -> tuple["Actions", tuple[Row, ...]]:
-        """Return the next state and the rows to store, each with its ``source``.
+        """Return the record with ``event`` added, and the rows to store, each with its ``source``.
         After ``MOST_ROWS`` rows, a last row of the type ``rows_left_out`` is added."""
         known, rows = self._rows(event)
         if not rows:

@@ -1,4 +1,5 @@
-"""Reader for the settings of an agent kind, with one clear error per mistake, and account names for logins.
+"""Functions that read the settings of an agent kind and raise an error for each mistake. Another function makes account
+names.
 
 ``ClientAgent`` is the base class of agents that run a client with its own settings."""
 
@@ -52,8 +53,8 @@ def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def account(provider: str, *, key: str | None = None, place: str | None = None) -> str:
-    """Return an account name from the key's digest, the login folder or the provider, whichever is known first.
-    Nobody can compute the key from its digest."""
+    """Return an account name that contains the digest of ``key``, or else the login folder ``place``, or else only the
+    provider. Nobody can compute the key from its digest."""
     if key:
         return f"{provider}:key-{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()[:12]}"
     return f"{provider}:{place}" if place else provider
@@ -61,7 +62,7 @@ def account(provider: str, *, key: str | None = None, place: str | None = None) 
 
 def model(own: str | None, brief: Brief, *, wins: bool) -> str | None:
     """Return ``own`` or the model chosen in the settings, whichever is set.
-    If both are set, ``wins`` prefers ``own``."""
+    If both are set, return ``own`` if ``wins`` is true."""
     if wins and own:
         return own
     return brief.model if brief.model_chosen and brief.model else own
@@ -77,7 +78,7 @@ def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings(ABC):
-    """Settings that every client has. Subclasses add the settings of one kind of client, read by ``own``."""
+    """Settings that every client has. Subclasses add settings of one kind of client, read by their method ``own``."""
 
     kind: ClassVar[str]
     program: str = ""
@@ -116,7 +117,7 @@ class ClientAgent(Agent, Generic[Chosen]):
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> Self:
-        """Return the agent for an ``agent:`` section. ``settings_class`` defines the names of the settings."""
+        """Return the agent for an ``agent:`` section. Only settings that ``settings_class`` has are allowed."""
         return cls(cls.settings_class.read(settings))
 
     def problem(self) -> str | None:

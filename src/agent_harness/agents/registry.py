@@ -69,9 +69,9 @@ def resolve_all(
     environ: Mapping[str, str],
     root: Path | None = None,
 ) -> tuple[Agent, ...]:
-    """Return the agent to run and, after it, the agents that replace it while its provider refuses requests.
-    The agents come from ``specs`` in order. If ``specs`` is empty, the replacements come from ``agent.fallback``. Raise
-    the errors of ``resolve``."""
+    """Return the agent to run and, after it, the agents that replace it while its provider refuses requests. The agents
+    come from ``specs``, in this order. If ``specs`` is empty, ``resolve`` selects the first agent, and the setting
+    ``agent.fallback`` names the others. Raise the errors of ``resolve``."""
     if specs:
         return tuple(from_spec(spec, source="--agent") for spec in specs)
     first = resolve(None, configured=configured, environ=environ, root=root)
@@ -150,7 +150,7 @@ def _module_of(kind: str) -> Any:
 
 
 def _with_a_key(missing: str, environ: Mapping[str, str]) -> UsageError | None:
-    """Return an error with the next step for a user who has only a provider's key, or ``None`` if no key is set."""
+    """Return an error with the next step for a user with only a provider's key, or ``None`` if no key is set."""
     providers = _module_of("api").PROVIDERS
     found = next(((name, each.key) for name, each in providers.items() if environ.get(each.key)), None)
     if found is None:

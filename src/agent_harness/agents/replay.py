@@ -15,13 +15,12 @@ A cassette is one session of an agent as JSON lines, redacted, with times, reada
     {"at": 12.7, "ended": "finished", "ok": true}                                       the turn has ended
 
 ``at`` is the number of seconds since the turn began. A file change without ``commit`` was not committed. An incomplete
-cassette is replayed as far as it goes. ``base`` is the commit at the start, ``was`` git's id of a file's previous
+cassette is replayed as far as it goes. ``base`` is the commit at the start. ``was`` is git's id of a file's previous
 content. If a file that the first turn changes has different content in the work tree, nothing is replayed. Exception:
 the harness's own files (``kept``).
 
 A cassette contains the changes of the repository's files between two moments, read from git. It does not contain
-ignored files, submodules or files outside the repository.
-"""
+ignored files, submodules or files outside the repository."""
 
 import base64
 import os
@@ -53,7 +52,7 @@ NAME = "session-{session}.cassette.jsonl"
 
 @dataclass(slots=True)
 class TreeStep:
-    """Files with their new content. A step with a message is also a commit."""
+    """Files with their new content. If the step has a message, the files are also committed with this message."""
 
     files: list[dict[str, Any]]
     message: str | None = None
@@ -69,8 +68,8 @@ class Recorded:
 
 
 def find(path: Path, session: int) -> Path:
-    """Return the cassette (recording file) at ``path`` or in the folder ``path``.
-    Raise ``ConfigurationError`` if it is missing."""
+    """Return the path of a cassette (recording file). If ``path`` is a folder, return the file of ``session`` in it.
+    If not, return ``path`` itself. Raise ``ConfigurationError`` if the file is missing."""
     found = path / NAME.format(session=session) if path.is_dir() else path
     if not found.is_file():
         kept = sorted(one.name for one in path.glob("*.cassette.jsonl"))[:5] if path.is_dir() else []
@@ -80,8 +79,7 @@ def find(path: Path, session: int) -> Path:
 
 
 def read(path: Path) -> list[Recorded]:
-    """Return the recorded turns in a cassette file.
-    Raise ``ConfigurationError`` for another kind or version of file."""
+    """Return the recorded turns in a cassette file. Raise ``ConfigurationError`` for an unknown format or version."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             return _turns(filter(None, map(object_of_line, lines)), path)  # without lines torn by a crash
@@ -151,8 +149,9 @@ _FILE, _PROGRAM, _LINK = "100644", "100755", "120000"
 
 
 def steps(git: Git, before: str, after: str, head_before: str | None, head_after: str | None) -> list[dict[str, Any]]:
-    """Return records of the changes between two commits or trees. If the agent only added commits, each commit has a
-    record. The last record has the uncommitted changes. Files over the size limits are listed without content."""
+    """Return records of the changes between two commits or trees. Each new commit has its own record, unless the agent
+    rewrote history. The last record contains the uncommitted changes. Files over the size limits are listed without
+    content."""
     room = _Room(TURN_LIMIT_BYTES)
     found: list[dict[str, Any]] = []
     base = before
@@ -185,7 +184,7 @@ def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> 
 
 
 def foreign(git: Git, turn: Recorded) -> list[str]:
-    """Return the files that the turn changes and whose content now differs from the content before the recording."""
+    """Return the files that the turn changes and whose content now differs from before the recording."""
     before: dict[str, object] = {}
     for step in turn.changes:
         for one in step.files:
@@ -301,8 +300,7 @@ _NO_WAIT_SECONDS = 0.001
 
 
 class ReplayAgent(Agent):
-    """Agent that replays a recorded session from the cassette file ``path``.
-    A folder contains one cassette per session."""
+    """Agent that replays the cassette file at ``path``, or a session's file if ``path`` is a folder of cassettes."""
 
     name = "replay"
     capabilities = Capabilities(usage=True)
@@ -331,13 +329,12 @@ class ReplayAgent(Agent):
         return None if self.path.exists() else f"there is no recording at {self.path}"
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return an error if the files in ``place`` differ from those at the start of the recording, otherwise
-        ``None``."""
+        """Return an error if the files in ``place`` differ from those when the recording began, otherwise ``None``."""
         return _other_base(place, read(self.path)) if self.path.is_file() else None
 
     def start(self, brief: Brief) -> Turn:
-        """Start the replay of one round. Raise ``ConfigurationError`` without a cassette. Raise ``UnsafeTree`` if the
-        files differ from those at the start of the recording."""
+        """Start the replay of one round. Raise ``ConfigurationError`` if there is no cassette.
+        Raise ``UnsafeTree`` if the files differ from those at the start of the recording."""
         turns = read(find(self.path, brief.session))
         if brief.round == 0 and (refusal := _other_base(brief.cwd, turns)):
             raise refusal
@@ -377,7 +374,8 @@ class ReplayTurn(Turn):
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event, at once or at its recorded time. Return ``None`` after the timeout or ``Finished``."""
+        """Return the next event, immediately or at its recorded time.
+        Return ``None`` after the timeout, and after ``Finished`` was returned."""
         if self._ended or not self._due(timeout_seconds):
             return None
         event = (
@@ -410,7 +408,8 @@ class ReplayTurn(Turn):
         return wait <= timeout_seconds
 
     def _change_files(self) -> tuple[str, bool] | None:
-        """Change the files. Return the first problem, with True if it makes the turn fail, or ``None``."""
+        """Change the files. Return ``None`` if there is no problem.
+        If there is one, return its message, and True if the turn must fail."""
         git = Git(self._brief.cwd)
         while self._changes:
             step = self._changes.popleft()

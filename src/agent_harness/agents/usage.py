@@ -1,9 +1,10 @@
-"""Tokens and cost of a session: reported tokens, the known part of the cost, and the calls without a known price.
+"""Tokens and cost of a session. The cost is the sum of all known prices. Calls without a known price are counted
+separately.
 
-A price is never guessed. If an agent reports a cost, for each call or at the end of a turn, this cost is used.
-Otherwise a call is priced by the maintained list genai-prices, if it is installed and contains the model. If not, the
-list below is used. Its prices are never lower than the clients' own numbers. All other calls have no price, and the
-total cost is then unknown. Source: features.md UAH-415..418, C58."""
+A price is never guessed. If an agent reports a cost, for each call or at the end of a turn, this cost is used. If not,
+the model's price comes from ``PRICES``, the maintained list genai-prices (if it is installed) or ``ASSUMED``, in this
+order. A cost computed from ``ASSUMED`` is never lower than the client's own number. A call of any other model has no
+price. The total cost is then unknown. Source: features.md UAH-415..418, C58."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Price of a model in US dollars per million tokens. Cached input has no price of its own. (UAH-418)"""
+    """Price of a model in US dollars per million tokens. There is no separate price for cached input. (UAH-418)"""
 
     input_usd: float
     output_usd: float
@@ -83,8 +84,9 @@ more.
 
 
 def price(model: str | None, usage: Usage) -> float | None:
-    """Return the cost of a call in US dollars, or ``None`` if it is unknown. The agent's own number is preferred, then
-    the fixed price, then the price list. A model reported by the agent takes precedence over ``model``."""
+    """Return the cost of a call in US dollars, or ``None`` if it is unknown. A cost that the agent reported is
+    preferred. Next is the fixed price in ``PRICES``, and then the price list. If the agent reported a model, this model
+    is used instead of ``model``."""
     if usage.cost_usd is not None:
         return usage.cost_usd
     name = usage.model or model or ""
@@ -96,12 +98,13 @@ def price(model: str | None, usage: Usage) -> float | None:
 
 
 def is_assumed(model: str) -> bool:
-    """Return True if the model's price comes from ``ASSUMED`` when the client reports no cost."""
+    """Return True if the cost of this model's calls comes from ``ASSUMED`` when the client reports no cost."""
     return model not in PRICES and _family(model) is not None and _listed(model, Usage()) is None
 
 
 def _family(model: str) -> Price | None:
-    """Return a model's price in ``ASSUMED``, or ``None``. Provider prefixes and dates in model names are ignored."""
+    """Return a model's price in ``ASSUMED``, or ``None`` if it has none.
+    Provider prefixes and dates in model names are ignored."""
     for begin in sorted(ASSUMED, key=len, reverse=True):
         rest = model.partition(begin)[2] if begin in model else None
         if rest is not None and rest[:1] in ("", "-", "@", ":", "["):
@@ -110,7 +113,8 @@ def _family(model: str) -> Price | None:
 
 
 def _assumed(model: str, usage: Usage) -> float | None:
-    """Return the cost according to ``ASSUMED``, on the most expensive terms, or ``None`` for an unknown model."""
+    """Return the cost according to ``ASSUMED``, with the most expensive rates that may apply.
+    Return ``None`` for an unknown model."""
     known = _family(model)
     if known is None:
         return None
@@ -123,7 +127,7 @@ def _assumed(model: str, usage: Usage) -> float | None:
 
 def _listed(model: str, usage: Usage) -> float | None:
     """Return the cost according to the genai-prices list, or ``None`` if the list or the model is missing.
-    ``PROVIDER/MODEL`` and ``PROVIDER:MODEL`` also select the provider."""
+    In ``PROVIDER/MODEL`` or ``PROVIDER:MODEL``, the first part selects the provider whose price is used."""
     try:
         import genai_prices
     except ImportError:  # the extra is not installed
@@ -161,7 +165,7 @@ class Totals:
 
     @property
     def reported(self) -> bool:
-        """True if the agent reported tokens. If False, a cost of zero does not mean that nothing was spent."""
+        """True if the agent reported tokens. If it did not, a cost of zero does not mean that nothing was spent."""
         return self.calls > 0
 
     @property
@@ -196,7 +200,7 @@ def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
 
 
 def _settled(totals: Totals, told_usd: float) -> Totals:
-    """Return the totals with the reported cost in place of the cost counted since the last report."""
+    """Return the totals after a cost report. The reported cost replaces the cost counted since the last report."""
     cost = totals.settled_usd + told_usd
     return replace(
         totals,
@@ -209,17 +213,17 @@ def _settled(totals: Totals, told_usd: float) -> Totals:
 
 
 def merge(first: Totals, second: Totals) -> Totals:
-    """Return the sum of two totals. The context size comes from ``second``, the newer total, if it has calls."""
+    """Return the sum of two totals. The context size comes from ``second``, the newer one, if it has any calls."""
     context = second.context_tokens if second.calls else first.context_tokens
     summed = {name: getattr(first, name) + getattr(second, name) for name in Totals.__slots__}
     return replace(Totals(**summed), context_tokens=context)
 
 
 def estimate(*, left: int, proven: Sequence[float | None], spent_usd: float, tried: bool) -> JsonObject:
-    """Return the expected cost of ``left`` open items, based on the costs of the ``proven`` items.
-    ``per_item_usd`` and ``total_usd`` are pairs: the lower and the upper quartile. All other cost in ``spent_usd``
-    (rejected work, plans, cleanups) is distributed over the proven items. Without known costs, both are ``None`` and
-    ``unknown`` has the reason. A cost of zero counts as not reported."""
+    """Return the expected cost of ``left`` open items, based on the costs of the ``proven`` items. ``per_item_usd`` and
+    ``total_usd`` are pairs: the lower and the upper quartile. All other cost in ``spent_usd`` (rejected work, plans,
+    cleanups) is distributed over the proven items. If no cost is known, both pairs are ``None``, and ``unknown``
+    contains the reason. A cost of zero counts as not reported."""
     known = sorted(cost for cost in proven if cost)
     answer: JsonObject = {"items_left": left, "items_known": len(known), "items_unknown": len(proven) - len(known)}
     if not known:
@@ -252,7 +256,8 @@ def _quantile(ordered: Sequence[float], part: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedUsage:
-    """Usage that a client printed. Numbers that it does not report are ``None``. Input excludes cached tokens."""
+    """Usage that a client printed. A number that the client does not report is ``None``.
+    ``input_tokens`` excludes cached tokens."""
 
     total_tokens: int  # input and output
     input_tokens: int | None = None
@@ -289,7 +294,7 @@ def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
 
 
 def object_on(line: str) -> JsonObject | None:
-    """Return the JSON object on a line, or ``None``. From a list, return the last object."""
+    """Return the JSON object on a line, or ``None``. If the line contains a list, return the list's last object."""
     if not line.lstrip().startswith(("{", "[")):
         return None
     try:

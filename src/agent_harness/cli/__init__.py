@@ -1,5 +1,4 @@
-"""Command lines of ``harness`` and ``lth``. Each command parses its arguments, calls one API method and prints the
-answer."""
+"""Command lines of ``harness`` and ``lth``. Each parses its arguments, calls one API method and prints."""
 
 import sys
 

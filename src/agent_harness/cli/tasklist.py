@@ -113,8 +113,7 @@ def _passes_already(task_id: str) -> str:
 
 
 def _new_list_at() -> Path | None:
-    """Return the repository's top folder for a new list. Return None in the home directory, or if a project exists
-    here."""
+    """Return the repository's top folder for a new list; None in the home directory or in a project."""
     from agent_harness.kernel import root
     from agent_harness.kernel.git import Git
 

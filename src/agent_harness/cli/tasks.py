@@ -235,12 +235,7 @@ _TASK = {
         "Claim the next task.",
         Option("--task", "ID", "Claim only this task.", name="task_id"),
         _LEASE,
-        Option(
-            "--dirty",
-            "WORD",
-            "Uncommitted changes in the work tree: remember them, or refuse the claim.",
-            OneOf("remember", "refuse"),
-        ),
+        Option("--dirty", "WORD", "Allow uncommitted changes in the work tree.", OneOf("remember", "refuse")),
         purpose="Claim the next task, or show the task that you have already claimed.\n\n"
         "Exit code: 7 no task can be claimed, 5 another session is active or the list is paused, 3 the list is halted "
         "and a person must act, 9 a limit is reached.",
@@ -330,7 +325,7 @@ _TASK = {
         Option(
             "--decide",
             "WORD",
-            "Your decision: resume the interrupted work, or fail the attempt.",
+            "Your decision about the interrupted work.",
             OneOf("resume", "fail"),
         ),
         purpose="Restore a damaged state file from its backup, and repair tasks that an interrupted session left in "

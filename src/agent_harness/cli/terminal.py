@@ -136,8 +136,7 @@ class Screen:
                 self._draw(below)
 
     def countdown(self, line: str) -> None:
-        """Show a line in the footer. Without a terminal, print the line at intervals. An empty line ends the
-        countdown."""
+        """Show a line in the footer. Without a terminal, print it at intervals. An empty line ends the countdown."""
         self._waiting = line
         if not terminal.is_plain(self._stream):
             if self._footer is None:  # which else says it

@@ -20,10 +20,10 @@ class EngineAddress:
     """Parsed value of ``--engine``.
 
     ``heartbeat`` is a number of seconds. If a worker sends no heartbeat for this time, another worker starts the job.
-    The value must exceed the longest server outage that should not affect jobs (SC-53). ``pool`` may list several
-    pools, separated by commas. If one pool refuses a job, the engine asks the next pool. Code is exchanged through the
-    git remote ``remote``, or through ``exchange``, a folder with the same path on all machines. ``priority`` (1 first,
-    5 last) and ``weight`` order the jobs of several projects if there are too few workers."""
+    The value must be longer than any server outage that jobs should survive (SC-53). ``pool`` may list several pools,
+    separated by commas. If one pool refuses a job, the engine asks the next pool. Code is exchanged through the git
+    remote ``remote``, or through ``exchange``, a folder with the same path on all machines. ``priority`` (1 first, 5
+    last) and ``weight`` order the jobs of several projects if there are too few workers."""
 
     host: str
     port: int

@@ -54,8 +54,8 @@ def made(folder: str, project: str) -> str:
 
 
 def _make(folder: str, path: str) -> None:
-    """Create a bare repository at ``path``. Readers never see it incomplete, because it is renamed when it is
-    complete."""
+    """Create a bare repository under a temporary name, then rename it to ``path``. So readers never see a partial
+    repository."""
     new = f"{path}.{secrets.token_hex(8)}"
     shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []
     try:
@@ -71,9 +71,9 @@ def _make(folder: str, path: str) -> None:
 
 
 def served_by(path: str, program: str) -> str:
-    """Return the command line of the git server program ``program`` for the repository at ``path``. Its options prevent
-    git from running code of the repository, and allow a repository of another user. Raise ``UnsafeTree`` if the harness
-    did not create the repository."""
+    """Return the command line of the git server program ``program`` for the repository at ``path``. The command's
+    options prevent git from running code of the repository, and allow a repository of another user. Raise
+    ``UnsafeTree`` if the harness did not create the repository."""
     _refuse_odd(path)
     given = ("core.hooksPath=/dev/null", "core.alternateRefsCommand=true", f"safe.directory={path}")
     return " ".join(["git", *(f"-c {shlex.quote(each)}" for each in given), program])

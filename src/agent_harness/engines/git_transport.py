@@ -4,11 +4,11 @@
     refs/harness/results/PROJECT/RUN/ITEM/FENCE/TRY     parents: the candidate, rescues; tree: result.json, logs
       .../TRY.saved-N                                   unfinished work, saved every few minutes
       .../TRY.left-N                                    work left in the workspace of a killed worker
-      .../TRY.spent                                     cost of the try when one of these refs was pushed
+      .../TRY.spent                                     cost of the try at the latest push of one of these refs
 
-Engine messages contain only ids and refs. A bundle is one such commit with its files. The receiver trusts no path in a
-bundle: it checks file names and replaces all paths of the sending machine. Source: ``scale.md`` decision 5, SC-51,
-SC-52, SC-57."""
+Engine messages contain only ids and refs. A bundle is the commit of one of these refs, with its files. The receiver
+trusts no path in a bundle: it checks file names and replaces all paths of the sending machine. Source: ``scale.md``
+decision 5, SC-51, SC-52, SC-57."""
 
 import os
 import re
@@ -157,12 +157,11 @@ class Bundles:
     def collect(
         self, count: Callable[[str, str, float], None], at_work: frozenset[str] = frozenset(), only: str = ""
     ) -> list[str]:
-        """Fetch the refs of jobs that are not in ``at_work``, delete these refs on the remote, and return the new
-        rescue refs.
+        """Fetch and then delete the remote's refs of all jobs that are not in ``at_work``. Return the new rescue refs.
 
         ``only`` limits the call to one job id. Late results and saved work that were not counted yet become rescues.
-        Before the deletion, ``count`` is called with the job, the try and its cost in US dollars. ``count`` may be
-        called more than once for one try."""
+        Before the deletion, ``count`` is called with the job id, the try and the try's cost in US dollars. ``count``
+        may be called more than once for one try."""
         mine = f"{RESULTS}/{self.project}/"
         found: list[str] = []
         known = self.remote_refs(f"{mine}{only}*") | self.remote_refs(f"{JOBS}/{self.project}/{only}*")
@@ -187,8 +186,8 @@ class Bundles:
         return found
 
     def _new_in(self, ref: str, sha: str) -> tuple[list[str], float]:
-        """Return the commits with work in the fetched ref ``ref``, and the known cost of the try in US dollars. If
-        ``ref`` is saved work, its commit is the work. For any other ref, the work is the parents of its commit."""
+        """Return the commits with work in the fetched ref ``ref``, and the known cost of the try in US dollars. A ref
+        of saved work points to the work itself. Any other ref points to a commit whose parents are the work."""
         if _order_of_saving(ref)[0]:
             return [sha], 0.0
         told = _object(_contents(self.git, sha).get(RESULT, b""))
@@ -255,8 +254,8 @@ class Bundles:
     # ---- on the workers' side
 
     def take(self, head: Mapping[str, object], folder: str, workspace: str) -> Job:
-        """Fetch the job that the message ``head`` announces into ``folder``. Return the job with local paths, ready to
-        run in ``workspace``. Raise ``JobRefused`` if the job differs from the announced job."""
+        """Fetch the job that the message ``head`` announces into ``folder``. Return the job with paths of this machine,
+        ready to run in ``workspace``. Raise ``JobRefused`` if the fetched job differs from the message."""
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{JOBS}/{self.project}/"):
             raise JobRefused(f"{ref!r} is not a job ref")
@@ -299,7 +298,7 @@ class Bundles:
             raise JobRefused(f"{job.id} belongs to the project {job.project!r}")
 
     def saved(self, job_id: str) -> str | None:
-        """Return the commit of the work that earlier tries of a job saved last, or None if no work was saved."""
+        """Return the commit with the latest work that earlier tries of a job saved, or None if no work was saved."""
         refs = self.remote_refs(f"{RESULTS}/{self.project}/{job_id}/*")
         kept = [ref for ref in refs if ".saved-" in ref or ".left-" in ref]
         if not kept:
@@ -324,8 +323,8 @@ class Bundles:
         return [f"+{sha}:{RESULTS}/{self.project}/{job_id}/{attempt}.spent"]
 
     def leave(self, job_id: str, attempt: int, commits: Sequence[str], spent: float = 0.0) -> list[str]:
-        """Push the commits and the cost in US dollars of a try that has no result, and return the new refs. Commits
-        that the remote already has are skipped, so repeated calls are safe."""
+        """Push the commits and the cost in US dollars of a try without a result, and return the new refs. Commits that
+        the remote already has are skipped, so repeated calls are safe."""
         mine = f"{RESULTS}/{self.project}/{job_id}/{attempt}"
         there = self.remote_refs(f"{mine}*")
         if mine in there:

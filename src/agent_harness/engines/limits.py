@@ -34,8 +34,8 @@ def news_of(since: datetime) -> list[JsonObject]:
 
 
 def take_in(records: object, host: object, *, of_others: bool) -> None:
-    """Store the rate limits in ``records``, which the machine ``host`` reported. ``of_others`` also stores the limits
-    of accounts that belong to that machine, such as logins."""
+    """Store the rate limits in ``records``, which the machine ``host`` reported. If ``of_others`` is set, also store
+    the limits of accounts that exist only on that machine, such as logins."""
     here = socket.gethostname()
     for each in records[:MOST] if isinstance(records, list) else ():
         account = _name(each) if isinstance(each, dict) else ""
@@ -52,7 +52,7 @@ def take_in(records: object, host: object, *, of_others: bool) -> None:
 
 
 def _sent(records: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the newest records, with only the members that machines exchange. Secrets in the records are masked."""
+    """Return the newest records, at most ``MOST``, with only the members that machines exchange. Mask secrets."""
     newest = sorted(records, key=_at, reverse=True)[:MOST]
     found = [{name: each[name] for name in _MEMBERS if name in each} for each in newest]
     return [each | ({"said": redact(str(each["said"]))[:_LONGEST]} if "said" in each else {}) for each in found]

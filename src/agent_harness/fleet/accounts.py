@@ -14,9 +14,9 @@ _LOGIN = ":login"
 
 
 def rooms(roster: Roster) -> dict[str, int]:
-    """Return the maximum number of concurrent agents for each account that has a limit. The lowest number in
-    fleet.yaml, ``host.json`` and the account's throttle counts. If agents run on other machines, only fleet.yaml
-    counts."""
+    """Return the maximum number of concurrent agents for each account that has a limit. It is the lowest of three
+    numbers: in fleet.yaml, in ``host.json``, and in the account's throttle. If agents run on other machines, only
+    fleet.yaml counts."""
     found = {named(name): agents for name, agents in roster.accounts.items()}
     if roster.engine is not None:
         return found
@@ -30,8 +30,8 @@ def rooms(roster: Roster) -> dict[str, int]:
 
 
 def named(name: str) -> str:
-    """Return the account for the agent kind ``name``, such as ``claude-code:login``. Return any other name
-    unchanged."""
+    """Return the account that ``name`` means. If ``name`` is an agent kind, with or without ``:login``, return the
+    account of this agent. Return any other name unchanged."""
     kind = name.removesuffix(_LOGIN)
     if kind not in registry.KINDS or kind in registry.NEEDED:
         return name

@@ -138,7 +138,7 @@ def _paths(file: str, row: Any, line: int) -> Iterator[str]:
 
 
 def _problem(path: str, members: Mapping[str, Member]) -> str | None:
-    """Return the reason why this path cannot be a project of the fleet, or None if the path can be one."""
+    """Return the reason why this path cannot be a project of the fleet, or None if there is no such reason."""
     if not os.path.isdir(path):
         return "is gone"
     place = root.find(path, pin=False)

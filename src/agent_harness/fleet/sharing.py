@@ -32,7 +32,7 @@ class SlotRequest:
 
 def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int] | None = None) -> dict[str, int]:
     """Return the number of agents for each project that gets at least one agent. No agent stays idle while a project
-    may use it. ``rooms`` is the maximum of each limited account over all projects."""
+    may use it. ``rooms`` contains the maximum number of agents for each limited account, over all projects."""
     classes: dict[int, list[SlotRequest]] = {}
     for request in requests:
         if request.count > 0:
@@ -75,7 +75,7 @@ def _give(agents: int, requests: Sequence[SlotRequest], found: dict[str, int], r
 
 
 class FairClock:
-    """Counter of the agent-minutes of each project. A late project is not compensated for the time before it joined."""
+    """Counter of each project's agent-minutes. A project that joins late gets no compensation for earlier time."""
 
     def __init__(self, minutes: Mapping[str, float] | None = None) -> None:
         self._minutes = dict(minutes or {})

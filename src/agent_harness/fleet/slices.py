@@ -21,8 +21,8 @@ _OPTIONS = ("--worker", "--fallback-worker")
 
 
 def command(member: Member) -> list[str]:
-    """Return the command for one slice of a long task. The command names at most two agents, from the project's row in
-    fleet.yaml. If the row names no agent, the task's own agents run."""
+    """Return the command for one slice of a long task. It names at most two agents, those in the project's row in
+    fleet.yaml. If the row names no agent, ``lth`` uses the agents of the task itself."""
     words = [sys.executable, "-P", "-m", "agent_harness.cli.lth", "run", member.path, "--no-wait"]
     for option, spec in zip(_OPTIONS, member.agents, strict=False):
         words += [option, spec]
@@ -45,8 +45,8 @@ def stamp(path: str) -> object:
 
 
 def due(path: str) -> tuple[str, str, float | None]:
-    """Return the fleet's word for the long task's state, the reason, and the seconds to wait. The seconds are None
-    unless the task waits. Raise ``HarnessError`` if the task cannot be loaded."""
+    """Return the fleet's name for the state of the long task, the reason for this state, and the seconds to wait. The
+    seconds are None unless the task waits. Raise ``HarnessError`` if the task cannot be loaded."""
     from agent_harness.protocols.longtask.api import LongTask
 
     answer, _ = LongTask(path).next()

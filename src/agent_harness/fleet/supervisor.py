@@ -82,13 +82,13 @@ class _Watched:
 
     @property
     def at_work(self) -> int:
-        """Number of agents that the project uses. If its run has just started, this is the number assigned to the
+        """Number of agents that the project uses. If its run has only just started, this is the number given to the
         run."""
         return max(self.agents, self.given if self.process is not None and not self.agents else 0)
 
 
 class FleetSupervisor:
-    """Supervisor of all projects of the fleet, which runs until a signal stops it."""
+    """Supervisor of all projects of the fleet. It runs until a signal stops it."""
 
     def __init__(self, read: Callable[[], Roster], say: Callable[[str], None], stop: Stop) -> None:
         """Prepare the supervisor. ``read`` returns the projects of the fleet. Raise ``Refused`` if no state folder is
@@ -183,8 +183,8 @@ class FleetSupervisor:
         return each.member.priority, self._clock.minutes(each.member.path) / each.member.weight
 
     def _request(self, each: _Watched, roster: Roster, today: dict[str, float], total: float) -> SlotRequest | None:
-        """Return the number of agents that a project wants. Return None if the project has no work or its daily budget
-        is used up."""
+        """Return the project's request for agents. Return None if the project has no work or a daily budget is used up.
+        A used-up budget also ends the project's run."""
         spent = today.get(each.member.path, 0.0) + each.spent_live
         over = each.member.day_usd is not None and spent >= each.member.day_usd
         if over or (roster.day_usd is not None and total >= roster.day_usd):
@@ -220,8 +220,8 @@ class FleetSupervisor:
         return sum(each.at_work for each in at_work if self._account(each) == account)
 
     def _look(self, each: _Watched) -> None:
-        """Read the snapshot of the project's run. Read the project's items too if their file has changed or a time has
-        passed."""
+        """Read the snapshot of the project's run. Also read the project's items if their file has changed, or if they
+        were last read too long ago."""
         self._look_at_run(each)
         stamp = self._stamp(each)
         if stamp == each.stamp and time.monotonic() < each.look_at:
@@ -321,7 +321,7 @@ class FleetSupervisor:
 
     def _slice_over(self, each: _Watched, code: int, answer: JsonObject) -> None:
         """Set the project's state after the end of a slice. If the slice failed or asked to wait, delay the next slice.
-        If it could not start, park the project."""
+        If the slice could not start, park the project."""
         if answer.get("decision") == "wait":
             seconds = number_below(answer.get("waitSeconds"), _ANY_SECONDS) or MOST_WAIT_SECONDS
             each.begin_at = time.monotonic() + clock.scaled(seconds)
@@ -406,8 +406,8 @@ class FleetSupervisor:
         each.given = workers
 
     def _end_ours(self, each: _Watched) -> None:
-        """Interrupt the project's run like one Ctrl-C, if a supervisor started it. Each turn ends after its current
-        operation."""
+        """Send SIGINT to the project's run, like one Ctrl-C, if a fleet supervisor started the run. Each turn then ends
+        after its current operation."""
         run = status.run_of(each.member)
         shown = Owner.from_record((run or {}).get("owner"))
         if run and run.get("alive") and shown is not None and shown == each.started:

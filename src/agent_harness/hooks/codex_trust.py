@@ -1,8 +1,7 @@
 """Trust for the harness's hooks in the client Codex. Codex itself stores this trust, as one hash for each hook.
 
 Codex silently skips a hook that the user has not trusted. Only Codex can compute the hash, so the harness asks Codex
-0.129 or newer to do so. Older versions have no trust check. To remove trust entries, the harness does not run Codex.
-"""
+0.129 or newer to do so. Older versions have no trust check. The harness removes trust entries itself, without Codex."""
 
 from __future__ import annotations
 
@@ -74,7 +73,7 @@ def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[
 
 
 def _noted(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Codex's trust entries in the settings, by the key of the hook."""
+    """Return the trust entries in Codex's settings, as a mapping from the key of a hook to its entry."""
     hooks = settings.get("hooks")
     state = hooks.get("state") if isinstance(hooks, dict) else None
     return state if isinstance(state, dict) else {}
@@ -92,7 +91,8 @@ def _label(event: str) -> str:
 
 
 def _without(text: str, keys: set[str], path: str) -> str:
-    """Return the text of Codex's settings without the tables of these hooks. Remove outer tables that become empty."""
+    """Return the text of Codex's settings without the trust entries of the hooks with these ``keys``. Remove outer
+    tables that become empty."""
     gone: set[tuple[str, ...]] = {("hooks", "state", key) for key in keys}
     if keys == set(_noted(_toml(text))):
         gone.add(("hooks", "state"))

@@ -51,7 +51,7 @@ def _unproven(layout: TaskListLayout, state: State) -> list[Task]:
 
 
 def _outcomes(ask: Callable[[], int]) -> int:
-    """Return the number of attempts that ``ask`` reads from the log. Return 0 if the log is unreadable."""
+    """Return the number of ended attempts that ``ask`` counts in the log. Return 0 if the log is unreadable."""
     try:
         return ask()
     except (HarnessError, OSError):
@@ -85,7 +85,8 @@ def _session_start(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _other_session(event: Event, state: State) -> dict[str, Any] | None:
-    """Return the lease of a session that another client runs. Return ``None`` if this client or its program runs it."""
+    """Return the lease of the running session if another client runs this session. Return ``None`` if no session is
+    running, or if this client or one of its parent processes runs it."""
     if state.session is None:
         return None
     from agent_harness.kernel import clock
@@ -170,7 +171,8 @@ EVENTS = tuple(RULES)
 
 
 def named(text: str) -> str | None:
-    """Return the name of a hook event for a word in any spelling, such as ``session_start``, or ``None``."""
+    """Return the name of the hook event that ``text`` spells. For example, ``session_start`` spells ``session-start``.
+    Return ``None`` if there is no such event."""
     plain = text.lower().replace("-", "").replace("_", "")
     return next((name for name in EVENTS if name.replace("-", "") == plain), None)
 
@@ -197,7 +199,8 @@ def run(name: str, event: Event) -> HookAnswer:
 
 
 def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
-    """Return the hook's answer after the task list was finished. The last session may still have reviews to do."""
+    """Return the hook's answer after the task list was finished. A stop may start a further review, if the list asks
+    for reviews. For every other event, the answer is empty."""
     if name != "stop" or not os.path.isfile(layout.reflect):
         return HookAnswer()
     from agent_harness.hooks import final_review
@@ -252,7 +255,8 @@ def _add_line(path: str, line: str) -> None:
 
 
 def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
-    """Carry out a decision's effects. If the first report of damage cannot be recorded, let the agent stop."""
+    """Carry out a decision's effects. If the hook cannot record that it reported damage, change the decision so that
+    the agent may stop. Without this change, the hook would block the agent repeatedly."""
     for effect in made.effects:
         if effect in ("forget", "damage"):
             from agent_harness.hooks.stop_limit import Stops

@@ -96,7 +96,8 @@ def parse(raw: bytes) -> dict[str, Any]:
 
 
 def find_root(event: Event) -> str | None:
-    """Return the task list's folder. Return ``None`` if there is no task list or ``HARNESS_STATE_ROOT`` is wrong."""
+    """Return the task list's folder. Return ``None`` if there is no task list, or if ``HARNESS_STATE_ROOT`` names a
+    folder without one."""
     start = event.payload.get("cwd")
     here = start if isinstance(start, str) and start else _working_directory()
     try:

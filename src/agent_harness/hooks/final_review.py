@@ -38,7 +38,8 @@ Fix what you find, run the validations of the tasks that you touch, then stop.""
 
 
 def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decision | None:
-    """Start the first review in the session that finished the task list. Return ``None`` if it cannot be stored."""
+    """Start the first of ``looks`` reviews in the session that finished the task list, and return the decision. After
+    the last review, the user gets the message ``final``. Return ``None`` if the review cannot be recorded."""
     if not event.session_id:
         return None
     armed = {"session": _key(event.session_id), "done": 0, "of": min(looks, MOST), "final": final}
@@ -46,7 +47,8 @@ def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decis
 
 
 def go_on(event: Event, layout: TaskListLayout) -> Decision | None:
-    """Start the next review or let the agent stop. Return this decision, or ``None`` if no review is stored."""
+    """Return the decision on a stop during the reviews: one more review, or permission to stop. Record this decision.
+    Return ``None`` if no reviews are recorded for this session."""
     try:
         armed = files.read_json(layout.reflect, exact=False)
     except (HarnessError, OSError):
@@ -73,7 +75,8 @@ def _step(event: Event, layout: TaskListLayout, armed: dict[str, Any]) -> Decisi
 
 
 def decide(armed: dict[str, Any], request: str) -> Decision:
-    """Return the decision on the next stop: one more review or, if none is left, permission to stop. Write nothing."""
+    """Return the decision on the next stop: one more review or, if none is left, permission to stop. ``armed`` is the
+    content of ``.harness-reflect``. Write nothing."""
     done, of = _count(armed, "done"), _count(armed, "of")
     if done >= of:
         final = armed.get("final")

@@ -127,10 +127,10 @@ def install(client: str, scope: Scope, project: str, environ: Mapping[str, str])
 
 
 def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
-    """Remove the hooks from the client's settings, and return a report. If the user has not changed the file since,
-    restore it byte for byte. Otherwise, keep the user's changes and the original copy (``kept``). Also remove empty
-    files and folders of the harness, leftovers of killed commands, and Codex's trust in the hooks. If Codex's trust
-    cannot be removed, ``trust_left`` contains the reason."""
+    """Remove the hooks from the client's settings, and return a report. If the user has not changed the file after the
+    installation, restore the original byte for byte. Otherwise, keep the user's changes and the copy of the original
+    (``kept``). Also remove empty files and folders of the harness, files that killed commands left, and Codex's trust
+    in the hooks. If this trust cannot be removed, ``trust_left`` contains the reason."""
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
@@ -204,7 +204,8 @@ def _remove_empty(folder: str) -> None:
 
 
 def _keep_from_git(path: str, project: str, *, ends: bool = False) -> None:
-    """Make the git repository ignore a settings file that the harness creates. Do not change tracked files."""
+    """Make the git repository ignore a settings file that the harness creates. The rule is in ``.git/info/exclude``, so
+    no tracked file changes. With ``ends``, remove the rule."""
     from pathlib import Path
 
     from agent_harness.kernel.git import locate, own_output
@@ -270,7 +271,7 @@ def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
 
 def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *, theirs: str | None = None) -> str:
     """Return the settings text without the harness's entries. For each event in ``keep``, keep this number of entries.
-    Remove empty parents unless they are in ``theirs``, which is the text before the first change."""
+    Remove objects and lists that become empty, unless they are in ``theirs``, the text before the first change."""
     left = dict(keep or {})
     found_there = _object(theirs, path).get("hooks") if theirs is not None else None
     removable = []
@@ -327,7 +328,7 @@ def _object(text: str, path: str) -> JsonObject:
 
 
 def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
-    """Return the member ``hooks`` of the settings. Raise ``Refused`` if an event in it is not a list."""
+    """Return the member ``hooks`` of the settings. Raise ``Refused`` if the value of an event is not a list."""
     hooks = found.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
         raise Refused(f"{path} was not edited: its `hooks` member has an unexpected form", hint="harness hooks print")
@@ -338,7 +339,8 @@ def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
 
 
 def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return the path of the settings file to edit. Raise ``Refused`` if a project's file leads outside the project."""
+    """Return the path of the settings file to edit. Raise ``Refused`` if the path of a project's file is a link to a
+    place outside the project."""
     path = client.place(scope, project, environ)
     top = os.path.realpath(project)
     if scope == "project" and os.path.commonpath([top, os.path.realpath(path)]) != top:
@@ -365,7 +367,8 @@ def _put_aside(kept: str) -> None:
 
 
 def _is_left_over(path: str) -> bool:
-    """Return True if the settings file equals its copy, because a command was killed before it removed the copy."""
+    """Return True if the copy of the settings file has the same content as the settings file. A killed command leaves
+    such a copy, which is no longer needed."""
     try:
         return files.read_bytes(os.path.realpath(path) + KEPT) == files.read_bytes(path)
     except (FileNotFoundError, HarnessError):
@@ -379,7 +382,7 @@ def _sweep(path: str) -> None:
 
 
 def _forget_unused(project: str, environ: Mapping[str, str]) -> None:
-    """Remove the file with the package's path if no client of this user has the harness's hooks."""
+    """Remove the file ``hooks-path`` if no client of this user has the harness's hooks."""
     if not any(installed(name, "user", project, environ) for name in CLIENTS):
         files.unlink(_path_file(environ))
         _remove_empty(os.path.dirname(_path_file(environ)))
@@ -415,6 +418,7 @@ def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str
 
 
 def _path_file(environ: Mapping[str, str]) -> str:
-    """Return the path of the file that tells a copy of the plugin the paths of Python and of the package."""
+    """Return the path of the file ``hooks-path``. In this file, a copy of the plugin reads the paths of Python and of
+    the harness package."""
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(home, "agent-harness", "hooks-path")

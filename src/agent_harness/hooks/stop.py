@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class StopFacts:
-    """Facts for the rules that the task list's state does not contain. A function is called only if a rule needs it."""
+    """Facts that the rules need in addition to the task list's state. A fact that is a function is computed only if a
+    rule needs it."""
 
     __slots__ = ("count", "now", "outcomes", "unproven")
 
@@ -46,7 +47,8 @@ def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: boo
 
 
 def decide(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Decide by rules 4 to 10 whether the agent may stop, and return the decision. The state must be readable."""
+    """Decide whether the agent may stop, and return the decision. The state must be readable. The rules are numbers 4
+    to 10 of the table in ``tasklist.md`` 6.1."""
     if waits := _limits(state, facts):
         return waits
     if event.text("permission_mode") == "plan":  # row 7: the agent cannot act, or is woken by itself
@@ -55,7 +57,8 @@ def decide(event: Event, state: State, facts: StopFacts) -> Decision:
 
 
 def _limits(state: State, facts: StopFacts) -> Decision | None:
-    """Return the decision of rules 4 to 6, which apply if the whole list waits. Return ``None`` if none applies."""
+    """Return the decision if the list is halted, or if a limit on sessions or attempts is reached (rules 4 to 6).
+    Otherwise, return ``None``."""
     if state.halt is not None:
         return allow("halt", messages.halted(state))
     config = state.config
@@ -76,7 +79,8 @@ def _limit(state: State, facts: StopFacts, why: str, message: str) -> Decision:
 
 
 def _work(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Return the decision of rules 8 to 10: block the stop while this worker has work left, up to a limit."""
+    """Block the stop if this worker has work left, up to the limit on blocked stops. Return the decision (rules 8 to
+    10)."""
     mine = next((task for task in selection.in_progress(state) if is_mine(task, state, event.worker, facts.now)), None)
     following = selection.next_task(state)
     unproven: list[Task] = [] if mine or following or selection.work_left(state) else facts.unproven()
@@ -104,8 +108,8 @@ def _nothing_to_do(state: State) -> Decision:
 
 
 def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
-    """Return True if this worker must not stop while the task is in progress. The task is its own or has no live
-    owner."""
+    """Return True if this worker must not stop while the task is in progress. In exclusive mode, this is always the
+    case. In concurrent mode, the worker must own the task, or the task must have no live owner."""
     if not state.config.concurrent or not worker or task.claimed_by in (None, worker):
         return True
     from agent_harness.protocols.tasklist.claims import leases
@@ -162,7 +166,8 @@ Set HARNESS_WORKER_ID to the id that you claim under; if you claimed nothing, st
 
 
 def subagent_goes_free(event: Event) -> bool:
-    """Return True if a subagent may always stop: a stop was already blocked, or the client itself runs the subagent."""
+    """Return True if the subagent may always stop. Either a hook has already blocked its stop once, or the client
+    itself runs it."""
     return event.flag("stop_hook_active") is True or event.payload.get("agent_type") == ""
 
 

@@ -1,9 +1,8 @@
 """Limit on blocked stops of a session without progress. The file ``.harness/stops.json`` contains the number of stops.
 
-Every reset of this number uses up something finite: attempts, completions, or up to 50 checkpoints per attempt. A
-session therefore has at most limit times (resets plus one) blocked stops, and never more than 1000. Source:
-``tasklist.md`` 6.3.
-"""
+Progress resets this number. The possible progress is finite: attempts, completions, and up to 50 checkpoints per
+attempt. The number of all blocked stops of a session is therefore finite too. It is at most the limit times (resets
+plus one), and never more than 1000. Source: ``tasklist.md`` 6.3."""
 
 from __future__ import annotations
 
@@ -37,7 +36,8 @@ MAX_BYTES = 1 << 20
 
 
 class Call:
-    """Facts about one hook call. ``new_turn`` is True if the user or the client's caller sent a message."""
+    """Facts about one hook call. ``new_turn`` is True if a message began a new turn. The message may come from the
+    user, or from the program that started the client."""
 
     __slots__ = ("at", "message", "new_turn", "signature", "started_at")
 
@@ -71,8 +71,9 @@ def limit_from(environ: Mapping[str, str]) -> int:
 
 
 def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str, Any], Count]:
-    """Return a session's entry after this call, and the count. Write nothing. A call counts only if it may still block
-    the stop. After that, the session can stop at any time until it makes progress or a new turn begins."""
+    """Return a session's entry after this call, and the number of blocked stops. Write nothing. If one stop causes two
+    calls, count only one. When the limit is reached, every stop is allowed until the session makes progress or a new
+    turn begins."""
     blocks, total = _number(entry.get("blocks")), _number(entry.get("total"))
     moved = entry.get("signature") != call.signature
     if _is_same_call(entry, call):

@@ -118,8 +118,8 @@ def _is_folder(path: str) -> bool:
 
 
 def _seconds(event: Event, name: str, default: float, warnings: list[str]) -> float:
-    """Return a positive number of seconds from an environment variable. If it is invalid, warn and return
-    ``default``."""
+    """Return a positive number of seconds from an environment variable. If the variable is invalid, add a warning and
+    return ``default``."""
     given = event.environ.get(name)
     if not given:
         return default

@@ -20,7 +20,7 @@ Row = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """Kind of failure, which states whether a retry can help, what the next step is, and who takes this step."""
+    """Kind of failure: its name, whether a retry can help, the next step, and who takes this step."""
 
     name: str
     retryable: bool
@@ -220,7 +220,7 @@ def classify(text: str, *, otherwise: str = "UNKNOWN") -> Category:
 
 
 def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
-    """Return the name of the first row that matches ``text``, and the match position. Otherwise, return ``None``."""
+    """Return the name of the first row that matches ``text``, and the match position, or ``None`` if no row matches."""
     for name, pattern in _compiled(table):
         if found := pattern.search(text):
             return name, found.start()
@@ -228,19 +228,17 @@ def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
 
 
 def names_limit(line: str, now: datetime) -> bool:
-    """Return True if a line reports that a limit is exhausted and states a readable end time. The line may use any name
-    for the limit, because each provider uses its own names."""
+    """Return True if a line says that a limit, under any name, is used up, and states a wait or an end time."""
     return bool(_LIMIT.search(line) and _USED_UP.search(line)) and retry.find_wait(line, now) is not None
 
 
 def wants_money(line: str, now: datetime) -> bool:
-    """Return True if a line reports an account without credit. Return False if the line states an end time, because
-    such a line reports a rate limit."""
+    """Return True if a line reports an account without credit, unless it states an end time (of a rate limit)."""
     return first_match(line, (("money", MONEY),)) is not None and retry.find_wait(line, now) is None
 
 
 def rows(names: Mapping[str, str]) -> tuple[Row, ...]:
-    """Return the pattern rows of the categories in ``names``, in table order. ``names`` gives each row its new name."""
+    """Return the pattern rows of the categories in ``names``, in table order. ``names`` maps old to new row names."""
     return tuple((names[name], patterns) for name, patterns in PATTERNS if name in names)
 
 

@@ -107,9 +107,9 @@ def replace(
     """Replace the content of a file atomically and durably.
 
     If the path is a symbolic link, the new file replaces the link. With ``follow``, the link's target is replaced
-    instead. Use ``follow`` only if no agent can replace the file, or if the file's contract allows a link. Mode and
-    owner stay, unless ``mode`` is given. ``before`` is called right before the change becomes visible. If ``before``
-    raises, the old content stays. Raise ``Refused`` if the file cannot be written. No temporary file is left behind."""
+    instead. Use ``follow`` only if no agent can replace the file, or if the file's contract allows a link. The file
+    keeps its mode and owner, unless ``mode`` is given. ``before`` is called right before the change becomes visible. If
+    it raises, the old content stays. Raise ``Refused`` if the file cannot be written."""
     target = os.path.realpath(path) if follow else _itself(path)
     temporary = temporary_name(target)
     whole = content.encode() if isinstance(content, str) else content
@@ -204,8 +204,8 @@ def _part(target: str, backup: str) -> None:
 
 
 def own_place(path: str, root: str) -> None:
-    """Create the folders for a harness file below ``root``, without following a symbolic link. Remove any symbolic link
-    at ``path`` or in its folders below ``root``. Rename any other obstacle, such as a file instead of a folder."""
+    """Make ``path`` usable for a harness file: create its folders below ``root``, and remove each symbolic link at
+    ``path`` or in these folders. Rename any other obstacle, such as a file instead of a folder."""
     for folder in folders_between(root, path):
         _make_way(folder, os.path.isdir)
         try:
@@ -280,8 +280,7 @@ def digest(path: AnyPath) -> str | None:
 
 
 def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
-    """Open a regular file and return its descriptor. Raise ``StateDamaged`` if the path is not a regular file, and
-    ``OSError`` if it cannot be opened."""
+    """Open a regular file and return its descriptor. Raise ``StateDamaged`` for any other kind of file."""
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -299,7 +298,7 @@ def overwrite(descriptor: int, content: bytes) -> None:
 
 
 def refusal(path: AnyPath, done: str, error: OSError) -> Refused:
-    """Return an error for the user after an ``OSError`` on a file. ``done`` is the action, such as ``written``."""
+    """Return an error for the user: a file cannot be ``done`` (such as ``written``), for the reason in ``error``."""
     reason = error.strerror or str(error)
     return Refused(f"{os.fspath(path)} cannot be {done}: {reason}", hint=_HINTS.get(error.errno or 0))
 
@@ -350,7 +349,7 @@ def _itself(path: AnyPath) -> str:
 
 
 def _permissions(target: str, mode: int | None, look: Callable[[str], os.stat_result]) -> tuple[int | None, int, int]:
-    """Return the mode, user and group for the new file. The value -1 leaves the user or the group unchanged."""
+    """Return mode, user id and group id for the file that replaces ``target``. The id -1 means this process's id."""
     try:
         old = look(target)
     except FileNotFoundError:
@@ -404,7 +403,8 @@ _TRIES = 20
 
 
 class EditedMeanwhile(Exception):
-    """Error: another program changed a state file without the lock after it was read, or took a needed name."""
+    """Error: between reading and writing, another program changed the state file without the lock, or created a file
+    whose name the change needs."""
 
 
 def change(

@@ -50,7 +50,7 @@ def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
 
 def order(work: Mapping[K, Iterable[K]]) -> list[K]:
     """Return all items, each after its dependencies. Items without a dependency between them keep the order of
-    ``work``. In a cycle, the last dependency is ignored."""
+    ``work``. One dependency of each cycle is ignored."""
     placed: list[K] = []
     seen: set[K] = set()
     for start in work:
@@ -90,7 +90,7 @@ def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
 
 
 def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
-    """Return the items that directly depend on each item and on each unknown dependency."""
+    """Return, for each item and each unknown dependency, the items that directly depend on it."""
     users: dict[K, list[K]] = {item: [] for item in work}
     for item, needs in work.items():
         for need in needs:
@@ -137,7 +137,8 @@ def _through_root(root: K, work: Mapping[K, Iterable[K]], to_root: Mapping[K, K]
 
 
 def _through(item: K, to_root: Mapping[K, K], from_root: Mapping[K, K]) -> list[K]:
-    """Return a path from ``item`` to the root and back, joined at the first item that both parts contain."""
+    """Return a path from ``item`` to the root and back to ``item``. It follows ``to_root``, then ``from_root``, and
+    changes over at the first item that both contain."""
     ahead, behind = {item: None}, {item: None}
     here = there = item
     while True:

@@ -47,7 +47,7 @@ def read(path: AnyPath) -> Iterator[dict[str, Any]]:
 
 
 def tail(path: AnyPath, count: int) -> list[dict[str, Any]]:
-    """Return the last ``count`` records of a log, oldest first. A long log does not slow this down."""
+    """Return the last ``count`` records of a log, oldest first. Only the end of the log is read."""
     return _last(newest(path), count)
 
 

@@ -1,7 +1,7 @@
 """Lock on a root folder: a kernel lock on a file in the root, then a lock directory for shell scripts.
 
 The lock directory is in ``/tmp``, which belongs to one host and often to one container. So the lock directory excludes
-only processes in this host or container, while the file in the root excludes all. On a disk without ``flock``, a
+only processes in this host or container. The file in the root excludes all processes. On a disk without ``flock``, a
 directory inside the root replaces the file. On such a disk, a holder on another host counts as dead 120 s after its
 last ``verify``. A process that was suspended for minutes may have lost the lock. Therefore, pass ``verify`` as
 ``before`` to every ``files.replace``. Source: ``tasklist.md`` 9."""
@@ -43,8 +43,8 @@ class LockFile:
         self._descriptor = -1
 
     def try_take(self) -> str | None:
-        """Try to take the lock. Return ``None`` on success, or a text that names the holder. Raise ``OSError`` if the
-        disk does not support ``flock``."""
+        """Take the lock and return ``None``. If the lock is taken, return a text that names the holder. Raise
+        ``OSError`` on a disk without ``flock``."""
         descriptor = self._open()
         try:
             holder = self._holder_of(descriptor)
@@ -79,8 +79,7 @@ class LockFile:
         os.close(descriptor)
 
     def holder(self) -> Owner | None:
-        """Return the current holder, or ``None`` if the lock is free. Raise ``OSError`` if the disk does not support
-        ``flock``."""
+        """Return the holder, or ``None`` if the lock is free. Raise ``OSError`` on a disk without ``flock``."""
         try:
             descriptor = open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -94,7 +93,7 @@ class LockFile:
         return None
 
     def touch(self) -> float:
-        """Touch the lock file. Return the file's new time in seconds since 1970, by the clock of the file system."""
+        """Set the lock file's time to now. Return this time in seconds since 1970, by the file system's clock."""
         descriptor = self._open()
         try:
             os.utime(descriptor)
@@ -143,7 +142,7 @@ def _named_in(descriptor: int) -> Owner | None:
 
 
 class LockLost(NotOwner):
-    """Error: this process lost its lock, for example while it was suspended. It has written nothing."""
+    """Error: this process lost its lock, for example while it was suspended. The current change was not written."""
 
 
 class Lock:
@@ -170,8 +169,7 @@ class Lock:
 
     @property
     def previous(self) -> Owner | None:
-        """Previous holder, if that process died with the lock. The value is ``None`` if the lock was released
-        properly."""
+        """Previous holder, if that process died with the lock. ``None`` if the lock was released properly."""
         return self._file.previous
 
     def acquire(self) -> None:
@@ -249,8 +247,7 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.02
 
 
 def try_lock(descriptor: int) -> bool:
-    """Try to lock an open file. Return False if another process holds the lock. Raise ``OSError`` if the disk does not
-    support ``flock``."""
+    """Lock an open file. Return False if the lock is taken. Raise ``OSError`` on a disk without ``flock``."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -264,7 +261,7 @@ def await_lock(descriptor: int, timeout_seconds: float) -> bool:
 
 
 def await_free(try_take: Callable[[], str | None], deadline: float) -> str | None:
-    """Call ``try_take`` until it returns ``None``. At ``deadline`` (``time.monotonic``), return the holder instead."""
+    """Call ``try_take`` until it returns ``None`` or ``deadline`` (``time.monotonic``) passes. Return the result."""
     pause = _FIRST_PAUSE_SECONDS
     while (who := try_take()) is not None:
         if time.monotonic() >= deadline:

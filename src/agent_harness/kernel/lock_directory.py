@@ -74,8 +74,7 @@ class LockDirectory:
         return True
 
     def release(self) -> None:
-        """Remove the directory if this process owns it. After an error, the directory stays. The call may be
-        repeated."""
+        """Remove the directory if this process owns it. After an error, it stays. Repeated calls are harmless."""
         seen, self._made = self._own(), None
         if seen:
             try:
@@ -127,7 +126,7 @@ class LockDirectory:
 
 
 class _Seen:
-    """State of a lock directory at one moment. The path may also be a file instead of a directory."""
+    """State of a lock directory at one moment. There may also be a file at the path instead of a directory."""
 
     __slots__ = ("inode", "is_folder", "mtime_ns", "owner", "pid", "uid")
 
@@ -155,8 +154,7 @@ class _Seen:
         return "a process that is just starting" if age < START_SECONDS else None
 
     def is_same_as(self, status: os.stat_result) -> bool:
-        """Return True if ``status`` belongs to the same, unchanged entry. Inodes are reused, so times must match
-        too."""
+        """Return True if ``status`` is of the same, unchanged entry. Times must match, because inodes are reused."""
         return self.inode == (status.st_dev, status.st_ino) and self.mtime_ns == status.st_mtime_ns
 
 
@@ -178,7 +176,7 @@ def _look(path: str) -> _Seen | None:
 
 
 def _remove(path: str, seen: _Seen) -> None:
-    """Remove the lock ``seen`` at ``path``. Rename it first, because a new lock at this path must survive."""
+    """Rename the lock ``seen``, then delete it. If it turns out to be a newer lock, rename it back."""
     aside = f"{path}.stale.{os.getpid()}.{os.urandom(6).hex()}"
     try:
         os.rename(path, aside)

@@ -136,8 +136,8 @@ def processes_tagged(name: str, value: str) -> list[int]:
 
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
-    """Raise ``Refused`` if an agent that works on ``root`` started this process, even indirectly. ``None`` means any
-    project. ``command`` is reserved for the user. An agent that hides the parents of its processes is not detected."""
+    """Raise ``Refused`` if an agent started this process, even indirectly. With ``root``, only agents that work on this
+    project count. ``command`` is the refused command. An agent that hides its parent processes is not detected."""
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
         places = [each[name] for name in _PLACES if each.get(name)]
@@ -181,8 +181,8 @@ def parent_of(pid: int) -> int | None:
 
 
 def environments() -> Iterator[Mapping[str, str]]:
-    """Yield the environment of this process, then the readable initial environments of its ancestors. They show who
-    started a command, even if the command removed its own variables."""
+    """Yield the environment of this process, then the initial environment of each ancestor, as far as it can be read.
+    The ancestors show who started a command, even if the command removed its own variables."""
     yield os.environ
     above: int | None = os.getppid()
     for _ in range(_MOST_ANCESTORS):
@@ -208,7 +208,7 @@ def stat_fields(pid: int) -> list[str] | None:
 
 
 def _boot_id() -> str:
-    """Return the boot id, with ``/`` and the pid namespace in a container. Return an empty text without /proc."""
+    """Return the boot id. In a container, append ``/`` and the pid namespace. Without /proc, return an empty text."""
     try:
         boot = _read(f"{_PROC}/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
         space = os.readlink(f"{_PROC}/self/ns/pid")

@@ -4,7 +4,7 @@
     $XDG_STATE_HOME/agent-harness/limits/ACCOUNT.gate     the number of its agents that may run after a refusal
 
 The files survive a kill and a reboot. They never stop a run: a damaged file counts as no limit. A limit that cannot be
-written is known only to its process. The end comes from the first source that has one:
+written is known only to its process. The end of a limit comes from the first of these sources that has an end:
 
     structured   the reset time or wait that the provider reports in a separate field
     text         the wait in the provider's message (``kernel/retry.py``)
@@ -107,13 +107,12 @@ class RateLimit:
 
 
 def sentence(notice: JsonObject) -> str:
-    """Return a rate limit notice as one line of text."""
     end = spoken_end(notice["until_local"], notice.get("told_until_local"))
     return f"Rate limited: {notice['account']} until {end}; to continue now: {notice['lift']}"
 
 
 def spoken_end(until: str, told_until: str | None) -> str:
-    """Return the end of a limit as text. ``told_until`` is the provider's end if it exceeds the longest wait."""
+    """Return the end of a limit as text. ``told_until`` is the provider's end if it is later than ``until``."""
     return f"{told_until} (will ask again at {until})" if told_until else until
 
 
@@ -134,8 +133,7 @@ def reopening(
     guess_seconds: float | None = None,
 ) -> tuple[float, str]:
     """Return the seconds until a retry, before ``HARNESS_TIME_SCALE`` is applied, and the source of this time. The
-    maximum is 31 days. A reset time in the past is ignored. ``guess_seconds`` is the user's wait for an unknown
-    time."""
+    maximum is 31 days. A past reset time is ignored. ``guess_seconds`` is the user's wait if no time is known."""
     from agent_harness.kernel import retry
 
     reset = clock.parse(resets_at)
@@ -190,8 +188,8 @@ class LimitClock:
     ) -> RateLimit:
         """Record that the provider refused an account now, and return the rate limit that is then in force.
 
-        During a rate limit, a time from the provider replaces its end. The user's wait (``guess_seconds``, see
-        ``reopening``) replaces only a guess, and a guess replaces nothing."""
+        If a limit is already in force, a time from the provider replaces the limit's end. The user's wait
+        (``guess_seconds``, see ``reopening``) replaces only a guessed end. A guess replaces no end."""
         made: list[RateLimit] = []
 
         def act() -> RateLimit:
@@ -219,9 +217,9 @@ class LimitClock:
         """Lift the rate limit of an account, at the user's request or after a successful call. Return True if there was
         a limit.
 
-        ``noted_before`` is the start of the successful call. A later refusal then stays, and nothing is written if no
-        limit is known. Without ``noted_before``, the lift is always recorded and the account's throttle is removed.
-        With ``shown``, only exactly this limit is lifted. ``by`` records the view that the user used."""
+        ``noted_before`` is the start of the successful call. A refusal after this time stays. If no limit is known,
+        nothing is written. Without ``noted_before``, the lift is always recorded, and the account's throttle is
+        removed. With ``shown``, the limit is lifted only if it equals ``shown``. ``by`` is recorded."""
         if noted_before and self._read(account) is None:
             return False
         _unkept.pop(account, None)
@@ -243,8 +241,7 @@ class LimitClock:
         return found is not None
 
     def decided_since(self, account: str, seen: datetime) -> datetime | None:
-        """Return the end of a refusal recorded after ``seen``, or the time of a later lift. Return ``None`` if there is
-        neither."""
+        """Return the end of a limit recorded after ``seen``, or the time of a lift after ``seen``, or ``None``."""
         self.in_force(account)  # restarts the count if the wall clock was set back
         record = self._record(account)
         lifted = clock.parse(record.get("lifted_at")) if record.get("account") == account else None
@@ -256,7 +253,7 @@ class LimitClock:
     # -- throttles
 
     def throttle(self, account: str, most: int) -> Throttle | None:
-        """Return the throttle of an account with at most ``most`` agents, or ``None`` if no agent has to wait."""
+        """Return the account's throttle, or ``None`` if no agent has to wait. ``most`` is the account's limit."""
         if not self._place() or not os.path.lexists(self._path(account, _THROTTLE)):
             return None
         from agent_harness.kernel.host import throttles
@@ -335,12 +332,12 @@ class LimitClock:
     # -- other machines ------------------------------------------------------------------------------------------------
 
     def told(self) -> list[JsonObject]:
-        """Return the limit or lift of each account, in the form that ``adopt`` reads on another machine."""
+        """Return each account's rate limit, or the time when it was lifted, in the form that ``adopt`` reads."""
         return [record for account in self._accounts() if (record := self._record(account))]
 
     def adopt(self, account: str, theirs: JsonObject) -> bool:
-        """Store another machine's limit or lift if it is newer than the local record. Return True if it was stored.
-        Invalid records are ignored. The maximum length of a limit applies."""
+        """Store a limit, or the lift of a limit, from another machine if it is newer than the local record. Return True
+        if it was stored. Invalid records are ignored. The maximum length of a limit applies."""
         limit = _limit_in({**theirs, "account": account}, account)
         at = limit.noted_at if limit else clock.parse(theirs.get("lifted_at"))
         if at is None or not self._place(make=True):
@@ -360,7 +357,7 @@ class LimitClock:
     # -- the files -----------------------------------------------------------------------------------------------------
 
     def _anchored_anew(self, account: str) -> RateLimit | None:
-        """Return the account's limit with its full length from now on, because the clock was set back."""
+        """If the clock was set back, restart the account's limit now with its full length. Return the limit."""
 
         def act() -> RateLimit | None:
             now, found = self._now(), self._read(account)
@@ -433,7 +430,7 @@ class LimitClock:
 
 
 def _seconds(at: datetime) -> float:
-    """Return the time ``at`` in seconds on the clock of throttles, which ``HARNESS_TIME_SCALE`` does not scale."""
+    """Return the time ``at`` in seconds for the rules of throttles, divided by ``HARNESS_TIME_SCALE``."""
     return at.timestamp() / clock.time_scale()
 
 
@@ -443,7 +440,7 @@ def _after(
     now: datetime,
     refusal: tuple[str, str | None, float | None, float | None],
 ) -> RateLimit:
-    """Return the account's limit after one more refusal, without storing it."""
+    """Return the account's limit after a ``refusal`` (text, reset time, wait, the user's wait). Store nothing."""
     from agent_harness.kernel.redact import redact
 
     said, resets_at, retry_after_seconds, guess_seconds = refusal

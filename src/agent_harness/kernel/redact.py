@@ -1,6 +1,6 @@
-"""Masking of secrets in text: known secret formats and secret values of this process's environment become ``***``. Too
-much masking is harmless, but too little is not. Only plain code or prose stays unmasked. Every pattern is possessive or
-bounded, so the run time is linear in the text. Masking a text twice changes nothing."""
+"""Masking of secrets in text: known secret formats and secret values of this process's environment become ``***``. In
+doubt, a text is masked. Only plain code or prose stays unmasked. Every pattern is possessive or bounded, so the run
+time is linear in the text. Masking a text twice changes nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ def _is_secret_name(name: str) -> bool:
 
 
 def secret_names(env: Mapping[str, str]) -> list[str]:
-    """Return the names of the environment variables whose names suggest a secret value."""
     return [name for name in env if is_secret_name(name)]
 
 
@@ -117,7 +116,7 @@ def _escaped(letter: re.Match[str]) -> str:
 
 @lru_cache(maxsize=16)
 def _spellings(values: frozenset[str]) -> tuple[str, ...]:
-    """Return all spellings of these values, longest first: plain, by line, and escaped for JSON or Python."""
+    """Return all spellings of these values, longest first: plain, single lines, and escaped for JSON or Python."""
     from agent_harness.kernel.json import jsontext
 
     parts = {part.strip() for value in values for part in (value, *value.splitlines())}
@@ -203,8 +202,7 @@ def _end_of_value(text: str, found: re.Match[str]) -> int:
 
 
 def _is_value(value: str, *, tight: bool) -> bool:
-    """Return True if ``value`` counts as a secret. Code and placeholders never count. Prose counts only if ``tight`` is
-    set."""
+    """Return False for code and placeholders and, unless ``tight`` is set, for plain words. Otherwise, return True."""
     if value.lower() in _NO_VALUES or value.startswith(("(", "[", "{", "$(", "${")):
         return False
     if value[0] == "$" and value[1:].isidentifier() and value.isupper():

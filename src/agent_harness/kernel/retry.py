@@ -109,8 +109,7 @@ class Wait:
 
 
 def seconds_asked(text: str, now: datetime) -> int | None:
-    """Return the last wait that a text states, or ``None`` without a wait. It is in whole seconds and at most 31
-    days."""
+    """Return the last wait that a text states, in whole seconds, at most 31 days, or ``None`` if it states none."""
     seconds = _stated(text, now)
     return None if seconds is None else math.ceil(min(max(seconds, 0.0), LONGEST_SECONDS))
 
@@ -121,7 +120,7 @@ def later_end(text: str, now: datetime) -> datetime | None:
 
 
 def too_late(seconds: float | None, now: datetime) -> datetime | None:
-    """Return the time after ``seconds`` if this wait exceeds the maximum. Otherwise, return ``None``."""
+    """Return the time ``seconds`` after ``now`` if this wait exceeds the maximum. Otherwise, return ``None``."""
     if seconds is None or not LONGEST_SECONDS < seconds < float("inf"):
         return None
     return datetime.fromtimestamp(min(now.timestamp() + seconds, _LAST_MOMENT), UTC)
@@ -202,7 +201,7 @@ def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
 
 
 def _zone(name: str | None) -> tzinfo | None:
-    """Return the time zone with this name, or ``None`` (local time) if the name is unknown."""
+    """Return the time zone with this name, or ``None`` (local time) if there is no name or it is unknown."""
     if name is None:
         return None
     from zoneinfo import ZoneInfo

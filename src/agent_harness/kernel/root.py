@@ -40,8 +40,8 @@ class Root:
 
 
 def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
-    """Return the error for a command that works only in a project of ``kind``. Its text is ``missing``, unless the
-    project here has another kind."""
+    """Return the error for a command that needs a project of ``kind``. Its text is ``missing``. If a project of another
+    kind is here, the text names that project instead."""
     here = find(pin=False)
     if here is None or here.kind == kind:
         return NotAProject(missing, hint=hint)
@@ -55,8 +55,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
 
     The default start folder is the working directory. ``None`` and missing folders are skipped. ``kind`` limits the
     search to one kind. The folder in ``HARNESS_STATE_ROOT`` overrides all others. Raise ``NotAProject`` if that folder
-    has no task list. ``pin=False`` ignores this variable. Without ``kept`` or ``pin``, a task list whose files were all
-    deleted is ignored."""
+    has no task list. ``pin=False`` ignores this variable. ``kept`` with ``pin`` also finds a deleted task list."""
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
         try:
@@ -83,7 +82,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
 
 
 def kept_copy(folder: str) -> str | None:
-    """Return the path of the copy of a task list that is kept outside its folder, or ``None`` if there is no copy."""
+    """Return the path of the copy of a task list that is kept in the state folder, or ``None`` if there is no copy."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.existing(os.path.join(folder, LIST), folder, writable=False)

@@ -25,7 +25,7 @@ class SharedContent:
         self._at = 0.0
 
     def read(self, *, again: bool = False) -> bytes:
-        """Return the content of the file. ``again`` always reads the file. Raise the errors of ``files.read_bytes``."""
+        """Return the file's content, read anew if ``again`` is set. Raise the errors of ``files.read_bytes``."""
         began, now = time.monotonic(), time.time_ns()
         stamp = files.stamp_of(self._path)
         if again or stamp is None or stamp != self._stamp or began - self._at > _SECONDS:

@@ -107,8 +107,8 @@ def remove(path: str) -> None:
 
 
 def remove_tree(folder: str | os.PathLike[str]) -> bool:
-    """Remove a folder of any depth and permissions, without following symbolic links. Return True if the folder no
-    longer exists. No other process may use the folder during the call."""
+    """Remove a folder, whatever its depth and permissions, without following symbolic links. Return True if the folder
+    no longer exists. No other process may use the folder during the call."""
     top = os.fspath(folder)
     if os.path.isdir(top) and not os.path.islink(top):
         while _thinned(top) and os.path.lexists(top):  # a long list can lose its place while it is shortened

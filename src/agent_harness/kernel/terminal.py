@@ -34,7 +34,6 @@ def quoted(word: str) -> str:
 
 
 def is_terminal(stream: "TextIO | None" = None) -> bool:
-    """Return True if the stream (stdout by default) is a terminal."""
     stream = stream or sys.stdout
     return stream is not None and not stream.closed and stream.isatty()
 
@@ -45,13 +44,12 @@ def is_plain(stream: "TextIO | None" = None) -> bool:
 
 
 def wants_times() -> bool:
-    """Return True if ``HARNESS_PLAIN=1`` is set, also by ``--plain``. Then each line is plain and starts with the
-    time."""
+    """Return True if ``HARNESS_PLAIN=1`` or ``--plain`` is set. Each line is then plain and begins with the time."""
     return os.environ.get("HARNESS_PLAIN", "") not in ("", "0")
 
 
 def has_colour(stream: "TextIO | None" = None) -> bool:
-    """Return True if output may be coloured, by ``HARNESS_COLOR``, ``NO_COLOR``, ``FORCE_COLOR``, or the terminal."""
+    """Return True if ``HARNESS_COLOR``, ``NO_COLOR``, ``FORCE_COLOR`` and the terminal allow coloured output."""
     stream = stream or sys.stdout
     asked = os.environ.get("HARNESS_COLOR")
     if asked in ("always", "never"):
@@ -123,8 +121,7 @@ def fitted(line: str, columns: int) -> str:
 
 
 def shortened(line: str, columns: int) -> str:
-    """Return the line if it fits into ``columns``. Otherwise, return the whole words that fit, followed by ``MORE``.
-    Cut a first word that is too long."""
+    """Return the line, or the whole words that fit into ``columns`` and ``MORE``. Cut a first word that is too long."""
     if width(line) <= columns:
         return line
     most = fitted(line, max(0, columns - len(MORE)))

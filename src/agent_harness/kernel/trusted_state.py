@@ -90,8 +90,8 @@ class Place:
 
 def places() -> list[Place]:
     """Return the state folders of all projects of this user, the most recently used first. Symbolic links and files of
-    other users are skipped. Folders among the temporary files count only if they have a record, because commands in an
-    agent's sandbox leave such folders."""
+    other users are skipped. Folders among the temporary files count only if they have a record, because sandboxed
+    commands leave such folders."""
     folders = [folder for base in _bases() for folder in _entries(os.path.join(base, "projects"))]
     known = (each for each in folders if _base(each) == usual_base() or os.path.lexists(os.path.join(each, PLACE)))
     own = tuple(os.path.join(os.path.realpath(base), "projects", "") for base in _bases())
@@ -230,7 +230,6 @@ def _bases() -> list[str]:
 
 
 def usual_base() -> str:
-    """Return the default base folder of the harness's state."""
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return os.path.join(home, "agent-harness")
 

@@ -45,7 +45,8 @@ class Search:
         return Trial(prefix=self.low) if self.low else None
 
     def after(self, trial: Trial, result: str, failing: tuple[str, ...]) -> "Search":
-        """Return the search after the checks of ``trial`` ended with ``result``. ``failing`` are the failed checks."""
+        """Return the search, updated with the result of one run of checks. ``trial`` is this run, ``result`` is its
+        result, and ``failing`` contains the names of the failed checks."""
         if result == BROKEN:
             return replace(self, broken=self.broken + 1)
         if result == GREEN:
@@ -60,7 +61,8 @@ class Search:
 
 
 def next_size(size: int, most: int, result: str) -> int:
-    """Return the maximum size of the next batch. ``result`` is the result of the last check of a whole batch."""
+    """Return the maximum size of the next batch. ``result`` is the last result for a whole batch. If the checks failed,
+    ``size`` is halved. If they passed, ``size`` increases by one, up to ``most``."""
     if result == RED:
         return max(1, size // 2)
     return min(most, size + 1) if result == GREEN else size

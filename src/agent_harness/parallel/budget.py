@@ -34,7 +34,7 @@ class LateCost:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedCost:
-    """Spending of a job according to a journal, in US dollars. ``tries`` is empty if only the total is known."""
+    """Spending of a job in US dollars, as recorded in a journal. If only the total is known, ``tries`` is empty."""
 
     spent: float = 0.0
     tries: Mapping[str, float]
@@ -48,8 +48,8 @@ class CountedCost:
         return cls(spent=spent, tries=tries)
 
     def with_more(self, told: Mapping[str, float]) -> "CountedCost":
-        """Return this cost, increased to the reported spending of each try. A repeated report changes nothing. An
-        amount that was counted without a try is part of the reported spending, so no amount counts twice."""
+        """Return a new cost that includes the reported spending of each try. For each try, the greater amount counts,
+        so a repeated report changes nothing. The total is the sum of all tries, or the old total if it is greater."""
         tries = most_of_each(self.tries, told)
         return CountedCost(spent=max(self.spent, sum(tries.values())), tries=tries)
 
@@ -78,8 +78,8 @@ class SharedBudget:
         files.write_json(os.path.join(self._folder, name), record)
 
     def elsewhere(self, job: str, spent: float) -> float:
-        """Record a job's spending. Return the US dollars that all other jobs have spent or reserved. If other jobs are
-        running, the result also includes the price of this job's own next call."""
+        """Record a job's spending. Return the US dollars that this job cannot spend: the spending and reservations of
+        all other jobs. If other jobs are running, the result also includes the price of one more call by this job."""
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.pop(name, {"spent": 0.0, "call": 0.0})
@@ -99,7 +99,7 @@ class SharedBudget:
                 self._write(name, known.get(name, {"spent": 0.0, "call": 0.0}) | {"allowed": amount})
 
     def hear(self, job: str, tries: Mapping[str, float]) -> None:
-        """Record the reported spending of a remote job's tries. The spending counts even if the job has no result."""
+        """Record the spending of each try of a remote job. The spending counts even if the job has no result."""
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.get(name, {"spent": 0.0, "call": 0.0})
@@ -117,9 +117,9 @@ class SharedBudget:
             return float(known.get(f"{job.replace('/', '.')}.json", {}).get("spent", 0.0))
 
     def finalize(self, job: str, spent: float) -> float:
-        """Add the spending of a finished job to the total, and return this spending in US dollars. The result is at
-        least the amount recorded earlier. Call this only after a journal has recorded the spending, because the method
-        deletes the job's own record."""
+        """Add a finished job's spending to the total. Return the amount added: ``spent``, or the amount recorded
+        earlier if it is greater. A journal must already have recorded the spending, because this method deletes the
+        job's own record."""
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.get(name, {"spent": 0.0, "call": 0.0})
@@ -132,7 +132,8 @@ class SharedBudget:
         return total
 
     def begin(self, spent: float, left: Collection[str] = ()) -> None:
-        """Start a run that has already spent ``spent`` US dollars. Keep only the records of the jobs in ``left``."""
+        """Start a run that has spent ``spent`` US dollars so far. Delete the records of jobs that are not in
+        ``left``."""
         kept = {f"{job.replace('/', '.')}.json" for job in left}
         with self._locked() as known:
             call = max((each["call"] for each in known.values()), default=0.0)
@@ -160,7 +161,7 @@ class SharedBudget:
             os.unlink(os.path.join(self._folder, "late", _late_name(known.job, known.attempt)))
 
     def standing(self) -> tuple[float, float]:
-        """Return two amounts in US dollars: the spending so far, and the additional reservations of running jobs."""
+        """Return the US dollars spent so far, and the additional US dollars that are reserved for running jobs."""
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (settled, *known.values())])
@@ -168,8 +169,8 @@ class SharedBudget:
         return round(spent, 4), round(sum(_held(each, dearest) - each["spent"] for each in known.values()), 4)
 
     def left(self, limit: float) -> float:
-        """Return the US dollars that one more job may spend. The result is negative if the budget is exceeded. The
-        price of one call stays reserved for each running job and for the new job."""
+        """Return the US dollars that one more job may spend, or a negative amount if the budget is exceeded. The
+        harness reserves the price of one call for each running job and for the new job."""
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (settled, *known.values())])
@@ -178,7 +179,7 @@ class SharedBudget:
 
 
 def _read(path: str) -> JsonObject:
-    """Return the amounts in a job's spending file. An invalid amount counts as zero, because a journal also has it."""
+    """Return the amounts in a job's spending file. An invalid amount counts as zero."""
     found = files.read_json_if_any(path)
     names = ("spent", "call", *(["allowed"] if "allowed" in found else []))
     known: JsonObject = {name: number_below(found.get(name), MOST_USD) or 0.0 for name in names}
@@ -193,5 +194,5 @@ def _late_name(job: str, attempt: str) -> str:
 
 
 def _held(known: JsonObject, dearest: float) -> float:
-    """Return the US dollars that a running job has spent, plus those that it may spend before the next budget check."""
+    """Return the US dollars to reserve for a running job: its spending plus one call, or its allowance if greater."""
     return float(max(known["spent"] + (known["call"] or dearest), known.get("allowed", 0.0)))

@@ -182,7 +182,7 @@ class Coordinator:
         self._watch = ChangeWatch(self._git, self._branch, self._aside(), (*self._port.own, *self._port.common))
 
     def _take_old_names_over(self) -> None:
-        """Rename git refs from versions up to 1.2.1. Report the refs that may belong to another project."""
+        """Rename candidate refs of versions up to 1.2.1. Report old refs that may belong to another project."""
         if not candidates.old_names(self._git):
             return
         works = [work for work in self._plan.works.values() if work.job]
@@ -197,7 +197,8 @@ class Coordinator:
             self._say(f"Refs of an older version, which may belong to another project here: {', '.join(left)}")
 
     def _is_left(self, carried: JsonObject) -> bool:
-        """Return True if this run keeps an item of the previous run. Otherwise, save its candidate on a rescue ref."""
+        """Return True if this run takes over the item ``carried`` of the previous run. If the project no longer assigns
+        the item's proven work to that run, save the work on a rescue ref and return False."""
         if not carried["ready"] or self._port.holds(carried["order"], carried["item"]):
             return True
         candidates.set_aside(self._git, carried["order"], carried["commit"])
@@ -214,7 +215,8 @@ class Coordinator:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
     def _take_over(self) -> None:
-        """End the processes that a killed coordinator left, save their work on rescue refs, and take over its jobs."""
+        """Take over a killed coordinator's jobs. End its processes on this machine, and save their work on rescue refs.
+        Record existing results, continue jobs that still run on other machines, and record all other jobs as lost."""
         rescues: dict[str, list[str]] = {}
         for workspace in workspaces.existing(os.path.join(self._folder, "places")):
             record = files.read_json_if_any(workspace.record)
@@ -259,7 +261,7 @@ class Coordinator:
     # ---- the loop
 
     def run(self) -> JsonObject:
-        """Run until there is nothing left to do. Return the results, the reason for the end and the ``exit_code``."""
+        """Run until there is nothing left to do. Return the run's results, the reason for its end and its exit code."""
         os.makedirs(os.path.join(self._folder, "places"), mode=0o700, exist_ok=True)
         with run_held(self._folder, hint="wait for that run, or end it with Ctrl-C"):
             return self._run()
@@ -330,8 +332,8 @@ class Coordinator:
             self._leave_elsewhere()
 
     def _leave_elsewhere(self) -> None:
-        """After a request to stop, wait for remote workers only as long as for local workers. Then raise
-        ``KeyboardInterrupt``. The remote jobs continue, and the next run collects their results."""
+        """After a request to stop, wait for attempts on remote workers, but only for a limited time. Then raise
+        ``KeyboardInterrupt``. The remote attempts continue, and the next run collects their results."""
         now = time.monotonic()
         self._leave_by = self._leave_by or now + clock.scaled(WRAP_UP_SECONDS)
         left = [each.job.id for each in self._under.values()]
@@ -381,7 +383,7 @@ class Coordinator:
         return None if self._terms.only_land else self._limit_reached()
 
     def _told_blocked(self) -> str:
-        """Return the question to the user of a blocked run: the commit, the failing checks and the commands to type."""
+        """Return a message that tells the user why the run is blocked and which commands to type."""
         known, branch = self._plan, self._branch.removeprefix("refs/heads/")
         at, names = known.blocked_at[:10], ", ".join(known.blocked_by[:5]) or "the work to be merged"
         if known.blocked == "head_red" and at:
@@ -393,8 +395,7 @@ class Coordinator:
         )
 
     def _told_parked(self, item: str) -> str:
-        """Return the reason why an item waits for the user, with its conflict. The project adds the command for the
-        answer."""
+        """Return a message to the user that explains why an item waits for a decision, and lists the conflicts."""
         work = self._plan.work(item)
         if work.why != "landing_failed" or not work.last_fix:
             return f"{item} waits: {work.why}"
@@ -406,7 +407,7 @@ class Coordinator:
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _told_broken(self) -> str:
-        """Tell the project which items fail on the branch after a merge. Return a text that names these merges."""
+        """Record merged items that fail on the branch. Return a text that names the merges that broke these items."""
         head, branch = self._plan.head, self._branch.removeprefix("refs/heads/")
         told = []
         for item, names in self._plan.broken.items():
@@ -539,7 +540,7 @@ class Coordinator:
         return event
 
     def _looks(self) -> list[str]:
-        """Return one line for each change that agents without a sandbox may have made and that a user must review."""
+        """Return the changes that the user must review, as text. Agents without a sandbox may have made them."""
         if self._aside() is None:
             return []
         seen = "while agents worked without a sandbox"
@@ -687,7 +688,8 @@ class Coordinator:
             self._say(f"{under.job.slot} {under.job.item}: {under.title} ({reason})")
 
     def _with_allowance(self, job: Job, busy: int) -> Job:
-        """Return the job with a budget that is reserved for it, because a remote worker sees only its own spending."""
+        """Reserve a budget for a job, because a remote worker sees only its own spending. Return the job with this
+        budget."""
         most = self._terms.max_cost_usd
         if most is None:
             return job
@@ -776,12 +778,14 @@ class Coordinator:
         self._look_at_project(job)
 
     def _aside(self) -> str | None:
-        """Return the folder for copies of changed files. Return ``None`` if agents cannot write to the project."""
+        """Return the folder for copies of files that the harness replaces in the project. Return None if agents cannot
+        write to the project."""
         is_closed = not self._engine.is_local or kind_for(settings_from(self._terms.sandbox)) is not None
         return None if is_closed else os.path.join(self._folder, "put-back")
 
     def _look_at_project(self, job: Job) -> None:
-        """Report the files in the project's own folder that an attempt changed, and the files that were restored."""
+        """Find changes that were made in the project's own folder during an attempt. Report all changes, and restore
+        files where this is possible."""
         found = self._watch.look(job.name, fetching=self._merge_queue.is_pushing)
         own = self._port.put_back()
         changed, put_back = [*found.changed, *own], {**found.put_back, **own}
@@ -834,13 +838,13 @@ class Coordinator:
             self._merge_queue.note_rejected(item, {"why": "conflict_markers", "files": left, "met": []})
 
     def _take_late(self, job: str) -> None:
-        """Count the cost of an attempt that was reported only after the attempt had ended or was lost."""
+        """Count the cost of an attempt whose result arrived only after the attempt was recorded as ended or lost."""
         if events := self._ledger.of_job(job):
             told = _told_cost(result_of_job(self._folder, job))
             self._count_late(job, events, CountedCost.of(events).with_more(told))
 
     def _take_collected(self) -> None:
-        """Count each cost that the engine reports for a finished job once. Jobs of earlier runs are included."""
+        """Count the reported costs of finished jobs, each cost only once. Jobs of earlier runs are included."""
         at_work = {self._plan.work(item).job for item in self._plan.in_state(plan.WORKING)}
         for each in self._money.late():
             if each.job in at_work:
@@ -892,12 +896,13 @@ def _some(names: Collection[str]) -> str:
 
 
 def _told_cost(result: JsonObject) -> dict[str, float]:
-    """Return the cost in US dollars of the try that produced this result. The key is the number of the try."""
+    """Return the number of the try that produced ``result``, with the cost of this try in US dollars."""
     return {str(result.get("try") or 1): float(result.get("cost_usd") or 0.0)}
 
 
 def _shown(under: _Under, heard: JsonObject) -> JsonObject:
-    """Return an attempt's row for the display. It shows if the session has ended and its work is being saved."""
+    """Return a row that describes a running attempt for the display. ``heard`` is the present activity of the attempt's
+    session. If it is empty after earlier activity, the session has ended and the attempt's work is being saved."""
     under.heard = heard or ({**under.heard, "phase": "settling"} if under.heard else {})
     job, heard = under.job, under.heard
     known = {"slot": job.slot, "host": owner.current().host, "item": job.item, "title": under.title}

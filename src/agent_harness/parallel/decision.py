@@ -42,7 +42,8 @@ class RejectItem:
 
 @dataclass(frozen=True, kw_only=True)
 class LandBatch:
-    """Step of a run: move the branch to the first ``count`` members of the batch, or complete an interrupted move."""
+    """Step of a run: move the branch to the commit that contains the first ``count`` members of the batch. If an
+    earlier move was interrupted, this step completes that move."""
 
     count: int
 
@@ -63,7 +64,8 @@ class AskPerson:
 
 @dataclass(frozen=True, kw_only=True)
 class PushLanded:
-    """Step of a run: push the merged commits. After a rebase, first move the branch to the verified commit."""
+    """Step of a run: push the merged commits to the remote. If the harness has rebased these commits, this step first
+    moves the branch to the rebased and verified commit."""
 
 
 Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | RejectItem | LandBatch | ReleaseBatch | AskPerson
@@ -86,8 +88,8 @@ class Facts:
 
 
 def decide(plan: RunPlan, facts: Facts) -> list[Step]:
-    """Return the steps that can be done now. These steps do not depend on one another. If a batch is ready, it is
-    merged before the next attempt starts, so that the attempt has the merged work."""
+    """Return the steps that the run can do now, in any order. If a batch is ready to be merged, no attempt starts
+    before the merge. Attempts therefore start with the merged work."""
     left = facts.slots
     if facts.most_attempts is not None:
         left = min(left, facts.most_attempts - plan.attempts)
@@ -125,8 +127,8 @@ def _landing_step(plan: RunPlan, *, at_rest: bool, held_up: frozenset[str]) -> S
 
 
 def _ahead_step(plan: RunPlan, facts: Facts) -> Step | None:
-    """Return the next step for batches that are verified on top of an earlier batch, or None. The results for such
-    batches count only if the earlier batch, which is still being checked, is merged."""
+    """Return the next step for batches that build on a batch that is still being checked. Return None if there is no
+    such step. If the earlier batch is not merged, the results of these batches do not count."""
     known = plan.under_way
     if not known or known[0].vouched or plan.blocked or plan.push_problem or plan.joined:
         return None
@@ -205,21 +207,22 @@ def _told(work: ItemProgress) -> str:
 
 
 def _excluded(item: OpenItem, busy: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the reason why the item must not run beside busy items, such as a common file. Otherwise, return None."""
+    """Return the reason why an item must not start now: it may change the same files as an item in ``busy``. Otherwise,
+    return None. ``busy`` has the file patterns of each item that is not merged yet."""
     met = next((other for other, touches in busy.items() if meet(item.touches, touches)), None)
     return None if met is None else f"it waits for {met}: both declare changes to {_where(item.touches, busy[met])}"
 
 
 def meet(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Return True if two lists of file patterns may match the same file. Only the text before a wildcard is compared. A
-    pattern that matches every file also meets an empty list."""
+    """Return True if one file may match a pattern of each list. Only the text before the first wildcard is compared. If
+    one list has a pattern that matches every file, return True, even if the other list is empty."""
     left, right = ([_literal(glob) for glob in globs] for globs in (some, others))
     return "" in left or "" in right or any(a.startswith(b) or b.startswith(a) for a in left for b in right)
 
 
 def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
-    """Return the reason why a rejected item must wait until another item is merged. Otherwise, return None. (SC-31)
-    Without the other item's changes in its files, the rejected item would be rejected again."""
+    """Return the reason why the fix of a rejected item must wait for another item's merge. Otherwise, return None. The
+    fix waits because it needs the changes of the item with which it conflicts. (SC-31)"""
     met = work.fix.get("met") if work.fix else None
     lands = (each for each in plan.in_state(READY, LANDING) if each in met and each not in plan.held) if met else ()
     other = next(iter(lands), None)
@@ -227,8 +230,8 @@ def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
 
 
 def _where(some: Sequence[str], others: Sequence[str]) -> str:
-    """Return the patterns in ``others`` that may match the same files as ``some``. If there are none, return
-    ``some``."""
+    """Return, as text, the patterns in ``others`` that may match the same file as a pattern in ``some``. If there is no
+    such pattern, return the patterns in ``some``."""
     return ", ".join(glob for glob in others if meet(some, (glob,))) or ", ".join(some)
 
 

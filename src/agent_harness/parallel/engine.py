@@ -35,7 +35,7 @@ RUNNING, ENDED, UNKNOWN = "running", "ended", "unknown"
 
 
 class Engine(Protocol):
-    """Interface of an engine that runs workers. See ``scale.md`` 2, 11 and ``agent_harness.testing.check_engine``."""
+    """Interface of an engine, which runs workers. ``agent_harness.testing.check_engine`` tests it. (scale.md 2, 11)"""
 
     name: str
     """Name of the engine, as shown in the display of a run."""
@@ -48,8 +48,8 @@ class Engine(Protocol):
         ...
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Start a job, or wait for a job that was submitted earlier. Return immediately. The engine executes a job id
-        only once, even if several processes submit the job."""
+        """Start a job, and return immediately. If an earlier process has submitted the job, do not start it again, but
+        report its end. The engine executes a job only once, even if several processes submit it."""
         ...
 
     def recall(self, job_id: str, reason: str) -> None:
@@ -57,7 +57,7 @@ class Engine(Protocol):
         ...
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Return the state of each job that an earlier process submitted, by job id."""
+        """Return the state of each job, by job id: ``running``, ``ended`` or ``unknown``."""
         ...
 
     def heard(self) -> dict[str, JsonObject]:
@@ -73,7 +73,8 @@ class EngineFactory(Protocol):
     """Factory for the engine of a run. Without a factory, the jobs of a run are processes of this machine."""
 
     def __call__(self, git: Git, folder: str, say: Callable[[str], None], refs: str) -> Engine | None:
-        """Return the engine. ``folder`` contains the project's runs. ``refs`` is the prefix for refs of remote jobs."""
+        """Return the engine, or None to execute jobs on this machine. ``folder`` contains the project's runs. ``refs``
+        is the prefix for the git refs of remote jobs."""
         ...
 
 
@@ -140,8 +141,8 @@ class LocalEngine:
 
 
 class WorkerProcess:
-    """Child process that executes jobs, one at a time, from its first job until this process ends. If the child process
-    has exited for any reason, the next job starts a new child process."""
+    """Child process that executes jobs, one at a time. The first job starts the child process, which runs until this
+    process ends. If the child process exits earlier, the next job starts a new child process."""
 
     def __init__(self, *, wrap_up_seconds: float = WRAP_UP_SECONDS) -> None:
         """Set the number of seconds in which a cancelled job must finish its operation and save its work."""
@@ -157,7 +158,8 @@ class WorkerProcess:
         *,
         attempt: int = 1,
     ) -> None:
-        """Execute the job whose files are in ``folder``. Return after all processes of the job have exited."""
+        """Execute the job whose files are in ``folder``. Return after all processes of the job have exited. If
+        ``is_recalled`` returns True, cancel the job. ``attempt`` is the number of the try."""
         running = self._begun(environment)
         told = {"order": job.id, "item": job.item, "name": job.name, "try": attempt}
         files.write_json(f"{job.workspace}.json", {**told, "process": running.record})

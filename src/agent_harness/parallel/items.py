@@ -163,7 +163,7 @@ class ProjectPort(Protocol):
         ...
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return the exit code and the reason if no new job may start, such as a pause or a limit. Otherwise, return
+        """If no new job may start, return the exit code and the reason, such as a pause or a limit. Otherwise, return
         None."""
         ...
 
@@ -172,7 +172,7 @@ class ProjectPort(Protocol):
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject: ...
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Take over the items of these jobs from a dead coordinator. Release all other items that it had taken."""
+        """Take over the items of the jobs ``held`` from a dead coordinator. Release that coordinator's other items."""
         ...
 
     def holds(self, job: str, item: str) -> bool:
@@ -182,19 +182,18 @@ class ProjectPort(Protocol):
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Record the end of a job, only once. ``result`` is None for a lost job. Accepted work then waits to be merged.
-        ``spent_usd`` is the amount in US dollars that counts toward the run's budget. The project records this
-        amount."""
+        """Record the end of a job. If the job is lost, ``result`` is None. If the work was accepted, the item then
+        waits to be merged. ``spent_usd`` is the job's cost that counts toward the run's budget, in US dollars."""
         ...
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Record ``more_usd``, the US dollars that a finished job has spent beyond its recorded amount. ``spent_usd``
-        is the job's total. If this total is already recorded, the call is a repetition."""
+        """Record that a finished job cost more than the recorded amount. ``more_usd`` is the difference, and
+        ``spent_usd`` is the new total, both in US dollars. If this total is already recorded, do nothing."""
         ...
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """Merge the changes from ``base`` to ``commit`` into ``head``, and return the merge. Include the project's own
-        files. ``proven`` is False for work that must still be fixed. Such work does not count as done."""
+        """Merge the changes between ``base`` and ``commit`` into ``head``, and return the merge. The merge also updates
+        the harness's own files in the commit. ``proven`` is False for work that must still be fixed."""
         ...
 
     def checks(
@@ -205,10 +204,12 @@ class ProjectPort(Protocol):
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the checks, with names, that must pass on ``commit`` before it is merged into ``base``. If ``members``
-        is None, ``commit`` is a head whose result is not known. ``base`` is then the last trusted head, or ``commit``
-        itself to prove all merged work again. ``before`` maps items to commits in ``base`` that are not merged yet.
-        ``unseen`` has items that were merged after the members' attempts began, or that the members broke before."""
+        """Return the checks, with names, that must pass on ``commit`` before it is merged.
+
+        ``base`` is the commit on which the batch of ``members`` builds. ``before`` has the commits of items in ``base``
+        that are not merged yet. ``unseen`` has items that were merged after the members' attempts began, or that the
+        members broke before. If ``members`` is None, ``commit`` is an unverified head of the branch, and ``base`` is
+        the last trusted head. If both are the same commit, all merged work is proven again."""
         ...
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject: ...
@@ -216,7 +217,7 @@ class ProjectPort(Protocol):
     def finalize(self, landings: Sequence[LandedItem]) -> None: ...
 
     def refuse_joined(self, commit: str) -> None:
-        """Raise an error if merged work is invalid after a rebase onto the remote's commits. Checks run later."""
+        """Raise an error if the project's files are invalid in ``commit``, after a rebase onto the remote's commits."""
         ...
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
@@ -227,8 +228,8 @@ class ProjectPort(Protocol):
     def note_push(self, kind: str, commit: str, message: str) -> None: ...
 
     def put_back(self) -> dict[str, str]:
-        """Restore the project's state files if other programs wrote to these files while agents were working. Return
-        each restored name with the path of the replaced version, or an empty text if that version was not kept."""
+        """Restore the project's state files that other programs changed while agents worked. Return the name of each
+        restored file, with the path of the replaced version or "" if that version was not kept."""
         ...
 
     def note_touched(self, item: str, message: str) -> None:
@@ -238,7 +239,7 @@ class ProjectPort(Protocol):
     def reopen(self, items: Sequence[str], why: str) -> None: ...
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """Record that these merged items fail on ``head`` because of ``commit``, which merged the item ``by``."""
+        """Record that these merged items fail on ``head``, because ``commit`` (the merge of ``by``) broke them."""
         ...
 
     def question(self, item: str | None, reason: str, message: str) -> None:
@@ -250,7 +251,7 @@ class ProjectPort(Protocol):
         ...
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """Return the activity of each running attempt, by item, in the format of ``session/now.py``."""
+        """Return the activity of each running attempt, by item. ``session/now.py`` describes the format."""
         ...
 
     def left(self) -> tuple[list[str], list[str], list[str]]:

@@ -110,7 +110,7 @@ class Ledger:
         return event
 
     def append(self, kind: str, **members: object) -> JsonObject:
-        """Append an event to the journal, and return the event. It is on disk when this method returns."""
+        """Append an event to the journal, and return the event. The event is on disk when this method returns."""
         event: JsonObject = {"n": len(self.events) + 1, "at": clock.timestamp(fraction=True), "type": kind, **members}
         line = jsontext.line(event).encode("utf-8", "replace") + b"\n"
         try:
@@ -158,7 +158,7 @@ class Ledger:
 
 
 def renamed(path: str, target: str) -> None:
-    """Rename a journal file durably, and replace an existing file. Raise ``Refused`` if this is impossible."""
+    """Rename a journal file durably, and replace an existing file. Raise ``Refused`` if the file cannot be renamed."""
     try:
         os.replace(path, target)
         for folder in dict.fromkeys((os.path.dirname(target), os.path.dirname(path))):
@@ -169,8 +169,8 @@ def renamed(path: str, target: str) -> None:
 
 @contextmanager
 def run_held(folder: str, *, hint: str, told: str = "a parallel run is running here") -> Iterator[None]:
-    """Hold the run's lock within the context, so that no other process runs here or writes the ledger. Wait up to two
-    seconds for a run that is about to end. After that, raise ``Busy``."""
+    """Hold the run lock of ``folder`` while the ``with`` block runs. No other process can then start a run in this
+    folder or write the ledger. If another process does not release the lock within two seconds, raise ``Busy``."""
     lock = LockFile(os.path.join(folder, RUN_LOCK))
     if holder := await_free(lock.try_take, time.monotonic() + ENDING_SECONDS):
         raise Busy(f"{told} ({holder})", hint=hint)
@@ -181,7 +181,8 @@ def run_held(folder: str, *, hint: str, told: str = "a parallel run is running h
 
 
 def project_id(folder: str) -> str:
-    """Return the project's id for ledgers, refs and workflow ids. The first call creates it in the runs' folder."""
+    """Return the project's id, which is part of ledgers, refs and workflow ids. The first call creates the id and
+    stores it in ``folder``."""
     if found := _known_id(folder):
         return found
     made = secrets.token_hex(12)
@@ -211,8 +212,8 @@ def _event(path: str, number: int, line: bytes) -> JsonObject:
 
 
 def readable(path: str, folder: str) -> list[JsonObject]:
-    """Return the events of a journal before the first unreadable line. If the journal does not begin with the start of
-    a run or belongs to another project, return an empty list."""
+    """Return the events of a journal before the first unreadable line. Return an empty list if the first event is not
+    the start of a run, or if the journal belongs to another project."""
     known, events = _known_id(folder), list[JsonObject]()
     with (
         suppress(OSError, HarnessError),

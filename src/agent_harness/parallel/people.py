@@ -34,7 +34,7 @@ _REFUSALS: dict[int, type[HarnessError]] = {each.exit_code: each for each in (Us
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelRuns:
-    """Parallel runs of one project, with the user's queries and requests about them. ``folder`` may be missing."""
+    """Parallel runs of one project, with the user's queries and requests about them. ``folder`` need not exist."""
 
     root: str
     folder: str
@@ -57,8 +57,8 @@ class ParallelRuns:
         return ledger.folded()
 
     def unpushed_here(self) -> int:
-        """Return the number of workers of the last run if its merged commits must still be pushed. Otherwise, return
-        0."""
+        """Return the number of workers of the last run if its merged commits must still be pushed from the checked-out
+        branch. Otherwise, return 0."""
         with suppress(HarnessError):
             plan = self.plan()
             is_here = self.git is not None and self.git.branch() == plan.branch
@@ -76,7 +76,7 @@ class ParallelRuns:
         return {"places": found, "set_aside": self._set_aside(), "next": follows if found else BEGIN}
 
     def _set_aside(self) -> list[str]:
-        """Return the paths of folders that are not workspaces: unreadable folders that were moved aside, and others."""
+        """Return the paths of folders that are not workspaces, such as unreadable workspaces that were moved aside."""
         there = os.path.join(self.folder, "places")
         folders = [entry.path for entry in os.scandir(there) if entry.is_dir()] if os.path.isdir(there) else []
         return sorted(path for path in folders if os.path.basename(path) not in self._existing())
@@ -90,7 +90,7 @@ class ParallelRuns:
         return {"place": name, "path": known[name].folder, "next": "harness workspace list"}
 
     def prune(self) -> JsonObject:
-        """Remove unused workspaces after their work was saved on rescue refs, and return the JSON answer. (SC-13) Keep
+        """Remove unused workspaces, and return the JSON answer. (SC-13) Their work is first saved on rescue refs. Keep
         the workspaces that the next run needs. Raise ``Busy`` during a run."""
         owner.refuse_agents(self.root, "harness workspace prune")
         known = self._existing()
@@ -131,7 +131,7 @@ class ParallelRuns:
     # ---- requests
 
     def ask(self, verb: str, **args: object) -> JsonObject:
-        """Send a request to the coordinator, and return its ledger event. ``said`` describes the effect of the request.
+        """Send a request to the coordinator, and return its ledger event. The event's ``said`` describes the effect.
 
         If no run is active, this process carries out requests about the queue, and other requests raise
         ``NothingEligible``. Raise ``Busy`` if the coordinator does not answer in time."""
@@ -237,10 +237,11 @@ class PreviewedRun:
 
 
 def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> PreviewedRun:
-    """Return the state from which the next run would start. Raise ``StateDamaged`` as the run would. Change nothing.
+    """Return the state from which the next run would start, and change nothing. Raise ``StateDamaged`` for a damaged
+    ledger.
 
-    If a run is active, return its plan. After a killed run, existing results count, and attempts without a result count
-    as ended. With ``elsewhere``, such attempts may still be running, because only their engine knows their state."""
+    If a run is active, return its plan. After a killed run, an attempt with a result has this result, and an attempt
+    without a result is lost. With ``elsewhere``, attempts without a result may still be running on other machines."""
     known = Ledger(folder, only_read=True).folded()
     if _holder(os.path.join(folder, RUN_LOCK)):
         return PreviewedRun(plan=known)
@@ -262,8 +263,8 @@ def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> Previ
 
 
 def refuse_gone(git: Git, folder: str, named: str | None) -> None:
-    """Raise ``UnsafeTree`` if the branch of the previous run was deleted and the next run would use this branch.
-    ``named`` is the branch that the user named. The default is the checked-out branch."""
+    """Raise ``UnsafeTree`` if the next run would use a deleted branch, which the previous run used. ``named`` is the
+    branch that the user named. The default is the checked-out branch."""
     branch = f"refs/heads/{named}" if named else git.branch()
     if branch is None or git.commit_of(branch):
         return

@@ -1,7 +1,8 @@
 """State of a parallel run: a pure value without a clock. ``RunPlan.apply`` adds one event of the ledger to the state.
-The order of the events fully determines the state. A replay can therefore stop at any event and continue later. An item
-is ``open`` unless the plan contains another state. The project's own file decides whether an agent may start an open
-item."""
+The order of the events fully determines the state. A replay can therefore stop at any event and continue later.
+
+An item is ``open`` unless an event has given the item another state. The project's own file decides whether an agent
+may start an open item."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -145,7 +146,7 @@ class RunPlan:
         return self.works.setdefault(item, ItemProgress())
 
     def in_state(self, *states: str) -> list[str]:
-        """Return the items with one of the ``states``. The states ``open`` and ``landed`` are not permitted here."""
+        """Return the items with one of the ``states``. The states ``open`` and ``landed`` are not supported here."""
         return [item for item in self.busy if self.works[item].state in states]
 
     def _set(self, item: str, state: str) -> ItemProgress:
@@ -448,8 +449,8 @@ class RunPlan:
 
     @property
     def left_unpushed(self) -> JsonObject | None:
-        """Merged commit that was not pushed, with the reason in ``why``. None if there is no such commit. ``message``
-        is a text for the user. The next run pushes the commit, unless the user must first pull from the remote."""
+        """Last merged commit that is not pushed, with the reason (``why``) and a text for the user (``message``). None
+        if there is no such commit. The next run pushes the commit, unless the user must first pull from the remote."""
         if not self.unpushed:
             return None
         why = self.push_problem or self.push_waits or "the run ended before"

@@ -4,10 +4,9 @@ If the project still assigns an item to a job, the job keeps the item. The next 
 without a result counts as lost. If commit trailers show that a candidate is already on the branch, its merge is only
 completed. A candidate that no job owns gets a rescue ref.
 
-Only a ledger contains some facts: rejected, held, parked, spent, not pushed. These facts come from the readable part of
-the old ledger, or else from the previous run's journal. Refs and results take precedence. ``told`` lists the facts that
-stay unknown. Source: ``scale.md`` 7, SC-14, SC-29.
-"""
+Refs and results do not show which items were rejected, held or parked, the spending, and which commits are not pushed.
+These facts come from the readable part of the old ledger. If it has none, they come from the previous run's journal.
+``told`` lists the facts that stay unknown. Source: ``scale.md`` 7, SC-14, SC-29."""
 
 import os
 import re
@@ -66,9 +65,8 @@ class LeftJob:
 
 @dataclass(kw_only=True)
 class EarlierJournal:
-    """Readable part of a journal. ``plan`` is the state after its first ``lines`` lines. ``where`` names the
-    journal.
-    """
+    """Readable part of a journal: its first ``lines`` lines. ``plan`` is the state after these lines. ``where`` is a
+    text that names the lines and the journal."""
 
     plan: RunPlan = field(default_factory=RunPlan)
     lines: int = 0
@@ -121,7 +119,7 @@ def _times(carried: JsonObject) -> str:
 
 
 def is_missing(folder: str) -> bool:
-    """Return True if jobs exist but the ledger has no complete line. A kill or a full disk can leave it empty."""
+    """Return True if jobs exist but the ledger has no complete line. A kill or a full disk can empty the ledger."""
     with suppress(OSError):
         return bool(os.listdir(os.path.join(folder, "orders"))) and not _has_line(os.path.join(folder, "ledger.jsonl"))
     return False
@@ -196,7 +194,8 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
 
 
 def _earlier(folder: str) -> EarlierJournal:
-    """Return the readable part of the current journal, or else of the journal of the previous run."""
+    """Return the readable part of the current journal. If this part is empty, return that of the newest readable
+    journal of a finished run."""
     path, runs = os.path.join(folder, "ledger.jsonl"), os.path.join(folder, "runs")
     with suppress(OSError):
         old = [entry for entry in os.scandir(runs) if entry.is_file(follow_symlinks=False)]
@@ -238,7 +237,7 @@ def _positions_in_queue(plan: RunPlan) -> Callable[[str], int]:
 
 
 def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: EarlierJournal) -> str:
-    """Return the last merged commit if the remote may not have this commit. Otherwise, return an empty text."""
+    """Return the last merged commit if the remote may not have this commit. If no push is due, return ""."""
     if not before.pushes and not before.plan.unpushed:
         return ""
     commits = {*on_branch.values()}
@@ -275,7 +274,7 @@ def _carried(
 
 
 def _is_sent_back(plan: RunPlan, job: LeftJob) -> bool:
-    """Return True if the job's candidate was rejected. A killed run may not have recorded this in the project yet."""
+    """Return True if the job's candidate was rejected according to ``plan``. The project may not know this yet."""
     work = plan.works.get(job.item)
     return work is not None and (work.state, work.job) == (OPEN, job.id) and work.rejections > 0
 

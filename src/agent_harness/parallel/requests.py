@@ -1,14 +1,13 @@
-"""Requests of the user to a parallel run: the rules that grant a request, and its delivery to the coordinator.
+"""Requests of the user to a parallel run: the check of a request, and its delivery to the coordinator.
 
-``granted`` turns a request into an event of the ledger. For an impossible request, it raises an error that lists the
+``granted`` turns a request into an event of the ledger. If the request is impossible, it raises an error that lists the
 possible requests. ``told`` describes such an event to the user. Each request is a file in ``parallel/mailbox``:
 
     ID.json          {"id", "verb", "args", "by", "at"}, written by the requester
     ID.taken.json    the same file, renamed when the coordinator takes it, so that it can no longer be withdrawn
     ID.answer.json   written by the coordinator, deleted by the requester
 
-If the process of a request has exited, the request is discarded. Any other file is reported once and stays.
-"""
+If the process of a request has exited, the request is discarded. Any other file is reported once and stays."""
 
 import os
 import re

@@ -1,6 +1,8 @@
-"""Part of ``harness run --workers N`` before its coordinator starts, and the preview of ``--dry-run``. A protocol opens
-its project, recovers interrupted work, and passes its ``ProjectPort`` to this module. This module contains the part for
-all protocols: the target branch, the run's folder, the engine, the settings, and the next command."""
+"""First part of ``harness run --workers N``, before the coordinator starts, and the preview of ``--dry-run``.
+
+A protocol opens its project, recovers interrupted work, and passes its ``ProjectPort`` to this module. This module
+contains the part for all protocols: the target branch, the run's folder, the engine, the settings, and the next
+command."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -46,14 +48,14 @@ class RunRequest:
 
 
 def existing_folder(stands_for: str, project: str) -> str | None:
-    """Return the folder with the project's runs, or None if it is missing. ``stands_for`` identifies the project."""
+    """Return the folder with the project's runs, or None. ``stands_for`` is the path that identifies the project."""
     found = trusted_state.existing(stands_for, project, writable=False)
     return os.path.join(found, "parallel") if found else None
 
 
 def made_folder(stands_for: str, project: str) -> str:
-    """Return the folder with the project's runs, and create it if necessary. ``stands_for`` identifies the project.
-    Raise ``Refused`` if no folder outside the project is writable."""
+    """Create the folder of the project's parallel runs if necessary, and return it. ``stands_for`` is the path that
+    identifies the project. Raise ``Refused`` if no folder outside the project is writable."""
     found = trusted_state.make(stands_for, project)[0]
     if found is None:
         raise Refused("Cannot write a state folder outside the project", hint="set XDG_STATE_HOME to a writable folder")
@@ -64,8 +66,8 @@ def made_folder(stands_for: str, project: str) -> str:
 def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *, otherwise: str) -> str:
     """Return the full name of the target branch: the branch that the user named, or the checked-out branch.
 
-    Raise ``UnsafeTree`` if there is no branch or no commit. For a deleted branch of the previous run, the error has the
-    command that restores it. ``otherwise`` is the suggested command without workers."""
+    Raise ``UnsafeTree`` if there is no repository, branch or commit. The error suggests ``otherwise``, a command that
+    needs no workers. If the previous run's branch was deleted, the error has the command that restores this branch."""
     if git is not None and folder is not None:
         refuse_gone(git, folder, named)
     if git is None or git.head() is None:
@@ -139,8 +141,8 @@ class PreparedRun:
 
 
 def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
-    """Return the command to type after a run. A pause comes first, then the run's own hint, then items held in the
-    queue. ``otherwise`` is the default."""
+    """Return the command to type after a run. If the project is paused, it is the command that ends the pause.
+    Otherwise, it is the run's own hint, the command for items held in the queue, or ``otherwise``, in this order."""
     if paused:
         return "harness resume"
     return str(done.get("hint") or ("harness queue" if done["reason"] == "held" else otherwise))

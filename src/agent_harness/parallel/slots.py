@@ -39,7 +39,7 @@ class RunSlots:
         self.why: list[str] = []  # a job could not be given in this round
 
     def begin_round(self) -> None:
-        """Start a new round of job starts. Forget the reasons and limits of the last round."""
+        """Start a new round of job starts. Forget why agents or checks had to wait in the last round."""
         self._is_full = False
         self.refused = None
         self.why = []
@@ -50,8 +50,8 @@ class RunSlots:
         return self._is_full or (self.refused is not None and self._policy.wait)
 
     def for_agent(self, told: JsonObject, *, is_beside: bool) -> tuple[HostSlot, JsonObject] | None:
-        """Return a slot and the job inputs for an agent. Return None if no agent may start now. If other agents are
-        running (``is_beside``), also require free memory and disk space."""
+        """Take a slot for an agent. Return the slot and the job inputs, or None if no agent may start now. If other
+        agents are running (``is_beside``), enough memory and disk space must also be free."""
         if is_beside and (short := shortage(self._folder, self._memory)):
             self._wait(host.AGENTS, f"No further agent starts: {short}")
             return None
@@ -99,8 +99,8 @@ class RunSlots:
 
 
 def shortage(folder: str, memory: int) -> str | None:
-    """Return the reason why no agent may start: less than ``memory`` bytes are free, or less than 2 GB of disk. Return
-    None if memory and disk are sufficient."""
+    """Return the reason why no agent may start: less than ``memory`` bytes of memory or less than 2 GB of disk space
+    are free. Return None if both are sufficient."""
     disk = os.statvfs(folder)
     if free_memory() < memory:
         return f"less than {memory >> 20} MB of memory are free"
@@ -115,8 +115,8 @@ class MemoryWatch:
         self._short_since: float | None = None
 
     def is_due(self, free: int, now: float) -> bool:
-        """Return True if an agent should be cancelled now. ``free`` is the free memory in bytes. ``now`` is in seconds.
-        Call this method regularly."""
+        """Return True if an agent must be cancelled now, because memory is short. Call this method regularly. ``free``
+        is the free memory in bytes. ``now`` is the time in seconds."""
         if free >= self._least:
             self._short_since = None
             return False

@@ -35,8 +35,8 @@ class Changed:
 
 
 def of_session(path: str, word: str) -> tuple[str, ...]:
-    """Return the items that were accepted in the session ``word``, such as ``S8``. For other words, return nothing.
-    Raise ``UsageError`` if nothing was accepted in the session."""
+    """Return the items that were accepted in the session that ``word`` names, such as ``S8``. If ``word`` is not the
+    name of a session, return an empty tuple. Raise ``UsageError`` if nothing was accepted in the session."""
     number = word[1:]
     if word[:1] not in ("s", "S") or not number.isdecimal():
         return ()
@@ -48,7 +48,7 @@ def of_session(path: str, word: str) -> tuple[str, ...]:
 
 
 def refuse_undo(path: str, word: str) -> None:
-    """Raise ``Refused`` if ``word`` is the beginning of an undo's commit id, because an undo cannot be undone."""
+    """Raise ``Refused`` if an undo's commit id begins with ``word``, because an undo cannot be undone."""
     if len(word) < _SHORTEST or not word.isalnum():
         return
     said = (each for each in ledger.newest_first(path) if each.by_person and each.word == UNDO)
@@ -58,7 +58,8 @@ def refuse_undo(path: str, word: str) -> None:
 
 
 def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
-    """Return the last ledger line that accepted the item. Return None if the head no longer contains its commit."""
+    """Return the last verdict that accepted the item, with the present id of its commit. Return None if there is no
+    such verdict or if the head does not contain its commit."""
     found = (each for each in ledger.newest_first(path) if each.item == item and each.accepted)
     line = next((each for each in found if each.commit and each.base), None)
     head = git.head()
@@ -71,8 +72,7 @@ def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
 
 
 def before(git: Git, verdict: ClaimVerdict) -> str:
-    """Return the commit directly before the work of this verdict, even if other items' work was merged together with
-    it."""
+    """Return the commit directly before the item's own work, even if other items' work was merged at the same time."""
     return trailers.before(git, str(verdict.commit), verdict.item) or str(verdict.base)
 
 
@@ -92,8 +92,8 @@ def stands_on(git: Git) -> tuple[str, str]:
 
 
 def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[bytes], bool]) -> str:
-    """Return the tree of ``head`` without the changes between the commits ``since`` and ``until``. Keep ``own`` files.
-    Raise ``Refused`` with the affected files if later work changed the same lines."""
+    """Return the tree of ``head`` without the changes from ``since`` to ``until``. Keep the files for which ``own`` is
+    True. Raise ``Refused``, with the affected files, if later work changed the same lines."""
     merged = merge_queue.merged(git, head, until, since)
     if conflicts := [each for each in merged.conflicts if not own(os.fsencode(each))]:
         raise Refused(
@@ -119,8 +119,8 @@ def changed_by(
 ) -> Changed:
     """Return the changes that a move from ``head`` to ``commit`` makes to the project's files.
 
-    Raise ``UnsafeTree`` if the move would overwrite a file of the user. Such a file is uncommitted and not in ``free``,
-    or an ignored file at the path of a new file. A file that already has its new content is accepted."""
+    Raise ``UnsafeTree`` if the move would overwrite a file of the user: an uncommitted file that is not in ``free``, or
+    an ignored file at the path of a new file. If the file already has the new content, raise no error."""
     found = git.differences(head, commit)
     dirty = {os.fsencode(change.path) for change in git.status()} - {os.fsencode(each) for each in free}
     hidden = {path for path, (old, _) in found.items() if old == ABSENT and os.path.lexists(git.file(path))}
@@ -171,7 +171,8 @@ class Reversal:
 
 
 def decide(path: str | None, found: Reversal) -> None:
-    """Write the decided reversal to the file ``path``. Without a path, a kill of the process loses the reversal."""
+    """Write the decided reversal to the file ``path``. If ``path`` is None, nothing is written. A killed process then
+    leaves no record of the reversal."""
     if path is not None:
         files.write_json(path, {"v": 1, **asdict(found)})
 

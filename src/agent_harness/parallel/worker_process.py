@@ -1,10 +1,13 @@
-"""Process that executes jobs one at a time: ``python -m agent_harness.parallel.worker_process``. Each line of its
-standard input requests a job: ``{"folder", "hands", "environment"}``. The job runs in a fork of this process, which has
-already imported all modules. When all processes of the job have exited, this process writes ``over``. If a fork is
-killed or leaves a process behind, this process exits, and its supervisor ends the remaining processes. The fork locks
-the workspace, prepares it for the job, and runs the protocol's code there. Then it copies the results to the project: a
-candidate under its own ref, and all other work under rescue refs. It writes ``result.json`` last, by a rename. Without
-this file, only the project's refs count. (SC-11..13, SC-29)"""
+"""Process that executes jobs one at a time: ``python -m agent_harness.parallel.worker_process``.
+
+Each line of standard input requests a job: ``{"folder", "hands", "environment"}``. The job runs in a fork of this
+process, which has already imported all modules. When all processes of the job have exited, this process writes
+``over``. If a fork is killed or leaves a process behind, this process exits, and its supervisor ends the remaining
+processes.
+
+The fork locks the workspace, prepares it for the job, and runs the protocol's code there. Then it copies the results to
+the project: a candidate under its own ref, and all other work under rescue refs. It writes ``result.json`` last, by a
+rename. Without this file, only the project's refs count. (SC-11..13, SC-29)"""
 
 import gc
 import json
@@ -86,7 +89,8 @@ def main() -> int:
 
 
 def _become_worker(prctl: Callable[..., object], request: JsonObject, told: int) -> None:
-    """Execute one job in the fork, with the job's environment and log. Report the imported modules. Never return."""
+    """Execute one job in the forked process, with the job's environment and log. Write the names of the imported
+    modules to the file descriptor ``told``. Then exit the process."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     prctl(_PDEATHSIG, int(signal.SIGKILL))
     code = 1
@@ -131,7 +135,8 @@ def _import(names: Iterable[str]) -> None:
 
 
 def carried_out(folder: str) -> int:
-    """Execute the job in ``folder``, and write its result. Return 1 if its workspace was destroyed, otherwise 0."""
+    """Execute the job in ``folder``, write its result, and return 0. If the workspace of a failed attempt is unusable,
+    write no result and return 1."""
     job = Job.from_record(files.read_json(os.path.join(folder, JOB)))
     try:
         result = execute(job, folder)

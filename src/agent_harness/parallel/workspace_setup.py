@@ -203,8 +203,9 @@ class SetUp:
 
 
 def set_up(workspace: Git, project: str, wished: SetUp) -> None:
-    """Run the set-up command in a workspace, unless its last set-up is still valid. Then restore files of the commit.
-    Raise ``PreflightFailed``, with the last output lines, if the command fails or times out."""
+    """Run the user's set-up command in a workspace, unless its last set-up is still valid. Then restore the commit's
+    files, and delete new files that git does not ignore. Raise ``PreflightFailed``, with the last output lines, if the
+    command fails or times out."""
     folder = str(workspace.top())
     record = f"{folder}.setup"
     if wished.command is None and wished.teardown is None:

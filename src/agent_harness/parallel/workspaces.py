@@ -4,15 +4,14 @@
     places/w1.index        its index as the harness last wrote it, which speeds up the next start
     places/w1.lock         held by the process that executes a job there
     places/w1.lent         the list of the project's files that were copied into the workspace
-    places/w1.setup        its set-up
+    places/w1.setup        the set-up and teardown commands, with a digest of the last set-up
     places/w1.json         the job, and the process that executes it
     places/w1.rest         exists while the project has all the work of the workspace
     places/v1.ignored      the ignored files that belong to a workspace for checks
 
-The harness does not trust the content of a workspace. Before the next job, it creates `.git` again, and reads changed
-files again. Before that, it saves all work that the project lacks on rescue refs of the project: commits, stashes,
-changed and new files. If this fails, it moves the folder aside. Ignored files (installed packages, caches) stay.
-"""
+The harness does not trust the content of a workspace. Before the next job, it saves all work that the project lacks on
+rescue refs: commits, stashes, changed and new files. If this fails, it moves the folder aside. Then it creates `.git`
+again, and reads changed files again. Ignored files (installed packages, caches) stay."""
 
 import os
 import re
@@ -60,7 +59,7 @@ class Workspace:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the workspace within the context. Raise ``Busy`` if another process holds this lock."""
+        """Hold the workspace's lock while the ``with`` block runs. Raise ``Busy`` if another process holds it."""
         os.makedirs(os.path.dirname(self.folder), mode=0o700, exist_ok=True)
         lock = LockFile(f"{self.folder}.lock")
         if holder := lock.try_take():
@@ -118,8 +117,8 @@ class Workspace:
                 raise UnsafeTree(f"{self.folder} is not at the commit {base[:10]}")
 
     def drop_planted(self) -> bool:
-        """Delete ignored files created since ``note_ignored``, so that one check cannot influence later checks. Return
-        True. Return False if an older ignored file has changed."""
+        """Delete ignored files created since ``note_ignored``, because they could influence later checks. Return True.
+        If an older ignored file was changed or deleted, return False."""
         known = files.read_json_if_any(self._ignored)
         if not known:
             return False
@@ -138,7 +137,7 @@ class Workspace:
         files.write_json(self._ignored, {"": "", **self._ignored_files()})
 
     def _ignored_files(self) -> dict[str, str]:
-        """Return a stamp for each ignored path. The stamp changes when the file changes, and only root can prevent
+        """Return a stamp for each ignored file, by path. Each change of a file changes its stamp. Only root can prevent
         this."""
         listed = self.git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", timeout_seconds=600)
         found: dict[str, str] = {}
@@ -153,8 +152,8 @@ class Workspace:
             remove(path)
 
     def rescue(self, project: Git, name: str, own: Sequence[str]) -> list[str]:
-        """Save work that exists only in the workspace, on rescue refs of the item ``name``. Return these refs. If git
-        cannot read the workspace, keep the folder under another name, and return this path."""
+        """On rescue refs of the item ``name``, save the work that exists only in the workspace. Return these refs. If
+        git cannot read the workspace, rename the folder and return its new path."""
         if not os.path.isdir(self.folder):
             return []
         try:
@@ -201,7 +200,7 @@ def _tips(git: Git, commits: list[str]) -> list[str]:
 
 
 def free_ref(git: Git, folder: str) -> str:
-    """Return the name of the next free ref below the prefix ``folder``. Its last part is a number."""
+    """Return the next free numbered ref below the prefix ``folder``, such as ``FOLDER/7``."""
     numbers = [ref.rpartition("/")[2].partition("-")[0] for ref in git.refs_below(f"{folder}/")]
     return f"{folder}/{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
 
@@ -222,8 +221,8 @@ def fetch_into(workspace: Git, project: Git, commit: str, ref: str) -> None:
 
 
 def _brought(workspace: Git, project: Git, commit: str) -> str:
-    """Copy a commit from the workspace into the project without a ref, and return the commit. Git does not use the
-    workspace's own settings. Raise ``GitFailed`` if an object is missing."""
+    """Copy a commit from the workspace into the project without a ref, and return its id. The workspace's own git
+    settings have no effect. Raise ``GitFailed`` if an object is missing."""
     with project.view():
         if project.commit_of(commit) is None:
             words = ("pack-objects", "--revs", "--local", "--stdout", "-q")
@@ -235,13 +234,13 @@ def _brought(workspace: Git, project: Git, commit: str) -> str:
 
 
 def _borrowed(workspace: Git, project: Git) -> str:
-    """Return the commit at which the workspace's job began, or an empty text if the project does not have it."""
+    """Return the commit at which the workspace's job began. Return "" if the project does not have this commit."""
     found = text_of(workspace.git_dir() / "harness-base").strip()
     return found if _WHOLE_ID.fullmatch(found) and project.commit_of(found) == found else ""
 
 
 def _is_readable(git_dir: Path) -> bool:
-    """Return True if the folder contains no pipe or device. Git and other programs would wait forever for those."""
+    """Return False if the folder contains a pipe or a device. A program that reads such a file would wait forever."""
     for at, folders, names in os.walk(git_dir):
         if at == str(git_dir) and "objects" in folders:
             folders.remove("objects")  # a pipe there is not an object
@@ -292,10 +291,9 @@ def _quoted(text: str) -> str:
 
 
 def copy_plain(source: str, target: str, wanted: Callable[[str], bool] = lambda _name: True) -> None:
-    """Copy the regular files of a folder that an agent may have written. Existing files stay unchanged. Leave out
-    links, pipes, devices, names that are not ``wanted``, folders deeper than 20 levels, and files beyond 10,000. Copy
-    at most 64 MiB of a file and 256 MiB in total. If a file is larger, cut its beginning, and mention the cut in the
-    copy."""
+    """Copy the regular files of a folder that an agent may have written. Do not replace existing files. Skip links,
+    pipes, devices, names that are not ``wanted``, and folders deeper than 20 levels. Copy at most 10,000 files, 64 MiB
+    of a file, and 256 MiB in total. If a file is too large, copy its end, and mention the cut in the copy."""
     left = _ALL_BYTES
     for _, at, to in sorted(islice(_free_names(source, target, wanted), _MOST_FILES)):
         left -= _copy_end(at, to, min(_FILE_BYTES, max(0, left)))

@@ -6,15 +6,14 @@ format for every protocol.
 
 The lines are numbered and chained: ``prev`` is the SHA-256 of the previous line. ``check`` therefore finds a line that
 was changed, removed or inserted. Writers lock the file. A partial line of a killed writer stays in the file, and
-readers skip the partial line. A line names its claim by ``id``, so recovery after a crash does not write a verdict
-twice.
+readers skip the partial line. ``id`` identifies the claim. After a crash, the harness finds a verdict by this ``id``
+and does not write the verdict again.
 
-A user's decision on an item, such as `harness override`, is a line with ``by: person``. Its ``of`` is the number of the
-verdict that the decision concerns.
+A user's decision on an item, such as `harness override`, is a line with ``by: person``. In such a line, ``of`` is the
+number of the verdict that the decision concerns.
 
 The file is outside the project, in a folder whose path agents do not learn: see ``kernel/trusted_state.py``. The output
-of each step is beside the project's logs, as ``N-STEP.txt``. Source: ``faces.md`` F-REC-1, F-REC-2.
-"""
+of each step is beside the project's logs, as ``N-STEP.txt``. Source: ``faces.md`` F-REC-1, F-REC-2."""
 
 from __future__ import annotations
 
@@ -142,8 +141,8 @@ class ClaimVerdict:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ClaimVerdict:
-        """Return the verdict in a stored record. A value of the wrong type counts as missing. ``rest`` has other
-        keys."""
+        """Return the verdict in a stored record. A value of the wrong type counts as missing. The member ``rest`` has
+        the record's unknown keys."""
         known: JsonObject = {name: parse(record[name]) for name, parse in _PARSERS.items() if name in record}
         known |= {name: known.get(name) or "" for name in ("item", "verdict", "id", "at")}
         known |= {name: known.get(name) or 0 for name in ("n", "regressions_total")}
@@ -205,8 +204,8 @@ _PARSERS = {
 def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
     """Append a verdict to the file durably, and return the verdict with its number. Secrets in commands are masked.
 
-    If the file already contains this verdict on the claim, return that line and write nothing. Raise ``Refused`` if the
-    disk is full or not writable. The run time does not depend on the file's size."""
+    If the file already contains the same verdict on the same claim, return the stored verdict and write nothing. Raise
+    ``Refused`` if the disk is full or not writable. The run time does not depend on the file's size."""
     from agent_harness.kernel.redact import redact
 
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -226,8 +225,7 @@ def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
 
 
 def _of_claim(path: str, verdict: ClaimVerdict) -> ClaimVerdict | None:
-    """Return the line that an earlier process wrote for this claim with this verdict, or None if there is no such
-    line."""
+    """Return the stored verdict on the same claim with the same result. Return None if there is no such verdict."""
     near = islice(journal.backwards(path), _LOOKED_BACK) if verdict.id else ()
     found = (_verdict_in(line) for line in near if verdict.id in line)
     return next((each for each in found if each and (each.id, each.verdict) == (verdict.id, verdict.verdict)), None)
@@ -262,7 +260,7 @@ def after(path: str, number: int) -> list[ClaimVerdict]:
 
 
 def outputs_of(verdicts: Iterable[ClaimVerdict], root: AnyPath) -> dict[str, str]:
-    """Return the stored outputs of the verdicts' steps, by path relative to ``root``. An unreadable output is ""."""
+    """Return the stored outputs of the verdicts' steps, by path relative to ``root``. An unreadable output is empty."""
     found: dict[str, str] = {}
     for log in (step.log for verdict in verdicts for step in verdict.steps if step.log):
         try:
@@ -357,11 +355,11 @@ def _lines(path: str) -> Iterator[str]:
 def not_landed(
     path: str, folder: str, root: str, claim: ClaimVerdict, fix: Mapping[str, Any], *, job: str
 ) -> ClaimVerdict:
-    """Record that proven work from a workspace was not merged, with the reason. Return the verdict line.
+    """Record a verdict that rejects proven work because the work was not merged. Return this verdict.
 
     ``fix`` contains the reason (``why``), the conflicting ``files`` or the ``failing`` items, and the first failing
-    item's output. This output is written to ``folder``, which is below ``root``. A second call for a ``job`` writes
-    nothing."""
+    item's output. This output is written to ``folder``, which is below ``root``. If a verdict for this ``job`` exists,
+    nothing is written."""
     what = ", ".join(str(each) for each in fix.get("files") or fix.get("failing") or ())
     told = ": ".join(filter(None, (str(fix.get("why")).replace("_", " "), what)))
     told = told.encode("utf-8", "backslashreplace").decode()  # the name of a file may be no text
@@ -388,8 +386,8 @@ def not_landed(
 def keep_output(
     folder: str, path: str, step: str, *, command: str, output: str, ended: str, problem: str | None = None
 ) -> str:
-    """Write the last part of a step's output, with secrets masked, to ``N-STEP.txt`` in the folder. Return the path. N
-    is the number of the next verdict in the file ``path``. If such a file exists, N is the next free number."""
+    """Write the end of a step's output to a new file ``N-STEP.txt`` in the folder. Mask secrets. Return the file's
+    path. N is the number of the next verdict in the file ``path``, or the next number for which no file exists."""
     from agent_harness.kernel.redact import redact
 
     os.makedirs(folder, exist_ok=True)
@@ -406,8 +404,8 @@ def keep_output(
 
 
 def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:
-    """Delete outputs that are older than ``days`` days, and partial files of killed writers. Return their number.
-    Symbolic links stay."""
+    """Delete outputs that are older than ``days`` days, and partial files of killed writers. Return the number of
+    deleted files. Symbolic links stay."""
     removed = 0
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
     for name in names:

@@ -1,7 +1,8 @@
-"""Limits of one session, enforced by five monitors: time, context window, progress, repeated errors and cost. The
-progress monitor gets the paths of the changed files. Each path has a stamp that changes when its file changes. The
-default limits are those in the settings of a feature project (docs/configuration.md). Source: ``features.md`` sections
-K, N, Q. (C43)"""
+"""Limits of one session, enforced by five monitors: time, context window, progress, repeated errors and cost.
+
+The progress monitor gets the paths of the changed files, each with a stamp. The stamp changes when the file changes.
+The default limits are those in the settings of a feature project (docs/configuration.md). Source: ``features.md``
+sections K, N, Q. (C43)"""
 
 import os
 from dataclasses import dataclass, field
@@ -57,8 +58,8 @@ DEPENDENCIES = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules"
 
 
 def changed_in_repository(git: Git, root: Path, base: str | None = None) -> ProjectFacts:
-    """Return the paths of all files that are uncommitted or differ from the commit ``base``. Each path has a stamp that
-    changes when its file changes. Without ``base``, return only the uncommitted paths."""
+    """Return the paths of all files that are uncommitted or differ from the commit ``base``, each with a stamp. The
+    stamp changes when the file changes. Without ``base``, return only the uncommitted files."""
     paths = {change.path for change in git.status()}
     head = git.head() if base else None
     if base and head and head != base:
@@ -67,8 +68,8 @@ def changed_in_repository(git: Git, root: Path, base: str | None = None) -> Proj
 
 
 def changed_in_folder(root: Path) -> ProjectFacts:
-    """Return the paths of all files in a folder without git, except dependencies and caches. Each path has a stamp that
-    changes when its file changes."""
+    """Return the paths of all files in a folder without git, each with a stamp. The stamp changes when the file
+    changes. Leave out dependencies and caches."""
     found: dict[str, object] = {}
     for folder, names, files in os.walk(root):
         names[:] = sorted(set(names) - DEPENDENCIES)

@@ -65,9 +65,9 @@ def of(
 ) -> tuple[Need, ...]:
     """Return all actions that the user must take. The actions without which no work can continue come first.
 
-    ``asked`` has the pending questions with their commands. ``held`` are items that the user excluded from merging.
-    ``looks`` are items that the user must try out. ``failed`` are items that no run starts again. ``last_run`` is the
-    answer of ``read_end``."""
+    ``asked`` has the pending questions, each with the command that answers it. ``held`` are items that the user
+    excluded from merging. ``looks`` are items that the user must verify. ``handed`` is True if the user has taken over
+    the project. ``failed`` are items that no run starts again. ``last_run`` is the result of ``read_end``."""
     found = [Need(*each) for each in asked]
     message = str((last_run or {}).get("message") or "")
     prefix = "" if (last_run or {}).get("reason") == BLOCKED else "the last run ended: "
@@ -95,8 +95,8 @@ def _names(items: Sequence[str], named: Callable[[str], str]) -> str:
 
 
 def end_of(done: Mapping[str, Any]) -> JsonObject:
-    """Return the reason why a run ended, if the user must act. Otherwise, return an empty record. ``done`` is the
-    answer of the run."""
+    """Return the reason why a run ended and the changes that the user must review. The result is empty if the user need
+    not act. ``done`` is the JSON answer of the run."""
     last: Mapping[str, Any] = (done.get("sessions") or [{}])[-1]
     ended_by_agent = last.get("reason") == _ERROR
     reason = done.get("reason") or (_ERROR if ended_by_agent else None)
@@ -111,7 +111,7 @@ def end_of(done: Mapping[str, Any]) -> JsonObject:
 
 
 def keep_end(home: str | None, end: JsonObject | None = None) -> None:
-    """Store the answer of ``end_of``. If the answer is empty, delete the stored result of the previous run."""
+    """Store the result of ``end_of`` in ``home``. If the result is empty, delete the previous run's result."""
     if home is None:
         return
     path = os.path.join(home, LAST_RUN)
@@ -125,7 +125,7 @@ def keep_end(home: str | None, end: JsonObject | None = None) -> None:
 
 
 def looks_of(end: JsonObject) -> JsonObject:
-    """Return the part of a run's result that the user must always review: changes that agents may have made."""
+    """Return only the part ``looks`` of a run's result: possible changes by agents that the user must always review."""
     return {name: value for name, value in end.items() if name == "looks"}
 
 
@@ -138,8 +138,8 @@ def read_end(home: str | None) -> JsonObject:
 
 
 def now_or_end_of(folder: str, home: str | None, *, under_way: bool) -> JsonObject:
-    """Return the reason why the next run would end before its first turn. Otherwise, return the last run's result. If
-    work is ``under_way``, do not check the repository, because an unfinished git operation may belong to the agent."""
+    """Return the problem that would end the next run before its first turn. If there is none, return the stored result
+    of the last run. If ``under_way`` is True, do not check the repository, because an agent may be using git."""
     end = read_end(home)
     found: JsonObject = {} if under_way else _block_at(folder)
     return found if found and str(found["message"]) not in str(end.get("message")) else end
@@ -156,7 +156,7 @@ def _block_at(folder: str) -> JsonObject:
 
 
 def _may_be_blocked(folder: str) -> bool:
-    """Return False if a quick check of a few git files finds no problem. The slow git code is then not needed."""
+    """Return False if a quick check of a few git files finds no problem. The slow check can then be skipped."""
     top = folder
     while not os.path.lexists(os.path.join(top, ".git")) and top != os.path.dirname(top):
         top = os.path.dirname(top)

@@ -6,10 +6,10 @@
      "budget":{"session_left":9.89, "item_left":..., "project_left":...}, "last":[...], "can":["pause"], "until":null,
      "began":...}
 
-Each file is in the user's state folder for the project. The session replaces its file at each new phase or step, and
-otherwise at most once a second. It removes the file at its end. A reader checks if the process that wrote the file is
-alive. No decision depends on these files, and write errors are ignored. Source: ``faces.md`` F-REC-4.
-"""
+Each file is in the user's state folder for the project. The session replaces its file at the start of each phase or
+step. During a phase or step, it replaces the file at most once a second. The session removes the file when the session
+ends. A reader checks if the process that wrote the file is alive. No decision depends on these files, and write errors
+are ignored. Source: ``faces.md`` F-REC-4."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ class NowRecord:
         left_usd: Mapping[str, float] | None = None,
         can: Sequence[str] = (),
     ) -> None:
-        """Set the values that stay fixed. ``left_usd`` has the remaining budgets, and ``can`` the possible commands."""
+        """Set the fixed part of the record. ``left_usd`` has the remaining budgets in US dollars. ``can`` has the
+        commands that the user can send to the session."""
         self._path = path
         self._fixed: JsonObject = {"item": item, "title": title, "session": session, "agent": agent, "can": [*can]}
         self._turn: JsonObject = {"run": None, "turn": 0}
@@ -100,7 +101,7 @@ class NowRecord:
 
     @property
     def folder(self) -> str | None:
-        """Folder of the activity file, which no agent can access. None if no file is written."""
+        """Folder of the activity file. No agent can access this folder. None if no file is written."""
         return os.path.dirname(self._path) if self._path else None
 
     def also_can(self, verb: str) -> None:
@@ -169,7 +170,7 @@ def _timestamp(at: datetime | None = None) -> str:
 
 @contextmanager
 def waiting(path: str | None, refusal: LimitInForce, *, can: Sequence[str] = ("pause",)) -> Iterator[None]:
-    """Within the context, record that a run without a session waits for an account or a free agent slot."""
+    """While the ``with`` block runs, record that a run waits for an account or a free agent slot, without a session."""
     record = NowRecord(path, item="run", agent=str(refusal.data["account"]), can=can)
     record.phase("waiting", until=clock.parse(refusal.data["until"]))
     try:

@@ -130,8 +130,8 @@ def _problem(name: str, value: object) -> str | None:
 
 
 def _from_text(usual: object, text: str) -> object:
-    """Return the value in an environment variable's text, with the type of ``usual``. The text of a list is JSON, or
-    its values are separated by commas."""
+    """Return the value in an environment variable's text, with the type of the default ``usual``. A list is either JSON
+    or values separated by commas. If a switch or number is invalid, return the text."""
     if isinstance(usual, bool):
         return _SWITCHES.get(text.strip().lower(), text)
     if isinstance(usual, int):

@@ -3,10 +3,9 @@
     view = reader.load()          # reads new records only
     print(view.line, view.items, view.sessions, view.claims, view.gaps)
 
-All values come from files on disk, without a lock, so the view also works if a process has died. A later call reads an
-unfinished last line. An unreadable file becomes a ``Gap``, never an error. An unknown value is None. Each protocol
-implements ``Source``. Source: ``faces.md`` F-REC-4, F-REC-7.
-"""
+All values come from files on disk, without a lock. The view therefore also works if a process has died. If the last
+line of a file is unfinished, a later ``load`` reads this line. An unreadable file becomes a ``Gap``, never an error. An
+unknown value is None. Each protocol implements ``Source``. Source: ``faces.md`` F-REC-4, F-REC-7."""
 
 from __future__ import annotations
 
@@ -196,7 +195,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """Current activity of one session. For a dead session, its last known activity."""
+    """Current activity of one session. For a dead session, the values are the last known values."""
 
     item: str | None = None  # for people: "Feature #3", "task-001"
     title: str = ""
@@ -239,7 +238,7 @@ class Now:
         return None if self.session_left is None else self.session_left + (self.cost_usd or 0.0)
 
     def line(self, at: datetime | None = None) -> str:
-        """Return the session's activity as one line, or for a dead session the time when it was last seen."""
+        """Return the session's activity as one line. For a dead session, return when it was last seen."""
         at = at or clock.now()
         name = f"{self.item or 'session'} ({self.agent})"
         if not self.alive:
@@ -320,7 +319,8 @@ class ProjectView:
 
     @property
     def counted(self) -> str:
-        """Text with the numbers of proven and checked items, such as ``4/7 proven, 2 checked``, but not "0 checked"."""
+        """Text with the numbers of proven and checked items, such as ``4/7 proven, 2 checked``. If no item is checked,
+        the text is only ``4/7 proven``."""
         return f"{self.proven}/{len(self.items)} proven{f', {self.checked} checked' if self.checked else ''}"
 
     @property
@@ -329,7 +329,7 @@ class ProjectView:
 
     @property
     def next(self) -> str:
-        """Command that the user should type next. While an agent works, this command only reads."""
+        """Command that the user should type next. While an agent works, it is normally a read-only command."""
         at_work = self.several or any(each.alive for each in self.now)
         return AT_WORK if at_work and not self.state.comes_first else self.state.next
 
@@ -338,7 +338,8 @@ class ProjectView:
         return [each for each in self.state.questions if each.item in (item.id, None) and (each.stops or each.item)]
 
     def next_of(self, item: Item) -> str:
-        """Return the command to type next for an item, or the command that the whole project needs first."""
+        """Return the command to type next for an item, unless the project needs another command first. In that case,
+        return the project's command."""
         if item.state in DONE:
             return item.next
         if asked := self.asked_of(item):
@@ -361,7 +362,8 @@ class ProjectView:
 
     @property
     def doing(self) -> str:
-        """Text about the project's activity. A question comes first, then a running session, then a dead session."""
+        """Activity of the project in a few words. A question takes precedence over a running session, and a running
+        session over a dead session."""
         if any(each.stops for each in self.state.questions):
             return "needs you"
         if self.several:
@@ -401,7 +403,7 @@ class Source(Protocol):
         ...
 
     def several(self) -> str | None:
-        """Return a few words about the active parallel run. Return None if no such run is active."""
+        """Return a few words about the active parallel run. Return None if no parallel run is active."""
         ...
 
     def state_files(self) -> Sequence[str]:
@@ -417,7 +419,7 @@ class Source(Protocol):
         ...
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return the sessions in ``before``, updated with the new rows of the history."""
+        """Return all sessions: the sessions in ``before``, updated and extended by the new rows of the history."""
         ...
 
     def recordings(self) -> Sequence[str]:
@@ -426,7 +428,7 @@ class Source(Protocol):
 
 
 class Read(Protocol):
-    """Function that reads one file. If the file is unreadable, it records a gap and returns ``otherwise``."""
+    """Function that reads one file. If this is impossible, the function records a gap and returns ``otherwise``."""
 
     def __call__(self, file: str, read: Callable[[], T], otherwise: T) -> T: ...
 
@@ -482,7 +484,8 @@ class ProjectReader:
         return check(os.path.join(home, FILE)) if home else None
 
     def _state(self, alive: tuple[bool, ...]) -> StatePart:
-        """Return the project's state. Read it again only if a state file was replaced or ``alive`` has changed."""
+        """Return the project's state. Read the state files again only if one of them was replaced, or if ``alive`` has
+        changed. ``alive`` shows which sessions are running."""
         stamps = [alive, *(files.stamp_of(path) for path in self._source.state_files())]
         if stamps == self._stamps:
             return self._view.state

@@ -1,7 +1,7 @@
 """Retries of a turn that the provider refused or failed, defined by one table.
 
     failure       sign                                 waits before retries, in seconds           then
-    rate_limited  429, a used-up allowance             as asked, else 1, 2, 4 ..., each <= 300    until its end
+    rate_limited  429, a used-up allowance             as requested, or 1, 2, 4 ... up to 300     until its end
     overloaded    529                                  30, 30, 30                                 paused
     network       the connection failed                1, 2                                       error
     no_response   no output for too long               0                                          error
@@ -9,10 +9,9 @@
     auth          the key or login is not accepted     none                                       error
     money         the account has no money left        none                                       error
 
-A wait never exceeds the session's time limit. A longer wait is a task of the run (``supervision/dispatch.py``). If
-another agent can continue, waits are short. Retries do not count against the feature. Source: features.md UAH-374..378,
-UAH-388, C28, C35.
-"""
+A wait never exceeds the session's time limit. If a longer wait is needed, the run waits, not the session
+(``supervision/dispatch.py``). If another agent can continue, waits are short. Retries do not count against the feature.
+Source: features.md UAH-374..378, UAH-388, C28, C35."""
 
 import json
 import re
@@ -54,7 +53,8 @@ _OWN_AFFAIR = re.compile(r"\bpermission denied\b", re.IGNORECASE)  # says "not a
 
 @dataclass(frozen=True, kw_only=True)
 class RetryRule:
-    """Rule for one kind of provider failure. If ``waits`` is None, waits grow and retries are unlimited."""
+    """Rule for one kind of provider failure. ``waits`` are the waits before the retries, in seconds. If ``waits`` is
+    None, the waits grow and the number of retries is unlimited."""
 
     waits: tuple[float, ...] | None
     ends: str  # the reason of the session's ending
@@ -88,7 +88,7 @@ class ProviderFailure:
 
     @property
     def sentence(self) -> str:
-        """Message of the provider, followed by advice for the user. The user sees it if the turn is not retried."""
+        """Message of the provider, followed by advice. The user sees this text if the turn is not retried."""
         return f"{self.message.rstrip('.')}. {TABLE[self.kind].advice}"
 
 
@@ -110,8 +110,7 @@ def provider_failure(outcome: Outcome) -> ProviderFailure | None:
 
 
 def _wants_money(outcome: Outcome) -> str | None:
-    """Return the line of the output that says that the account has no money left. Return None if there is no such
-    line."""
+    """Return the output line that says that the account has no money left. Return None if there is no such line."""
     now = clock.now()
     lines = [outcome.message, *reversed(outcome.text_tail.rstrip().split("\n")[-_LAST_LINES:])]
     found = (line.strip()[:_LONGEST_LINE] for line in lines if failures.wants_money(line[:_LONGEST_LINE], now))
@@ -146,8 +145,8 @@ def _asked(refused: RateLimited | None) -> float | None:
 def wait_before(failure: ProviderFailure, tries: int, left_seconds: float, *, spare: bool = False) -> float | None:
     """Return the number of seconds to wait before the next retry. Return None if the turn must not be retried.
 
-    ``tries`` is the number of tries so far. ``left_seconds`` limits the wait. ``spare`` means that another agent can
-    replace a rate-limited agent."""
+    ``tries`` is the number of tries so far. If the wait would exceed ``left_seconds``, the turn is not retried.
+    ``spare`` is True if another agent can continue the work. Waits after a rate limit are then short."""
     if spare and failure.kind == "rate_limited":
         left_seconds = min(left_seconds, LONGEST_WITH_A_SPARE_SECONDS)
     waits = TABLE[failure.kind].waits
@@ -177,10 +176,12 @@ class ProviderRetry:
     def run(
         self, turn: Callable[[bool], Outcome], is_enough: Callable[[], bool], kinds: Collection[str] = ALL_RETRIED
     ) -> tuple[Outcome, ProviderFailure | None]:
-        """Run a turn, and retry the turn if necessary. Return the last try's outcome and its provider failure, or None.
+        """Run a turn, and retry the turn after a provider failure. Return the last try's outcome and its provider
+        failure, or None.
 
-        ``turn`` gets True for a retry. ``kinds`` are the failures that are retried. ``is_enough`` returns True if the
-        failed turn nevertheless left work to verify. The outcome shows a request to stop that arrives during a wait."""
+        ``turn`` runs the turn, and gets True for a retry. ``kinds`` are the failures after which a turn is retried. If
+        ``is_enough`` returns True, the failed turn left work to verify and is not retried. If the user requests a stop
+        during a wait, the outcome has the reason ``user_pause``."""
         self._tries.clear()
         again = False
         while True:
@@ -203,7 +204,7 @@ class ProviderRetry:
         return self.timeout_seconds - spent
 
     def _count(self, failure: ProviderFailure, outcome: Outcome) -> int:
-        """Return the number of consecutive failures of this kind. Return 1 if the provider served part of the turn."""
+        """Count one failure of this kind, and return the count. After a partly served turn, the count restarts at 1."""
         was_served = outcome.usage.reported and TABLE[failure.kind].waits != (0.0,)
         self._tries[failure.kind] = 1 if was_served else self._tries.get(failure.kind, 0) + 1
         return self._tries[failure.kind]

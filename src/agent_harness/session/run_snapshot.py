@@ -11,8 +11,7 @@
 The coordinator replaces the file at most once a second. An agent can also write to the file, so a member of the wrong
 type counts as missing. No decision of the run depends on the file, and write errors are ignored. A reader checks if the
 process that wrote the file is alive. The file is deleted at the end of a run that has nothing left to merge or push.
-Imports must stay fast, because ``status`` uses this module.
-"""
+The module has only fast imports, because ``status`` imports it."""
 
 from __future__ import annotations
 
@@ -59,7 +58,7 @@ class RunSnapshot:
         self._next = 0.0  # of the monotonic clock, when it may be written again
 
     def show(self, view: Callable[[], JsonObject], *, now: bool = False) -> None:
-        """Write the result of ``view`` to the file. Without ``now``, do nothing within a second of the last write."""
+        """Write the result of ``view`` to the file. Without ``now``, write at most once a second."""
         if self._path is None or (time.monotonic() < self._next and not now):
             return
         self._next = time.monotonic() + WRITE_SECONDS
@@ -86,7 +85,8 @@ def _write(path: str, record: JsonObject) -> None:
 
 
 def put(path: str, record: JsonObject) -> None:
-    """Replace the file by a file with this record. A reader never sees a partial file. A power failure may lose it."""
+    """Replace the file by a file with this record. A reader never sees a partial file. A power failure may lose the new
+    file."""
     import json  # late: readers of other records need only a parser
 
     part = f"{path}.part"
@@ -169,7 +169,7 @@ def _held(found: JsonObject) -> list[str]:
 
 
 def held(found: JsonObject | None) -> list[str]:
-    """Return the proven items that an ended run did not merge because the user had excluded them from merging."""
+    """Return the items that an ended run did not merge, because the user held them in the queue."""
     return _held(found) if found and not found.get("alive") else []
 
 
@@ -242,7 +242,8 @@ def _dollars(found: object) -> float | None:
 
 
 def _since(at: object, age: int) -> str:
-    """Return as text how long the moment ``at`` was before the last write of the snapshot. ``age`` is in seconds."""
+    """Return the time from the moment ``at`` to the last write of the snapshot, as text. ``age`` is the number of
+    seconds since this write."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)

@@ -1,4 +1,4 @@
-"""Summary of one run, printed at its end. It is computed from the records before and after the run.
+"""Summary of one run, printed at its end. It compares the records on disk before and after the run.
 
     proven     2 in this run: #7, #8; 8 of 9 in all
     checked    #9: it already passed before the work
@@ -7,8 +7,7 @@
     kept       1 rolled back, 1 not verified: harness rescue list
     needs you  nothing
 
-The summary uses no data from the memory of the run. Source: ``faces.md`` F-RUN-2.
-"""
+Source: ``faces.md`` F-RUN-2."""
 
 from __future__ import annotations
 
@@ -40,8 +39,8 @@ class RunSummary:
         self._before = reader.load()
 
     def lines(self, end: JsonObject) -> list[str]:
-        """Return lines that summarize the changes of the run. Return none if no session ended and no claim was
-        verified. ``end`` is the answer of ``needs.end_of``. It is used if the project can no longer be read."""
+        """Return the summary of the run as lines of text. Return an empty list if no session ended and no claim was
+        verified. ``end``, the result of ``needs.end_of``, is used if the project's state lists no required action."""
         before, after = self._before, self._reader.load()
         sessions = after.sessions[len(before.sessions) :]
         claims = [each for each in after.claims[len(before.claims) :] if each.claim and not each.by_person]

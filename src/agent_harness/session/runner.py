@@ -81,18 +81,19 @@ class Turns:
         self._submodules: dict[str, tuple[str | None, str]] = {}  # before it too
 
     def next_round(self, *, asked: bool) -> None:
-        """Count the next turn: a demonstration of the agent's claim if ``asked``, otherwise a fix round."""
+        """Count a new turn. If ``asked`` is True, the agent demonstrates its claim in this turn. Otherwise, the turn is
+        a fix round."""
         if asked:
             self.so_far = replace(self.so_far, asked=True)
         else:
             self.so_far = replace(self.so_far, fix_rounds=self.so_far.fix_rounds + 1)
 
     def run(self, work: Work[Any, Any], prompt: str) -> Ending | None:
-        """Run the agent on a prompt. Return None if its turn ended normally. Otherwise, return the reason for the
-        session's end.
+        """Run one turn of the agent on a prompt. Return None if the turn ended normally. Otherwise, return the reason
+        for the session's end.
 
-        If the agent claims its work in a turn that failed or was cut off, the turn counts as ended normally. The
-        agent's processes have exited when this method returns or raises."""
+        If the agent claimed its work before the provider failed or the agent exited with an error, the turn counts as
+        ended normally. The agent's processes have exited when this method returns or raises."""
         outcome, failure = self._retry.run(
             lambda again: self._supervised(work, prompt, again=again), work.claimed, work.policy.retried
         )
@@ -147,7 +148,7 @@ class Turns:
 
     @contextmanager
     def _put_back_after(self, git: Git, own_files: repair.GitFiles | None, settings: Settings | None) -> Iterator[None]:
-        """When the context ends, even by an error, repair git's own files and restore the earlier git settings."""
+        """After the ``with`` block, even if it raises, repair git's own files and restore the earlier git settings."""
         try:
             yield
         finally:
@@ -160,7 +161,7 @@ class Turns:
         return turn_end.only_here(self._elsewhere, turn_end.elsewhere(self._git)) if self._git else ""
 
     def empty_there(self, findings: object) -> str:
-        """Return a note that submodules are empty in a checkout, if a check failed only there. Otherwise, return ""."""
+        """If a check failed only in a checkout, return a note that submodules are empty there. Otherwise, return ""."""
         codes = [each.get("code") for each in findings] if isinstance(findings, list) else []
         if not self._submodules or PASSES_ONLY_IN_PLACE not in codes:
             return ""
@@ -227,7 +228,8 @@ class Turns:
             request.on_event(event)
 
     def _stop_requested(self) -> str | None:
-        """Return the reason why the agent must stop, or None. Report a request of the user once, but not a signal."""
+        """Return the reason why the agent must stop, or None if it may continue. Tell the user once that the agent is
+        stopping, but not if a signal stopped the harness."""
         self.now.tick()
         asked = (self.stop_requested or self.stop.requested)()
         if asked and not (self._told_to_stop or self.stop.signalled):

@@ -51,7 +51,7 @@ def claims(ledger: str) -> JsonObject:
 
 
 def checked(ledger: str) -> dict[str, str]:
-    """Return the items whose last accepted claim is checked but not proven, each with the reason for this grade."""
+    """Return the items whose last accepted claim is only checked. Each item has the reason why it is not proven."""
     from agent_harness.kernel.json import jsontext
 
     found: dict[str, str] = {}
@@ -132,8 +132,8 @@ def lines(
     kept_line: str | None,
     most: int | None = None,
 ) -> list[str]:
-    """Return the first lines of ``status``. ``found`` is the answer of ``status``. ``doing`` is the current activity.
-    ``most`` is the maximum number of listed actions that the user must take. None means no maximum."""
+    """Return the first lines of ``status``. ``found`` is the command's JSON answer. ``doing`` describes the current
+    activity. ``most`` limits the number of listed actions that the user must take. None means no limit."""
     first = f"{name}: {counted_words(proven, total, checked)}." if total else f"{name}: no tasks or features yet."
     asks = [str(needs.Need(**each)) for each in found["needs"]]
     rows = [
@@ -155,7 +155,8 @@ def lines(
 
 
 def doing(found: Mapping[str, Any], *, stops: bool, is_done: bool, unnamed: str) -> str:
-    """Return the activity of a project in a few words. ``stops`` means that a question stops every session."""
+    """Return a project's activity in a few words. ``stops`` is True if a question stops every session. ``unnamed`` is
+    the name of a session without an item."""
     alive = next((each for each in found["now"] if each["alive"]), None)
     words = (
         "needs you" if stops else "",
@@ -182,7 +183,7 @@ def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def not_exported(found: Mapping[str, Any]) -> str:
-    """Return a text with the number of sessions that no collector received, and with the command that exports them."""
+    """Return a text with the number of sessions that no telemetry collector received, and the export command."""
     from agent_harness.kernel import clock
 
     count = found["sessions"]
@@ -193,7 +194,7 @@ def not_exported(found: Mapping[str, Any]) -> str:
 
 
 def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None, checked: int = 0) -> str:
-    """Return the one-line status, with at most ``MOST_CHARACTERS`` characters. A long name is cut, but no number."""
+    """Return the one-line status. If the line exceeds ``MOST_CHARACTERS`` characters, cut the name, but no number."""
     rest = f" {proven}/{total}{f' ({checked} checked)' if checked else ''} {doing}" + (f" {cost}" if cost else "")
     room = max(MOST_CHARACTERS - len(rest), 1)
     short = name if len(name) <= room else f"{name[: room - 1]}~"
@@ -204,14 +205,16 @@ ALL = "harness status --all"
 
 
 def first_of(lines: Sequence[str], most: int | None, *, everything: bool = False) -> list[str]:
-    """Return the first ``most`` lines, and a line with the command that shows all lines. Do not cut a short list."""
+    """Return the first ``most`` lines, and a line with the command that shows all lines. If the list is at most one
+    line longer than ``most``, return all lines."""
     if everything or most is None or len(lines) <= most + 1:
         return [*lines]
     return [*lines[:most], f"... and {len(lines) - most} more: {ALL}"]
 
 
 def names(found: Sequence[str], most: int, *, everything: bool = False) -> str:
-    """Return the ids as one line. Cut a long list after ``most`` ids, and add the number of the other ids."""
+    """Return the ids as one line. Show the first ``most`` ids, and the number of the other ids. If the list is at most
+    one id longer than ``most``, show all ids."""
     if everything or len(found) <= most + 1:
         return ", ".join(found)
     return f"{', '.join(found[:most])} and {len(found) - most} more"

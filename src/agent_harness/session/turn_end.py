@@ -1,15 +1,14 @@
 """Checks and repairs of a repository at the end of a turn, for every kind of work.
 
-    branch, history    work is placed on the original branch, on top of its commit, wherever the agent left HEAD
+    branch, history    the turn's work is placed on the original branch, wherever the agent left HEAD
     rewritten history  only the turn's own changes are taken, not the commits that the turn dropped
     operation          an unfinished merge, rebase or similar that the turn began is reported and set aside
-    elsewhere          other work trees and repositories below the project are in no commit; they are reported
+    elsewhere          files in other work trees and repositories below the project are in no commit, and are reported
     git's own files    unreadable files, stale locks, settings and hooks are restored and reported
     settings           other changed git settings are reported, with the old value and the command to undo the change
 
 A protocol passes the commit at which its work began, and the ref or folder for removed work. Source:
-``docs/recovery.md``, "The end of a turn"; ``tasklist.md`` 11.3; features.md C25, C31.
-"""
+``docs/recovery.md``, "The end of a turn"; ``tasklist.md`` 11.3; features.md C25, C31."""
 
 import os
 import re
@@ -21,7 +20,7 @@ from typing import NamedTuple
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import snapshot
-from agent_harness.kernel.git import DETACHED, Git, Head, repair
+from agent_harness.kernel.git import DETACHED, Git, Head, repair, settings
 from agent_harness.kernel.git.joining import Merged, merged
 from agent_harness.kernel.git.locate import OPERATION_FILES, operation_under_way, text_of
 from agent_harness.kernel.git.objects import ABSENT, TreeEntry
@@ -106,7 +105,7 @@ def stands_on(base: str | None, commit: str | None, descends: Callable[[str, str
 
 
 class Way(NamedTuple):
-    """Plan to return HEAD to the original branch. ``kept`` are the commits that would become unreachable."""
+    """Plan to move HEAD back to the original branch. ``kept`` has the commits that would become unreachable."""
 
     branch: str
     at: str
@@ -116,8 +115,8 @@ class Way(NamedTuple):
 
 
 def way_home(branch: str, base: str, head: Head, tip: str | None, descends: Callable[[str, str], bool]) -> Way | None:
-    """Return the plan to return ``head`` to the original branch. ``tip`` is the branch's current commit. Return None if
-    neither HEAD nor the branch has moved."""
+    """Return the plan to move ``head`` back to the original branch. ``tip`` is the branch's current commit. Return None
+    if the branch is checked out and its commit is ``base`` or descends from ``base``."""
     at = stands_on(base, head.commit, descends) or base
     moved, rewritten = head.branch != branch, at != head.commit
     if not moved and not rewritten:
@@ -155,12 +154,12 @@ def on_beginning(
     start: str | None = None,
     leave: Callable[[bytes], bool] = lambda path: False,
 ) -> OnBeginning:
-    """Merge the turn's own changes into the state at its beginning, after the turn rewrote the history. Return the
-    result.
+    """Merge the turn's own changes into the state at the beginning of the turn. Return the result. A turn needs this if
+    it rewrote the history.
 
-    The turn's changes are the differences of ``files`` from the newest commit that both histories share. ``start`` is
-    the base with the user's uncommitted changes, by default the base itself. Paths for which ``leave`` returns True do
-    not change."""
+    The turn's own changes are the differences between ``files``, the tree of the turn's files, and the newest commit
+    that both histories share. ``start`` is ``base`` with the user's uncommitted changes. The default is ``base``. Paths
+    for which ``leave`` returns True do not change."""
     since = _newest_kept(git, base, tip) if tip else None
     found = Merged(tree=git.tree_of(files)) if since == base else merged(git, start or base, since, files)
     pairs = git.differences(files, found.tree)
@@ -171,10 +170,11 @@ def on_beginning(
 
 
 def _newest_kept(git: Git, base: str, tip: str) -> str | None:
-    """Return the newest commit in the history of ``base`` that the history of ``tip`` still contains, or None.
+    """Return the newest commit in the history of ``base`` that the history of ``tip`` still contains. If there is none,
+    return None.
 
-    An amended or rebased commit also counts. Its author and author time identify it. A commit also counts if a commit
-    of ``tip`` has equal files."""
+    A commit that was amended or rebased also counts, because its author and author time identify the commit. A commit
+    also counts if a commit in the history of ``tip`` has the same files."""
     found = git.text("merge-base", base, tip, check=False) or None
     now = _line(git, found, tip)
     again = {(each.author, each.at) for each in now if each.at != each.committed}
@@ -198,7 +198,8 @@ class _CommitOfLine(NamedTuple):
 
 
 def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfLine]:
-    """Return the commits in the history of ``tip`` but not of ``since``, oldest first."""
+    """Return the commits in the history of ``tip`` that are not in the history of ``since``, oldest first. ``words``
+    are more options for ``git rev-list``."""
     form = "--format=%H%x00%T%x00%an <%ae>%x00%at%x00%ct%x00%B%x00"
     named = [tip, *([f"^{since}"] if since else [])]
     asked = ("rev-list", "--no-commit-header", "--reverse", f"--max-count={MOST_COMMITS}", *words, form, *named)
@@ -208,7 +209,7 @@ def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfL
 
 
 def _hidden(git: Git, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[bytes]:
-    """Return the files that must be restored although something else, which no commit contains, is at their path."""
+    """Return the files that cannot be restored, because a file or folder that no commit contains is at their path."""
     back = {path: after for path, (before, after) in changes.items() if before == ABSENT}
     there = [path for path in back if os.path.lexists(git.file(path))]
     return [path for path in there if not _is_file_as(git, path, back[path])]
@@ -223,8 +224,8 @@ def _is_file_as(git: Git, path: bytes, wanted: TreeEntry) -> bool:
 def apart(
     git: Git, base: str, *, start: str | None = None, leave: Callable[[bytes], bool] = lambda path: False
 ) -> Block | None:
-    """Return the problem if the turn's work conflicts with ``base``, the commit at its beginning. Otherwise, return
-    None."""
+    """Return the problem if the turn rewrote the history and its work conflicts with ``base``, the commit at which the
+    turn began. Otherwise, return None."""
     tip = git.head()
     if tip is not None and git.ancestor(base, tip):
         return None
@@ -238,7 +239,7 @@ def apart(
 
 @dataclass(frozen=True, kw_only=True)
 class Returned:
-    """Result of ``come_home``: a message, and the refs that keep the removed commits."""
+    """Result of ``come_home``: a message about the changes, and the refs that keep the removed commits."""
 
     told: str
     refs: tuple[str, ...]  # that keep what no branch of the beginning has any more
@@ -254,14 +255,15 @@ def come_home(
     leave: Callable[[bytes], bool] = lambda path: False,
     ends: bool = False,
 ) -> Returned | None:
-    """Check out the original branch again, and move the branch to a commit that is ``base`` or descends from it.
+    """Check out the original branch again, and move the branch to a commit that is ``base`` or descends from ``base``.
 
-    The agent's commits that descend from ``base`` stay on the branch. For each other commit, ``keep`` creates a ref.
-    The turn's changes then become uncommitted work, and commits that the turn dropped are restored. ``start`` and
-    ``leave`` work as in ``on_beginning``. With ``ends``, no file changes, because all changes are then rolled back.
+    The agent's commits that descend from ``base`` stay on the branch. For each other commit, ``keep`` creates a ref. If
+    the turn rewrote the history, its own changes become uncommitted, and commits that the turn dropped are restored.
+    ``start`` and ``leave`` work as in ``on_beginning``. With ``ends``, no file changes, because the caller rolls back
+    all changes.
 
-    Return None, and change nothing, if nothing moved or the changes conflict. Raise ``UnsafeTree`` if the branch is
-    checked out in another work tree. A repeated call after a crash is safe."""
+    Return None, and change nothing, if the branch is checked out and contains ``base``, or if the changes conflict.
+    Raise ``UnsafeTree`` if the branch is checked out in another work tree. A repeated call after a crash is safe."""
     head = git.look()
     tip = branch_tip(git, branch, head)
     way = way_home(branch, base, head, tip, git.ancestor)
@@ -327,7 +329,7 @@ def unfinished(git: Git) -> Block | None:
 
 
 def left_unfinished(git: Git) -> str | None:
-    """Return a sentence about an operation or a conflict that the turn left unfinished. Otherwise, return None."""
+    """Return a sentence about an operation or conflict that the agent left unfinished, or None if there is none."""
     waiting = git.operation_under_way() if git.is_repository else None
     if waiting:
         return f"The agent left {waiting} unfinished."
@@ -389,7 +391,7 @@ def _refused(git: Git) -> Block | None:
     """Return the problem if git refuses the repository because of an unknown extension setting. Otherwise, return
     None."""
     config = git.shared_dir() / "config"
-    if "extensions" not in text_of(config).lower() or git.is_open_to_all():
+    if "extensions" not in text_of(config).lower() or settings.is_repository(git.repository):
         return None
     names = [key for key in git.settings() if key.startswith("extensions.") and key not in _KNOWN_EXTENSIONS]
     quoted = shlex.quote(os.fspath(config))
@@ -432,8 +434,8 @@ class Elsewhere(NamedTuple):
 
 
 def elsewhere(git: Git, paths: Iterable[str] | None = None) -> tuple[Elsewhere, ...]:
-    """Return the repository's other work trees, and the separate repositories among ``paths``, but no submodules. Only
-    paths that end in a slash are considered. Without ``paths``, git lists the paths."""
+    """Return the repository's other work trees and the separate repositories below this work tree, but no submodules. A
+    separate repository is a path in ``paths`` that ends in a slash. Without ``paths``, git lists the paths."""
     try:
         return tuple(_elsewhere(git, paths)) if git.is_repository else ()
     except HarnessError:  # damage of a repository is reported by the verification
@@ -477,7 +479,7 @@ def _work_trees(git: Git, top: str) -> Iterable[Elsewhere]:
 
 
 def _commit_at(entry: str) -> str:
-    """Return the checked-out commit of a repository, as its files say. If it cannot be found, return HEAD's text."""
+    """Return the checked-out commit of a repository, read from its files. If this fails, return the text of HEAD."""
     folder = entry
     if os.path.isfile(entry):
         folder = os.path.join(os.path.dirname(entry), text_of(entry).removeprefix("gitdir:").strip())
@@ -502,8 +504,8 @@ def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
-    """Return a note about work in other repositories and submodules that is not in the accepted commit. Return "" if
-    there is no such work."""
+    """Return a note about work that the accepted commit lacks, because it is in other repositories or submodules.
+    Return "" if there is no such work."""
     told = [each.told for each in places[:3]]
     told += [f"changes inside the submodule {path}, which are not committed there" for path in inside[:3]]
     return f"not in the commit: {'; '.join(told)}" if told else ""
@@ -513,7 +515,7 @@ def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
 
 
 def submodules(git: Git) -> dict[str, tuple[str | None, str]]:
-    """Return the checked-out commit and the git tree of the files for each submodule, by path."""
+    """Return each submodule's checked-out commit and the git tree of its files, by path."""
     if not git.is_repository or not os.path.lexists(git.top() / ".gitmodules"):
         return {}
     found: dict[str, tuple[str | None, str]] = {}
@@ -554,7 +556,8 @@ _OWN_AFFAIRS = re.compile(r"(branch|gc|maintenance|lfs|submodule|remote\..*\.fet
 
 
 def changed_settings(before: Settings, now: Settings, shared_dir: str) -> list[str]:
-    """Return a line for each changed git setting, with old value, new value and the command that restores it."""
+    """Return a line for each changed git setting, with old value, new value and the command that restores the old
+    one."""
     return [_told_setting(key, before.get(key, []), now.get(key, []), shared_dir) for key in changed_keys(before, now)]
 
 
@@ -584,8 +587,8 @@ def _values(found: Sequence[str]) -> str:
 
 
 def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None) -> list[str]:
-    """Restore git's own files, settings and hooks that a turn changed. Return one line for each reported change. Keep
-    copies of replaced files. Do not restore settings that everyday git commands write."""
+    """Restore the hooks, settings and other files of git that a turn changed. Return one line for each reported change.
+    Keep copies of replaced files. Do not restore settings that everyday git commands write."""
     if before is None:
         return []
     told = repair.put_right(before)
@@ -610,13 +613,13 @@ def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None
 def settings_of(git: Git) -> Settings | None:
     """Return git's current settings. Return None outside a repository or if git fails."""
     try:
-        return git.settings_now() if git.is_repository else None
+        return settings.now(git.repository) if git.is_repository else None
     except HarnessError:
         return None
 
 
 def told_settings(git: Git, before: Settings | None) -> list[str]:
-    """Return one line for each git setting that has changed since ``before``. Return none if ``before`` is None."""
+    """Return one line for each git setting that has changed since ``before``. Return [] if ``before`` is None."""
     now = settings_of(git) if before else None
     if not before or now is None:
         return []

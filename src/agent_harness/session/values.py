@@ -46,7 +46,8 @@ def field(*, default_factory: Callable[[], Any]) -> Any:
 
 
 def dataclass(*, frozen: bool, kw_only: bool, slots: bool = False) -> Callable[[type], type]:
-    """Return a decorator that makes a class a value class. Raise ``ValueError`` unless it is frozen and kw_only."""
+    """Return a decorator that makes a class a value class. Raise ``ValueError`` unless ``frozen`` and ``kw_only`` are
+    True."""
     if not (frozen and kw_only):
         raise ValueError("values are frozen, and made by keyword")
     return _with_slots if slots else _completed
@@ -72,7 +73,8 @@ def _with_slots(cls: type) -> type:
 
 
 def _completed(cls: type, made: Any = None) -> Any:
-    """Add the members of ``cls`` and the methods of values to ``made``, or to ``cls`` itself. Return this class."""
+    """Add the members of ``cls`` and the methods of a value class to ``made``, and return ``made``. Without ``made``,
+    change and return ``cls`` itself."""
     made = made or cls
     members = tuple(ValueMember(name, of, vars(cls).get(name, _REQUIRED)) for name, of in cls.__annotations__.items())
     names = [each.name for each in members]
@@ -103,7 +105,7 @@ def _completed(cls: type, made: Any = None) -> Any:
 
 
 def _init(made: type, members: tuple[ValueMember, ...]) -> Any:
-    """Return the ``__init__`` method of a value class. To save time, it is not compiled from source text."""
+    """Return the ``__init__`` method of a value class. It is a closure, because compiling source text takes longer."""
     defaults = {each.name: each.default for each in members if each.default is not _REQUIRED}
     factories = {name: each.factory for name, each in defaults.items() if isinstance(each, _MadeAnew)}
     setters = [(each.name, vars(made)[each.name].__set__) for each in members] if "__slots__" in vars(made) else ()
@@ -140,7 +142,7 @@ def _again(cls: type, members: dict[str, Any]) -> Any:
 
 
 class _Twin:
-    """Descriptor for ``__dataclass_fields__``, which ``dataclasses`` reads. Its value is created on first use."""
+    """Descriptor for ``__dataclass_fields__``, which ``dataclasses`` reads. The first read creates the fields."""
 
     def __get__(self, _instance: object, owner: type) -> Any:
         import dataclasses

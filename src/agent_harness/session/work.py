@@ -8,10 +8,9 @@
     task      2            ends         verified     all of it is rolled back, kept in a rescue ref
     slice     0            ends         verified     stays; the checkpoint has its progress
 
-All kinds have the five monitors, the retry table for providers, the transcript, the recording and the budget. If the
-table says "ends" for a rate limit, the session ends. The run or scheduler then waits without a lock. Source:
-docs/architecture.md, "The way of a session".
-"""
+All kinds have the five monitors, the retry table for providers, the transcript, the recording and the budget. The
+column "cut off" describes work whose turn a monitor ended. If the table says "ends" for a rate limit, the session ends.
+The run or scheduler then waits without a lock. Source: docs/architecture.md, "The way of a session"."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -33,7 +32,7 @@ Kind = Literal["feature", "cleanup", "plan", "review", "task", "slice"]
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Policy for one kind of work: its differences from other kinds. A setting may replace ``fix_rounds``."""
+    """Policy for one kind of work: the rules that differ between kinds. A setting may replace ``fix_rounds``."""
 
     kind: Kind
     fix_rounds: int  # further turns in which the agent may repair rejected work
@@ -66,7 +65,8 @@ class Judgement(Protocol):
 
     @property
     def asks(self) -> bool:
-        """True if only a demonstration is missing. The agent is asked once to show it, in addition to fix rounds."""
+        """True if the claim lacks only a demonstration. The agent is then asked once to demonstrate the claim, in
+        addition to the fix rounds."""
         ...
 
 
@@ -158,7 +158,7 @@ class Work(Protocol[Ended_co, JudgementT]):
         ...
 
     def closed(self) -> Ended_co | None:
-        """Return the session's result if its item was closed or its checkpoint is gone. Otherwise, return None."""
+        """Return the session's result if the item was closed or the checkpoint is gone. Otherwise, return None."""
         ...
 
     def accepted(self, ruling: JudgementT) -> Ended_co:
@@ -170,5 +170,6 @@ class Work(Protocol[Ended_co, JudgementT]):
         ...
 
     def unfinished(self, ending: Ending) -> Ended_co:
-        """Complete a session whose work is unfinished, and return its result. The policy decides about the work."""
+        """Complete a session whose work is neither accepted nor rejected. Return the session's result. The policy
+        determines what happens to the work."""
         ...

@@ -1,9 +1,8 @@
 """Selection of the agent to start: the first allowed agent whose provider does not refuse requests at the moment.
 
-The agent is selected just before it is needed, so that work without a model continues until then. A waiting caller
-holds no lock and no slot. The rate-limit clock on disk, not the process, stores the end of a wait. A selected agent
-keeps its slot as long as it may work (``agent_slots``). Source: ``features.md`` C28, UAH-374, ``scale.md`` SC-40,
-SC-43."""
+The agent is selected just before it is needed. Until then, work that needs no model continues. A waiting caller holds
+no lock and no slot. The rate-limit clock on disk, not the process, stores the end of a wait. A selected agent keeps its
+slot as long as it may work (``agent_slots``). Source: ``features.md`` C28, UAH-374, ``scale.md`` SC-40, SC-43."""
 
 import shlex
 import time
@@ -31,7 +30,7 @@ def _silent(_line: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalPolicy:
-    """Policy for the case that each allowed agent is rate-limited or has no free slot."""
+    """Policy for the case in which every allowed agent is rate-limited or has no free slot."""
 
     wait: bool = False  # until the first may be tried; else LimitInForce
     wait_for_slot: bool = True  # until one is free; else NoRoom
@@ -47,8 +46,8 @@ class RefusalPolicy:
 
     @classmethod
     def of_job(cls, inputs: JsonObject) -> "RefusalPolicy":
-        """Return the policy of a worker process. If ``inputs`` name an account, the coordinator already holds a slot
-        for this account. In this case, the worker does not wait, and starts no agent of another account."""
+        """Return the policy of a worker process. If ``inputs`` names an account, the coordinator already holds a slot
+        for it. Then the worker does not wait, and starts no agent of another account."""
         account = inputs.get("account")
         taken_slot = account is not None
         return cls(
@@ -67,9 +66,9 @@ class Dispatcher:
         *,
         told: JsonObject | None = None,
     ) -> None:
-        """Prepare to select from the agents of the account in ``patience``, or from all agents if there are none. If
-        ``told`` is set, a selected agent holds a slot until ``rest`` or the next selection. ``harness limits --host``
-        shows ``told``."""
+        """Prepare to select an agent of the account in ``patience``. If no agent has this account, prepare to select
+        from all agents. If ``told`` is set, the selected agent holds a slot until ``rest`` or the next selection.
+        ``harness limits --host`` shows ``told``."""
         chosen = tuple(agent for agent in agents if agent.account == patience.account)
         self.agents = chosen or tuple(agents)
         self.patience = patience
@@ -82,8 +81,8 @@ class Dispatcher:
         self._found: Agent | None = None  # while it was waited: its slot is held
 
     def choose(self) -> Agent:
-        """Return the first agent that has a free slot and no rate limit. Raise ``LimitInForce`` if every agent has a
-        rate limit, and ``NoRoom`` if an agent lacks only a slot."""
+        """Return the first agent that has a free slot and no rate limit. Raise ``LimitInForce`` if all agents are
+        rate-limited, and ``NoRoom`` if an agent without a rate limit finds no free slot."""
         if found := self._found:
             self._found = None
             return found
@@ -145,8 +144,8 @@ class Dispatcher:
         self.rest()
 
     def has_spare(self, agent: Agent) -> bool:
-        """Return True if another agent can replace ``agent``. This also holds if the calling process selected the
-        account."""
+        """Return True if an agent of another account, which is not rate-limited, can replace ``agent``. Also return
+        True if the coordinator selected the account, because it may select another."""
         if self.patience.account:
             return True
         others = (each for each in self.agents if each.account != agent.account)

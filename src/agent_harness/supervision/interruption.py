@@ -25,7 +25,7 @@ LOOK_SECONDS = 0.5  # how long a request to stop may go unseen
 
 
 class Stop:
-    """Stop request that a signal or the user makes."""
+    """Request to stop the run, made by a signal or by the user."""
 
     def __init__(self, paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> None:
         """Prepare for signals. ``paused`` returns True once the user has requested a pause in another terminal. After
@@ -67,8 +67,8 @@ class Stop:
 
     @contextmanager
     def listening(self, *, waits: bool = False) -> Iterator[None]:
-        """Mark a block that polls ``requested``. In this block, the first signal raises no exception. The second signal
-        raises ``KeyboardInterrupt``. ``waits`` means that no agent runs in the block."""
+        """Mark a block that polls ``requested``. In this block, the first signal raises no exception, and the second
+        signal raises ``KeyboardInterrupt``. Set ``waits`` if the block only waits and no agent runs."""
         self._listening += 1
         self._waits = waits
         try:

@@ -86,9 +86,9 @@ class Watch:
         return any(monitor.wants_facts(state, event) for monitor, state in pairs)
 
     def step(self, event: Event | None, at: float, facts: ProjectFacts = NO_FACTS) -> tuple[Intervention, ...]:
-        """Return the interventions that are due. If a stop is due, return only the first stop. Otherwise, if a final
-        wrap-up is due, return only the first one. After a final wrap-up, return only a stop. After a stop, return
-        nothing."""
+        """Pass ``event`` to all monitors, and return the interventions that are due. If a stop is due, return only the
+        first stop, and nothing in later calls. Otherwise, if a final wrap-up is due, return only the first one, and in
+        later calls only a stop."""
         if self.stopped:
             return ()
         asked: list[Intervention] = []
@@ -142,8 +142,8 @@ class WallClock(Monitor[int]):
         return state, ()
 
     def deadline(self, state: int) -> float | None:
-        """Return the session time in seconds of the next message: of the warning, then of the stop. Return None after
-        the stop."""
+        """Return the session time in seconds at which the next message is due: first the warning, then the stop. Return
+        None after the stop."""
         if state == 0 and self.warning_seconds is not None:
             return min(self.warning_seconds, self.timeout_seconds)
         return self.timeout_seconds if state < 2 else None

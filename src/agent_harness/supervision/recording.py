@@ -1,7 +1,7 @@
 """Two records of a session: a transcript for the user, and a cassette that can be replayed.
 
-Secrets are redacted in both records. After a write error, the record ends but the session continues. ``problem``
-contains the reason."""
+Secrets are redacted in both records. After a write error, the record ends but the session continues. The record's
+``problem`` contains the reason."""
 
 import hashlib
 import json

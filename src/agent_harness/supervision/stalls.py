@@ -121,10 +121,10 @@ class Stall(Monitor[StallState]):
     The prompt of the first call does not count as growth. A check finds the session stuck if nothing happened since the
     last check: no file changed, no test ran, and fewer than three commands ran. The first stuck check causes a warning.
     After ``force_stop_after`` stuck checks in a row, a final wrap-up is requested. When the context window is half
-    full, a session without any work gets one more warning.
+    full, a session that has done no work gets a warning, unless it already has one.
 
-    The twentieth identical call in a row with an identical answer causes a warning. The fortieth ends the session,
-    unless a file has changed since the tenth."""
+    Identical tool calls in a row with identical answers are counted too. If no file has changed since the tenth call,
+    the twentieth causes a warning, and the fortieth requests a final wrap-up."""
 
     check_interval_tokens: int = 50_000
     window_tokens: int | None = None
@@ -206,8 +206,8 @@ class Stall(Monitor[StallState]):
 
 
 def _growth(state: StallState, usage: Usage) -> int:
-    """Return the number of tokens that a call added to the context, including cached tokens. For the first call, or if
-    the context did not grow, return only the number of output tokens."""
+    """Return the number of tokens that a call added to the context, including cached tokens. If this number is unknown,
+    as for the first call, return the number of output tokens."""
     if not usage.context:
         return 0
     if state.context is None or usage.context <= state.context:

@@ -70,7 +70,7 @@ class StartCount:
 
 
 def go_on(folder: str) -> None:
-    """Record that the user allows more agent starts. The count of every item then begins at 0 again."""
+    """Record that the user allows more agent starts. The count of every item then starts again at 0."""
     path = f"{folder}/{HISTORY}"
     last = journal.tail(path, 1)
     if last and not last[0].get("goes_on"):

@@ -212,8 +212,8 @@ TAIL_CHARACTERS = 8192
 
 
 class Heard:
-    """Usage, evidence, refusal and end of a turn so far. ``model`` determines the price of usage without a model name.
-    A run of ``test_file`` counts as evidence."""
+    """Usage, evidence, refusal and end of a turn so far. ``model`` sets the price of usage that names no model. A run
+    of ``test_file`` counts as evidence."""
 
     def __init__(self, model: str | None, test_file: str | None) -> None:
         self._model = model
@@ -251,8 +251,8 @@ class Heard:
         return self._tail.text()
 
     def own_ending(self) -> tuple[str, str]:
-        """Return the reason and the message of a turn that the agent ended. The reason is ``rate_limited`` after a
-        refusal, unless the agent continued to work after the refusal."""
+        """Return the reason and the message of a turn that the agent ended. The reason is ``rate_limited`` if the
+        provider refused a request and the agent did not continue to work afterwards."""
         finished = self.finished
         if finished is None:
             return "error", "the agent exited without ending its turn"
@@ -357,8 +357,8 @@ class Listening:
             )
 
     def _silence_ends(self) -> float | None:
-        """Return the time at which silence counts as a stall. Return None if no limit applies or the turn is already
-        being ended."""
+        """Return the time at which silence counts as a stall. Return None if no limit applies, or if the turn's end has
+        already been decided."""
         return self._silence.ends_at if self._ending is None else None
 
     def _at(self) -> float:

@@ -122,7 +122,7 @@ class Case:
         return done
 
     def part(self, command: str, terms: RunAsked) -> Run:
-        """Run a command on the candidate, with the changes in ``terms``. The run belongs to the current step."""
+        """Run a command on the candidate for the current step, with the limits and overlays in ``terms``."""
         done = self.runner.run(self.candidate, command, terms)
         self.check_stop()
         return done
@@ -133,7 +133,7 @@ class Case:
             raise Interrupted("verification was stopped")
 
     def as_they_were(self, paths: Collection[str]) -> list[FileChange]:
-        """Return a ``FileChange`` for each path, with the base commit's content both before and after."""
+        """Return a ``FileChange`` for each path. Both ``before`` and ``after`` are the base commit's content."""
         known = ((path, self.tree.read(path)) for path in sorted(paths))
         return [FileChange(path=path, status="M", before=text, after=text) for path, text in known if text]
 

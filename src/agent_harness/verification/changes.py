@@ -54,7 +54,7 @@ class Tree:
 def between(
     git: Git, objects: Objects, base: str, candidate: str, *, wanted: Callable[[str], bool]
 ) -> CandidateChanges:
-    """Return the changed files and the paths of both commits. Contents are read only for paths that are ``wanted``."""
+    """Return the changed files and all paths of both commits. A file is read only if ``wanted(path)`` is True."""
     inside, tree = _namer(git), objects.tree_of(base)
     rows = {inside(path): pair for path, pair in objects.differences(tree, objects.tree_of(candidate)).items()}
     ids = {entry.oid for path, pair in rows.items() if wanted(path) for entry in pair if entry.mode != GITLINK}
@@ -84,7 +84,7 @@ def between(
 
 
 def _outside_of(path: str, target: bytes | None) -> str:
-    """Return the target of the symbolic link at ``path`` if it is outside the repository, or an empty string."""
+    """Return the target of the symbolic link at ``path``, or "" if the target is inside the repository."""
     named = os.fsdecode(target or b"")
     leads = posixpath.normpath(posixpath.join(posixpath.dirname(path), named))
     return named if leads.startswith(("/", "../")) else ""

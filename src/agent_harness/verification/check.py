@@ -31,7 +31,7 @@ class Command:
 
     @property
     def reports_itself(self) -> bool:
-        """True if the command contains ``{report}``, so that its test runner writes the report."""
+        """True if the command contains ``{report}``. The test runner of such a command writes the report itself."""
         return _REPORT in self.text
 
     @property
@@ -77,7 +77,7 @@ def parse(text: str) -> Command:
 
 
 def _runner_at(words: Sequence[str], start: int) -> tuple[int, int] | None:
-    """Return the indexes of the word that starts pytest and of pytest's first argument, or None without pytest."""
+    """Return the positions of the word that starts pytest and of pytest's first argument. None means no pytest."""
     name = name_of(words[start:])
     if name in _PYTEST:
         return start, start + 1
@@ -94,7 +94,7 @@ def _starts_modules(name: str) -> bool:
 
 
 def _is_plain(text: str, command: ShellCommand) -> bool:
-    """Return True if no shell is needed to run the command. Braces and brackets are allowed, as in test ids."""
+    """Return True if the command needs no shell. Braces and brackets of test ids do not count as shell syntax."""
     around = command.keys or command.redirects or command.after or command.before or command.patterns
     means = any(word.expands or word.wildcard or word.tilde for word in command.words)
     return not (around or means or text[command.words[-1].end :].strip())
@@ -122,8 +122,8 @@ def with_report(
     command: Command, words: Sequence[str], report: str, options: Sequence[str], *, imports: str = ""
 ) -> tuple[str | list[str], dict[str, str]]:
     """Return the command and the environment variables for a run that writes its report to ``report``.
-    ``words`` is the command as words with its program's full path, or empty if the command needs a shell. ``imports``
-    comes first on the PYTHONPATH, before the entries that the command sets."""
+    ``words``: the words of the command, with the full paths of programs. ``words`` is empty if the command needs a
+    shell. In PYTHONPATH, the ``imports`` folders come before the folders that the command sets."""
     variables = {name: value for name, value in command.variables if name != "PYTHONPATH"}
     text = _IMPORTS.sub(lambda found: f"{found[0]}{shlex.quote(imports)}:", command.text)
     if command.pytest:

@@ -50,7 +50,7 @@ _REMOVAL_PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """Project paths that a checkout takes from another commit. A path missing in that commit is removed."""
+    """Project paths that a checkout takes from another commit. A path that this commit lacks is removed."""
 
     commit: str
     paths: Collection[str]
@@ -58,7 +58,7 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """Project files, by path, whose content in the checkout differs from the checked-out commit."""
+    """New contents of project files in a checkout, by path. They replace the contents of the checked-out commit."""
 
     files: Mapping[str, bytes]
 
@@ -81,7 +81,7 @@ class Checkout:
         return any(decides(folder / name, _content(folder / name)) for folder in folders for name in SETTINGS_FILES)
 
     def moved(self, entry: str, project: Path) -> str:
-        """Return ``entry`` for use in the checkout. A folder of the project becomes its copy in the checkout."""
+        """Return a path for use in the checkout. A path in the project becomes the path of its copy in the checkout."""
         real, place = Path(os.path.realpath(project / entry)), Path(os.path.realpath(project))
         return str(self.cwd / real.relative_to(place)) if entry and real.is_relative_to(place) else entry
 
@@ -121,9 +121,9 @@ def make_checkout(
     base: str | None = None,
     without: Collection[str] = (),
 ) -> Iterator[Checkout]:
-    """Yield a checkout of ``commit`` with the overlays applied. The repository contains the history of ``base``, and
-    the work as one commit. Raise ``Refused`` if no folder is available, or ``GitFailed`` if git cannot read the commit.
-    ``links``: project folders to link to, if git ignores them. ``linked``: folders to link to without this test.
+    """Yield a checkout of ``commit`` with the overlays applied. Its repository has the history of ``base`` and one
+    commit with the work. Raise ``Refused`` if no folder is available, or ``GitFailed`` if git cannot read the commit.
+    ``links``: folders of the project to link to if git ignores them. ``linked``: folders to link to, ignored or not.
     ``without``: paths that are not linked. ``neutral``: the path of the checkout must not reveal the check."""
     with _folder(git, neutral=neutral) as folder:
         top = folder / (Path(git.top()).name if neutral else "tree")
@@ -156,14 +156,14 @@ def make_checkout(
 
 @contextmanager
 def in_place(git: Git, commit: str) -> Iterator[Checkout]:
-    """Yield the project's own folder as a checkout. The run is not isolated, and the caller must tell the user."""
+    """Yield the project's own folder as a checkout. Runs in it are not isolated, so the caller must tell the user."""
     with _folder(git) as folder:
         yield Checkout(commit=commit, top=Path(git.top()), cwd=Path(git.root), private=folder)
 
 
 @contextmanager
 def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
-    """Yield a new folder that records its owner process. Remove the folder at the end."""
+    """Yield a new folder that records its owner process. Remove the folder after its use."""
     own = owner.current()
     if neutral:
         _prune_neutral()
@@ -257,7 +257,7 @@ def _name_of(process: owner.Owner) -> str:
 
 
 def _named_after_the_dead(name: str) -> bool:
-    """Return True if the process in the folder name ran on this machine since the last boot and has ended."""
+    """Return True if the process that the name identifies ran on this machine since its last boot and has ended."""
     mine = _name_of(owner.current()).rpartition("-")[2]
     process, _, _ = name.rpartition("-")
     pid, _, rest = process.partition("-")
@@ -346,7 +346,7 @@ _entries: dict[str, list[bytes]] = {}
 
 
 def _compare(top: Path, entry: bytes) -> None:
-    """Delete a written file if it is compiled Python. Raise ``UnsafeTree`` if another file does not match its id."""
+    """Delete a written file of compiled Python. Raise ``UnsafeTree`` if another file does not match its git object."""
     words, _, name = entry.partition(b"\t")
     mode, oid = words.decode().split(" ")[:2]
     path = top / os.fsdecode(name)

@@ -99,8 +99,8 @@ def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Col
 def _otherwise(
     seen: Calls, inside: Answers, plain: PlainAnswers, calls: Mapping[RecordedCall, str], compared: set[RecordedCall]
 ) -> dict[RecordedCall, str]:
-    """Return the calls that give the recorded answer only inside a test, with their answers outside tests.
-    Calls that were answered both inside and outside tests are added to ``compared``."""
+    """Make each call inside a test, then outside tests. For the calls that give the recorded answer only inside a test,
+    return the answers outside. Add to ``compared`` the calls that gave an answer in both places."""
     asked = list(calls)
     found = dict(zip(asked, inside(asked), strict=False))
     steady = [call for call in asked if _agrees(call.answer, found.get(call))]
@@ -141,8 +141,9 @@ def plainly(
     timeout_seconds: float,
     stop: Stop | None = None,
 ) -> Sequence[str | None]:
-    """Make the calls in a Python process without a test runner. Return an answer, or None, for each call. ``imports``
-    are folders to import from. ``first`` are the modules or checkout files to import before the calls."""
+    """Make the calls in a Python process without a test runner. Return the answers, or None for a call without an
+    answer.
+    ``imports`` are folders to import from. ``first`` are modules or checkout files to import before the calls."""
     place = Path(tempfile.mkdtemp(prefix="", dir=checkout.private))
     shutil.copyfile(_CALLING, place / _PROGRAM)
     (place / "tmp").mkdir()
@@ -167,7 +168,8 @@ def plainly(
 def plain_variables_for(
     own: Mapping[str, str], of_command: Sequence[tuple[str, str]], seen: Calls, named: Collection[str]
 ) -> dict[str, str]:
-    """Return the variables of a process outside tests: the user's, the command's, and recorded ones in ``named``."""
+    """Return the environment variables of a process outside tests: the user's, the command's, and those recorded
+    variables whose names are in ``named``."""
     given = {**own, **dict(of_command), **{name: text for name, text in seen.variables.items() if name in named}}
     kept = {name: text for name, text in given.items() if not name.startswith(_RUNNERS)}
     kept.pop("PYTHONPATH", None)
@@ -175,7 +177,7 @@ def plain_variables_for(
 
 
 def _answers_in(path: Path, count: int) -> list[str | None] | None:
-    """Return the answers in a file, which the work may have written. Return None unless there is one row per call."""
+    """Return the answers in a file. Return None if the file, which the work can forge, does not have ``count`` rows."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:

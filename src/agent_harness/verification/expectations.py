@@ -46,8 +46,8 @@ def with_other_values(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None
 ) -> list[ChangedCheck]:
     """Return versions of a check with changed values, in the order in which they run.
-    The result is empty if no value can be changed. ``data`` is unchanged data with which the check compares results.
-    The first version changes all kinds of values. If there are several kinds, a version for each kind follows."""
+    If no value can be changed, return []. ``data``: unchanged files with which the check compares results. The first
+    version changes all values. Versions with only the code, the command or the data changed may follow."""
     code, words, values = _found(command, files, data or {})
     kinds: list[ChangedCheck] = []
     if code:

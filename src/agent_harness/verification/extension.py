@@ -41,7 +41,7 @@ def extends(before: _Function, after: _Function) -> bool:
 
 
 def gains_assertions(before: _Function, after: _Function) -> bool:
-    """Return True if a function gained only assertions, and these do not rebind a used name or skip anything."""
+    """Return True if a function only gained assertions that neither rebind a name it uses nor skip the test."""
     if _head(before) != _head(after):
         return False
     used = {node.id for statement in before.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -55,7 +55,7 @@ def gains_assertions(before: _Function, after: _Function) -> bool:
 
 
 def continues(before: _Function, after: _Function) -> bool:
-    """Return True if a test runs its old statements in order, then new ones that do not skip or end the test."""
+    """Return True if a test runs its old statements in order, and then new statements that neither skip nor end it."""
     older, newer = ([ast.dump(statement) for statement in one.body] for one in (before, after))
     if _head(before) != _head(after) or newer[: len(older)] != older:
         return False
@@ -77,7 +77,7 @@ def _head(function: _Function) -> list[str]:
 
 
 def _asserts(statement: ast.stmt) -> bool:
-    """Return True for an assertion or a call that must raise, unless the statement ends, skips or patches anything."""
+    """Return True for an assertion, or for a call that must raise. A statement that skips or patches does not count."""
     if any(_last_name(node) in _LEAVING | _PATCHING for node in ast.walk(statement)):
         return False
     if isinstance(statement, ast.With):
@@ -103,7 +103,7 @@ def imports_more(before: ast.stmt, after: ast.stmt) -> bool:
 
 
 def _added_parameters(before: ast.arguments, after: ast.arguments) -> dict[str, ast.Constant] | None:
-    """Return the new parameters with their defaults. Return None if an existing call could get another meaning."""
+    """Return the new parameters with their defaults, or None if an existing call could get another meaning."""
     if before.vararg or before.kwarg or after.vararg or after.kwarg:
         same = ast.dump(before) == ast.dump(after)  # a new name could have been caught by them
         return {} if same else None

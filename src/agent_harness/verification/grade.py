@@ -29,7 +29,7 @@ class Grade:
 
 
 def grade_of_verdict(verdict: "Verdict", *, trusted: bool, needs_change: bool = True) -> Grade:
-    """Return the grade of an accepted verdict. With ``needs_change``, work without changes gets ``unchanged``."""
+    """Return the grade of an accepted verdict. With ``needs_change``, the grade is ``unchanged`` if nothing changed."""
     return grade_of(
         red_before=verdict.red_before,
         unchanged=verdict.unchanged and needs_change,
@@ -52,8 +52,8 @@ def grade_of(
     replayed: str = "",
 ) -> Grade:
     """Return the grade of a check that passed.
-    ``red_before``: its result on the base commit, which is ``red``, ``green`` or another word.
-    ``noticed``: True if it failed with changed expected values, None if this was not tried (see ``not_asked``).
+    ``red_before``: the check's result on the base commit, which is ``red``, ``green`` or another word.
+    ``noticed``: True if the check failed with changed expected values, None if this was not tried (see ``not_asked``).
     ``trusted``: ``trust: fast`` is set. ``replayed``: text about the calls that were replayed outside tests."""
     if red_before == GREEN:
         same = Grade(UNCHANGED, "nothing was changed, and the check passed before")

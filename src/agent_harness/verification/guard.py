@@ -57,7 +57,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectedFiles:
-    """Tests given to a session or an attempt, and the files that must not change during it."""
+    """Files that a session or an attempt must not change, and the tests that were given to it."""
 
     test_files: Collection[str] = ()  # of the assigned feature: files, folders or node ids
     protected: Collection[str] = ()  # of features that pass already: files, folders or node ids
@@ -198,7 +198,7 @@ class Guard:
         )
 
     def brought(self, changes: CandidateChanges, found: Survey) -> list[str]:
-        """Return the changed files that are taken from the candidate when the check runs on the base commit.
+        """Return the changed files that a run of the check on the base commit takes from the candidate.
         Files with a test name are included, because the command does not always show which tests it runs."""
         side = {*found.test_side, *self.new_checks(changes)}
         return [c.path for c in changes.files if c.path in side or is_test_file(c.path)]
@@ -209,7 +209,7 @@ class Guard:
         return {path for path in named & new if self._is_check(path)}
 
     def _is_check(self, path: str) -> bool:
-        """Return True if a file that the command uses is a check. The file's name or the requested goals decide."""
+        """Return True if the file is a check, judged by its name or by the make goals and scripts that are run."""
         now = self.now or self.protection.checks
         goals = {*now.makefiles.get(path, ()), *now.packages.get(path, ())}
         return any(map(JUDGE_NAME.search, goals or [path]))
@@ -251,7 +251,8 @@ def released_by(finding: Finding) -> list[str]:
 
 
 def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the finding. It is less severe if the user allows the change, or if there were no tests to protect."""
+    """Yield the finding, or a less severe one if no tests existed before the work.
+    If the user allows the change, yield a less severe finding or nothing."""
     path, is_product = str(finding.data.get("path")), finding.code == "product_knows_tests"
     if (finding.code in PROTECTED or (is_product and protection.alone)) and protection.frees(path):
         told = replace(finding, severity=IMPORTANT, message=f"{finding.message} The user has allowed this change.")
@@ -371,7 +372,7 @@ def _of_commands(change: FileChange, kind: _Kind, protection: ProtectedFiles) ->
 
 
 def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a changed product file. Older tests may read the file, or it may contain doctests."""
+    """Yield findings on a changed product file: on its code, on its doctests, and on its use as data by older tests."""
     yield from product_findings(change, protection)
     if kind.read:
         message = f"{change.path} is read by older tests and has changed; the tests also ran with its base version."
@@ -381,9 +382,9 @@ def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> 
 
 
 def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> dict[str, str]:
-    """Return the moved older test files, as old path to new path.
-    A new test file with equal content is a moved file. Test files that the check names do not count. The result is
-    empty if too many files were moved to verify them all."""
+    """Return the test files that the work moved, as old path to new path.
+    A moved file is a new test file with the same content as a deleted one. Test files that the check mentions do not
+    count. If too many files were moved to verify them all, the result is empty."""
     named = [each for each in protection.tests if PurePosixPath(each).suffix]
     named += [*protection.protected, *protection.test_files, *protection.checks.files]
     gone = [c for c in changes.files if c.status == "D" and c.path.endswith(".py")]
@@ -405,7 +406,7 @@ def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: Pr
 
 
 def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateChanges) -> bool:
-    """Return True if moved tests could load a new support file instead of an older file of the same name."""
+    """Return True if moved tests could load a new support file instead of an older file with the same name."""
     if is_conftest(new.path):
         return True
     if is_test_file(new.path) or not in_test_folder(new.path):
@@ -452,7 +453,7 @@ def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Fin
 
 
 def _given_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a changed test given with the item, or its support file. Only additions are allowed."""
+    """Yield the findings on a changed test or support file that was given with the item. Only additions are allowed."""
     if why := weaker_test(change, alone=protection.alone):
         text = protection.words.given if is_test_file(change.path) or not protection.alone else protection.words.support
         yield _protected(change, text.format(change.path, why) + protection.words.end, [why])
@@ -561,13 +562,13 @@ def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection
 
 
 def read_by_tests(opened: Collection[tuple[str, str]]) -> list[str]:
-    """Return the files that test code opened and that are not tests. ``opened`` has pairs of a path and its reader."""
+    """Return the non-test files that test code opened. ``opened`` has pairs: a file, and the code that opened it."""
     everywhere = ProtectedFiles()
     rows = [(path, by) for path, by in opened if is_test_side(by, everywhere)]
     return sorted({path for path, _ in rows if not is_test_side(path, everywhere)})
 
 
 def read_by_product(opened: Collection[tuple[str, str]]) -> set[str]:
-    """Return the files that product code opened. ``opened`` contains pairs of a path and its reader."""
+    """Return the files that product code opened. ``opened`` has pairs: a file, and the code that opened it."""
     everywhere = ProtectedFiles()
     return {path for path, by in opened if not is_test_side(by, everywhere)}

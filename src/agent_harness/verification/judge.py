@@ -112,7 +112,7 @@ def judge_command(
     stop: Stop | None = None,
 ) -> Verdict:
     """Return the verdict on ``candidate``, judged by a shell command.
-    ``base`` is the commit at the time of the claim. ``stop`` is called ten times a second while a command runs. Raise
+    ``base`` is the commit before the work. ``stop`` is called ten times a second while a command runs. Raise
     ``Refused`` if no folder for a checkout is available, or ``GitFailed`` if a commit cannot be read."""
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), stop)
@@ -131,8 +131,8 @@ def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str)
 
 def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: Stop | None = None) -> Verdict:
     """Return the verdict on a command that passed in the project folder, after more runs in a checkout.
-    Reject the candidate if a run is not trusted, if tests were skipped, or if the check cannot fail. A command that
-    fails only in the checkout needs files that are in no commit. Such a failure rejects nothing."""
+    Reject the candidate if a run is not trusted, if tests were skipped, or if the check cannot fail. A failure only in
+    the checkout rejects nothing, because the command may need files that are in no commit."""
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check, (base, candidate), stop)
         case.survey, runner.asks_folder = case.guard.survey(case.changes), False
@@ -143,7 +143,7 @@ def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: S
 
 
 def run_at(git: Git, commit: str, check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Return the verdict of a command in a checkout, without a base commit. Raise the errors of ``judge_command``."""
+    """Return the verdict of a command that runs only on ``commit``. Raise the same errors as ``judge_command``."""
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check.alone, (commit, commit), stop)
         runner.asks_folder = False
@@ -211,7 +211,7 @@ def _command_case(
 def _named_now(
     git: Git, guard: Guard, changes: CandidateChanges, command: str, candidate: str
 ) -> tuple[Guard, CandidateChanges]:
-    """Return the guard and the changes, completed by the checks that the work added and that the command uses."""
+    """Return the guard and the changes, both with the work's new check files that the command uses."""
     new = {change.path for change in changes.files if change.status == "A" and not change.link}
     if not new:
         return guard, changes
@@ -283,7 +283,7 @@ _LEAVING_OUT = re.compile(rb"(?i)skip|todo|expected_?failure")
 
 
 def _left_out(case: Case, run: Run) -> Told | None:
-    """Return a finding if tests were skipped, unless a file of the check or another test mentions skipping."""
+    """Return a finding if tests were skipped, unless a file of the check or another test file mentions skipping."""
     is_asked = case.runner.by_exit_status and run.report is None
     line = left_out(run.output) if is_asked else ""
     files = case.guard.check_files(case.changes)[0] if line else {}
@@ -309,7 +309,7 @@ def _passes_with_what_came(case: Case, command: str) -> bool:
 
 
 def _run_where_moved(case: Case, command: str) -> None:
-    """Add a finding if the check does not run a moved test: the check still passes when the moved test fails."""
+    """Add a finding if the check does not run a moved test. To find out, make the moved test fail and run the check."""
     texts = {change.path: change.after for change in case.changes.files}
     for old, new in case.survey.moved.items():
         failing = Edits({new: with_failing_tests(texts[new] or b"")})

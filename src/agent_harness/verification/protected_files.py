@@ -25,7 +25,7 @@ _MOST_OTHERS = 200
 
 
 def behind(commands: Iterable[str], tree: Tree, *, sets_up: bool = False) -> Named:
-    """Return the files that several commands mention or load. With ``sets_up``, the commands prove nothing."""
+    """Return the files that any of the commands mentions or loads. ``sets_up``: the commands prove nothing."""
     return joined([named_by(each, tree, sets_up=sets_up) for each in dict.fromkeys(commands)])
 
 
@@ -94,7 +94,7 @@ def of_command(
     asked: str = "",
     item: str = "this task",
 ) -> ProtectedFiles:
-    """Return the protected files of an item that a command proves. Messages call the item ``item``."""
+    """Return the protected files of an item that a command proves. ``item`` is the item's name in messages."""
     is_python = named.python or any("pytest" in text for text in named.texts)
     return ProtectedFiles(
         **(_runner(tree, named.texts, import_roots) if is_python else {}),

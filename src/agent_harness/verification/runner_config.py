@@ -80,7 +80,7 @@ def is_runner_config(path: str) -> bool:
 
 
 def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
-    """Return why a change to test runner settings is refused, or None.
+    """Return why a change to test runner settings is refused, or None if it is allowed.
     ``before`` or ``after`` is None for a missing file."""
     name = PurePosixPath(path).name.lower()
     if name in _OWN_FILES and (before is None) != (after is None):
@@ -107,7 +107,7 @@ def _set_by_npm(text: bytes | None) -> dict[str, str]:
 
 
 def _only_stricter(key: str, before: object, after: object) -> bool:
-    """Return True if the change of an option can only make more tests fail."""
+    """Return True if changing the option from ``before`` to ``after`` can only make more tests fail."""
     if key in _STRICT_SWITCHES:
         return str(after).lower() in _ON
     old, new = _entries(key, before), _entries(key, after)
@@ -178,7 +178,7 @@ def _package(content: bytes | None) -> dict[str, Any]:
 
 
 def shadows(change: FileChange, changes: CandidateChanges, roots: Collection[str]) -> str | None:
-    """Return why a changed file would hide a module or run when Python or pytest starts, or None if it does not."""
+    """Return why a changed file hides a module or runs when Python or pytest starts, or None if it does neither."""
     pure = PurePosixPath(change.path)
     if change.status != "D" and (why := _started_from(pure, change.after)):
         return why if change.status == "A" or _started_from(pure, change.before or b"\0") is None else None
@@ -243,7 +243,7 @@ def _is_import_root(folder: str, roots: Collection[str], changes: CandidateChang
 
 
 def _basedir(path: str, paths: Collection[str]) -> str:
-    """Return the first folder above a test file that is not a Python package."""
+    """Return the lowest folder that contains a test file and is not a Python package."""
     folder = PurePosixPath(path).parent
     while str(folder) != "." and f"{folder}/__init__.py" in paths:
         folder = folder.parent

@@ -106,7 +106,7 @@ class Runner(ABC):
 
     @abstractmethod
     def python_of(self, command: Command, said: str) -> str:
-        """Return a command's interpreter, or "" if it is not trusted. ``said`` is what the command's run reported."""
+        """Return a command's interpreter, or "" if it is not trusted. ``said``: the interpreter that a run reported."""
 
     @abstractmethod
     def plain_variables(self, checkout: Checkout) -> Mapping[str, str]: ...

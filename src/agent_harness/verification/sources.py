@@ -372,7 +372,7 @@ def tests(tree: ast.Module) -> dict[str, _Function]:
 
 
 def begun(before: ast.Module, after: ast.Module) -> ast.Module:
-    """Return the earlier version without the skip marks that the later version removed from unfinished tests."""
+    """Return ``before`` without the skip marks that ``after`` removed from unfinished tests."""
     later = tests(after)
     still = any(map(_is_waiting_mark, after.body))
     old = copy.deepcopy(before)
@@ -481,7 +481,7 @@ class _KnownFunctions:
 
     def called(self, call: ast.Call, inside: str) -> _Failing | None:
         """Return the failure counts of a called function of this file.
-        Return None for other functions and deep calls."""
+        Return None for other functions and for calls that are nested too deeply."""
         owner, _, name = dotted(call.func).rpartition(".")
         if owner in _OWN:
             name = f"{inside}::{name}" if f"{inside}::{name}" in self.functions else f"::{name}"
@@ -520,7 +520,7 @@ class _Body:
     own: Collection[str] = ()  # functions that it defines, and that are read where they stand
 
     def block(self, body: Sequence[ast.stmt], *, is_sure: bool) -> _Failing:
-        """Return the failure counts of a block. ``is_sure``: it always runs, so its errors and skips assert nothing."""
+        """Return the failure counts of a block. ``is_sure``: it always runs, so raising an error asserts nothing."""
         found = _NOTHING
         for statement in body:
             found += self.statement(statement, is_sure=is_sure)
@@ -692,7 +692,7 @@ _OF_UNITTEST = frozenset(
 
 
 def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[str]:
-    """Return the effects of test code outside itself, one line each.
+    """Return a text for each effect that test code has outside itself, such as a patched module.
     ``roots`` limits the names whose attributes count. Effects that are undone automatically do not count:
     ``monkeypatch``, and ``mock.patch`` as a context manager or decorator."""
     if roots is None:
@@ -705,7 +705,7 @@ def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[
 
 
 def newly_reaching(before: ast.Module | None, after: ast.Module | None) -> list[str]:
-    """Return the effects outside a test file that only its later version has."""
+    """Return the effects outside the test file that ``after`` has and ``before`` does not have."""
     known = {_LINE.sub("", reason) for reason in reaches_out(before)} if before else set()
     return [reason for reason in (reaches_out(after) if after else ()) if _LINE.sub("", reason) not in known]
 

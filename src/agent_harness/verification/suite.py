@@ -37,7 +37,7 @@ class SuiteStage:
     def _with_older_versions(self, side: Sequence[str], values: Sequence[str], older: Collection[str]) -> None:
         """Run the older tests with the base version of the files that they read, and report failures.
         ``values`` are changed data files that a program in a test may have read. A data file that product code opens is
-        reported only if the base commit fails with the new data."""
+        reported only if the tests also fail on the base commit with the new data."""
         case, read = self._case, self._case.survey.read
         with case.step("older data"):
             lost = self._lost("older data", case.candidate, [Overlay(case.base, [*side, *read, *values])], older)
@@ -71,7 +71,7 @@ class SuiteStage:
                 self._compare(name, overlays, counted - run.report.passing)
 
     def _taken_out(self, baseline: Collection[str], report: Report) -> set[str]:
-        """Return the baseline tests that were deleted from files that the user allows to change. A test is omitted if
+        """Return the baseline tests that were deleted from files whose change the user allows. A test is omitted if
         another test of its file failed. A test is also omitted if a verified feature would lose its last test."""
         case = self._case
         gone = {node for node in baseline if node not in report.cases and file_of(node) in case.survey.released}

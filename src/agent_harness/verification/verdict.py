@@ -105,7 +105,7 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """True if the command ended by itself, so it was not stopped and exceeded no limit."""
+        """True if the command ended by itself: it was not stopped and exceeded no limit."""
         return not (self.timed_out or self.stopped or self.over_limit)
 
 

@@ -1,4 +1,4 @@
-"""Agent kind acp: any program that supports the Agent Client Protocol. The user gives its command (see ``program``).
+"""Agent kind acp: any program that supports the Agent Client Protocol. The user gives the program's command.
 
 Requires the extra ``acp``. In the protocol, usage reports are optional. Tokens are therefore counted only if the agent
 reports them. The protocol does not define steering, so a running turn receives no messages. User page:
@@ -63,7 +63,7 @@ class AcpAgent(Agent):
 
     def problem(self) -> str | None:
         """Return a message if the extra or the program is missing, otherwise ``None``.
-        Relative paths are not checked."""
+        If the command is a relative path, the program is not checked."""
         if find_spec("acp") is None:
             from agent_harness.installation import command_for_extra
 

@@ -1,4 +1,5 @@
-"""``python -m agent_harness.agents.acp.program``: the program that runs one turn of an ACP agent, behind the bridge.
+"""``python -m agent_harness.agents.acp.program``: the program that runs one turn of an ACP agent. It exchanges messages
+with the harness over ``agents.bridge``.
 
 The guard rails answer the agent's permission requests. The agent's updates become events. The harness gives the agent
 no access to files or terminals."""
@@ -57,7 +58,7 @@ class Updates:
             self._cost = self._cost if cost is None else max(cost, self._cost)
 
     def finish(self, used: schema.Usage | None) -> None:
-        """Report the remaining text in the buffer. Report the token counts ``used`` too, if the agent sent them."""
+        """Send the text that is left in the buffer. Also send the token counts ``used``, if the agent reported them."""
         self.flush()
         if used is not None and used.total_tokens:
             self._say(
@@ -101,7 +102,7 @@ class Updates:
 
 
 def input_of(call: schema.ToolCallStart | schema.ToolCallUpdate) -> Mapping[str, Any]:
-    """Return the input of a tool call, completed by the call's title and its first path."""
+    """Return the input of a tool call. The call's title and its first path are added if the input lacks them."""
     raw = call.raw_input
     given: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}
     if call.title:
@@ -129,8 +130,8 @@ class AcpClient:
     async def request_permission(
         self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **_: Any
     ) -> schema.RequestPermissionResponse:
-        """Return the decision on a tool call.
-        The call is allowed if the guard rails allow it. The user is not asked."""
+        """Return the decision on a tool call, without asking the user.
+        A call is allowed if the guard rails allow it."""
         why = refusal(
             "Read" if tool_call.kind in READING else (tool_call.title or "other"),
             input_of(tool_call),

@@ -1,4 +1,4 @@
-"""Agent kind api: a built-in agent loop for users who have only an API key (run by ``program``).
+"""Agent kind api: an agent that is part of the harness, for users who have only an API key.
 
 Requires the extra ``api``. The key comes only from the environment. ``ANTHROPIC_BASE_URL`` and ``OPENAI_BASE_URL``
 change the address of the requests. User page: ``docs/api-agent.md``."""
@@ -49,7 +49,7 @@ class ApiAgent(Agent):
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
 
     def __init__(self, provider: str | None = None, model: str | None = None, *, firm: bool = True) -> None:
-        """Set the provider and the model. With ``firm``, ``model`` takes precedence over the ``models:`` settings."""
+        """Set the provider and the model. If ``firm``, ``model`` takes precedence over the ``models:`` settings."""
         self.provider = provider
         self.model = model
         self.firm = firm
@@ -113,8 +113,8 @@ class ApiAgent(Agent):
         return turn
 
     def choice(self, brief: Brief) -> tuple[str, str | None]:
-        """Return the provider and the model name for a turn. The name is None if no model is known. The default model
-        is used only for Anthropic, because it is an Anthropic model."""
+        """Return the provider and the model name for a turn. The name is None if no model is set and the provider is
+        not Anthropic. For Anthropic, there is a default model."""
         chosen = brief.model if brief.model_chosen else None
         model = (self.model or chosen) if self.firm else (chosen or self.model)
         provider = self._provider(model)
@@ -123,7 +123,8 @@ class ApiAgent(Agent):
         return provider, ALIASES.get(model, model) if provider == "anthropic" and model else model
 
     def _provider(self, model: str | None) -> str:
-        """Return the provider that is set, the provider that fits the model's name, or the first with an API key."""
+        """Return the provider that is set. If none is set, return the provider that fits the model's name, or else the
+        first provider whose API key is set."""
         if self.provider:
             return self.provider
         for name, provider in PROVIDERS.items():

@@ -1,8 +1,8 @@
 """Loop of the api agent. It executes the model's tool calls and sends the results, until an answer has no tool call.
 
-Before each request, the harness has processed all earlier events. Messages from the harness are therefore part of the
-next request. If the harness ends the turn, the loop makes no further request. Source for failed requests: features.md
-UAH-374..378, UAH-420, C28."""
+Before each request, the loop waits until the harness has processed all earlier events. The next request therefore
+contains all messages that the harness has sent. If the harness ends the turn, the loop makes no further request. Source
+for failed requests: features.md UAH-374..378, UAH-420, C28."""
 
 import json
 import os
@@ -47,7 +47,7 @@ class Gone(Exception):
 
 class TurnModel:
     def __init__(self, provider: str, model: str, key: str, tries: int, tools: Sequence[ToolDefinition]) -> None:
-        """Prepare the model. Raise ``Gone`` if it is unusable. ``tries`` limits the attempts for one request."""
+        """Prepare the model, or raise ``Gone`` if it cannot be used. ``tries`` is the limit of attempts per request."""
         self._key = key
         self._tries = tries
         self._lost: list[Usage] = []
@@ -71,7 +71,7 @@ class TurnModel:
         raise AssertionError("a last try answers or raises")
 
     def lost(self) -> list[Usage]:
-        """Return the usage of incomplete answers since the last call. The provider bills incomplete answers too."""
+        """Return the usage of incomplete answers since the last call of this method. The provider bills them too."""
         found = [used for used in self._lost if used.context]
         self._lost.clear()
         return found
@@ -139,7 +139,8 @@ def _tokens(used: RequestUsage, model: str | None) -> Usage:
 
 
 def _kind(provider: str) -> str:
-    """Return the library's name for a provider. Most servers that replace OpenAI's support only the Chat API."""
+    """Return the library's name for a provider. If ``OPENAI_BASE_URL`` is set, this is the Chat API, because most
+    servers that imitate OpenAI's server support no other API."""
     if provider == "openai":
         return "openai-chat" if os.environ.get("OPENAI_BASE_URL") else "openai-responses"
     return provider
@@ -154,7 +155,7 @@ CACHED: Mapping[str, bool] = {
 
 
 def _settings(provider: str) -> ModelSettings:
-    """Return the settings of each request: no retries, a time limit for silence and, for Anthropic, its cache."""
+    """Return the settings of all requests: no retries, a timeout and, for Anthropic, prompt caching."""
     common = ModelSettings(max_retries=0, timeout=clock.scaled(SILENCE_SECONDS), framing_announcement="never")
     return cast("ModelSettings", {**common, **(CACHED if provider == "anthropic" else {})})
 
@@ -165,7 +166,8 @@ def _undecodable(error: errors.AgentRunError) -> bool:
 
 
 def _refused(error: errors.ModelAPIError, what: str) -> tuple[Event, ...]:
-    """Return the events for a refused request. The wait comes from the ``Retry-After`` header or the reset time."""
+    """Return the events for a request that the provider refused.
+    The time to wait comes from the ``Retry-After`` header or the reset time."""
     seconds = error.retry_after
     headers = (error.headers or {}) if isinstance(error, errors.ModelHTTPError) else {}
     moment = headers.get("anthropic-ratelimit-unified-reset") if seconds is None else None
@@ -219,7 +221,7 @@ class Loop:
         self.messages: list[ModelMessage] = []
 
     def remember(self, kept: str) -> None:
-        """Continue the conversation in ``kept``. This text is the result of ``memory`` in an earlier turn."""
+        """Continue the conversation in the text ``kept``, which ``memory`` returned in an earlier turn."""
         self.messages = ModelMessagesTypeAdapter.validate_json(kept)
 
     def memory(self) -> str:
@@ -227,7 +229,7 @@ class Loop:
         return ModelMessagesTypeAdapter.dump_json(self.messages).decode()
 
     async def run(self) -> Sequence[Event]:
-        """Run the turn and return its final events, ``Finished`` last. Earlier events are reported immediately."""
+        """Run the turn and return its final events, ending with ``Finished``. Earlier events are sent immediately."""
         parts: list[ModelRequestPart] = [UserPromptPart(self._prompt)]
         try:
             while parts:

@@ -1,7 +1,8 @@
-"""``python -m agent_harness.agents.api.program``: the program that runs one turn of the api agent, behind the bridge.
+"""``python -m agent_harness.agents.api.program``: the program that runs one turn of the api agent. It exchanges
+messages with the harness over ``agents.bridge``.
 
-``loop`` calls the model. ``tools`` contains a shell and file tools. This module adds the tools of MCP servers over
-standard input and output. Libraries are imported after the harness's messages are read."""
+``loop`` calls the model. ``tools`` contains a shell and file tools. This module adds the tools of MCP servers, which
+use standard input and output. Libraries are imported after the harness's messages are read."""
 
 import asyncio
 import json
@@ -71,8 +72,8 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
 
 
 async def _tools_of_servers(brief: Brief, closing: AsyncExitStack, tell: Callable[[str], None]) -> list[Tool]:
-    """Start the MCP servers and return their tools, named ``SERVER_TOOL``. ``tell`` gets a message for each server that
-    does not start. ``closing`` ends the servers. (features.md UAH-212..216)"""
+    """Start the MCP servers and return their tools, named ``SERVER_TOOL``. ``tell`` receives a message about each
+    server that does not start. ``closing`` ends the servers later. (features.md UAH-212..216)"""
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset
 

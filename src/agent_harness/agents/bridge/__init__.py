@@ -14,9 +14,9 @@ The program sends the events of the command interface (``events.py``), and three
     {"type": "conversation", "id"} the id with which a later turn can continue
     {"type": "keep", "text"}       a piece of text that the adapter stores for a later turn
 
-The harness sends ``go`` only after all events before the ``ask`` were returned and their receiver asked for the next
-event. The receiver's reaction to an event can therefore affect the next request. The program accepts messages until the
-``go`` after a last ``ask``. So the agent receives every message that ``steer`` reports as delivered."""
+The harness sends ``go`` only after its monitors have processed all events before the ``ask``. A monitor's message about
+an event can therefore be part of the next request. The program accepts messages until it receives the ``go`` for an
+``ask`` with ``last``. So the agent receives every message that ``steer`` reports as delivered."""
 
 import json
 import sys
@@ -39,10 +39,10 @@ def start(
     steerable: bool = True,
     credentials: Mapping[str, str] | None = None,
 ) -> "BridgeTurn":
-    """Start ``python -m module`` in the project, send the brief to it, and return the running turn.
-    ``settings`` are not stored on disk. ``kept`` is ``BridgeTurn.kept`` of an earlier turn. Only this program gets the
-    variables in ``credentials``. ``steerable`` is False if the program cannot pass messages to its agent. Raise the
-    exceptions of ``process.start``."""
+    """Start ``python -m module`` in the project, send the brief to it, and return the running turn. ``settings`` are
+    sent to the program and not stored on disk. ``kept`` is the text ``BridgeTurn.kept`` of an earlier turn. The
+    environment variables in ``credentials`` are set for this program only. ``steerable`` is False if the program cannot
+    pass messages to its agent. Raise the exceptions of ``process.start``."""
     running = process.start(
         [sys.executable, "-P", "-m", module],  # -P: a file of the project replaces no module
         cwd=brief.cwd,

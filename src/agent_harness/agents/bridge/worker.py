@@ -38,8 +38,8 @@ class Harness:
         self.gone = asyncio.Event()
 
     async def order(self) -> Mapping[str, Any]:
-        """Wait for the first line from the harness and return it as a record.
-        Then listen for messages. Raise ``HarnessGone`` if the harness has closed its side."""
+        """Start to listen to the harness, and return its first line as a record.
+        Raise ``HarnessGone`` if the harness has closed its side."""
         loop = asyncio.get_running_loop()
         self._order = loop.create_future()
         os.set_blocking(0, False)
@@ -73,8 +73,8 @@ class Harness:
         self.send({"type": "conversation", "id": name})
 
     async def may_go_on(self, *, last: bool = False) -> list[str]:
-        """Wait until the harness has processed all events.
-        Return the messages that arrived since the last call. With ``last``, the turn ends if there are no messages."""
+        """Wait until the harness has processed all events. Return the messages that arrived since the last call.
+        If ``last`` is true and no message arrived, the turn ends."""
         self._go = asyncio.get_running_loop().create_future()
         if self.gone.is_set():
             raise HarnessGone

@@ -4,9 +4,8 @@ The client ends a model turn with a ``result``. A turn of the harness may contai
 message or the end of a background sub-agent starts another model turn. When no more messages can follow, the harness
 closes standard input and reads the remaining lines. The last result decides.
 
-This module also contains the agent's settings, the command line and environment of a turn, and print mode as users call
-it. ``stream`` converts the client's lines into events: actions, tokens (each counted once) and the provider's
-refusals."""
+This module also contains the agent's settings, the command line and environment of a turn, and the client's print mode.
+``stream`` converts the client's lines into events: actions, tokens (each counted once) and the provider's refusals."""
 
 import json
 import os
@@ -105,7 +104,8 @@ def _denied(settings: ClaudeCodeSettings, brief: Brief) -> list[str]:
 
 
 def environment(brief: Brief) -> dict[str, str]:
-    """Return the environment variables of a turn: the login, the harness's variables, few retries, no telemetry."""
+    """Return the environment variables of a turn.
+    They contain the login and the harness's variables, limit the client's retries, and disable telemetry."""
     shell_ms = str(brief.tools.shell_timeout_seconds * 1000)
     limits = {"BASH_DEFAULT_TIMEOUT_MS": shell_ms, "BASH_MAX_TIMEOUT_MS": shell_ms, RETRIES: _retries()}
     return process.scrubbed_environment({**QUIET, **limits, **environment_of(brief)}, keep_agent_credentials=True)
@@ -128,12 +128,12 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
 def wraps(more: Iterable[str]) -> bool:
-    """Return True if ``print_words`` must request JSON output, because ``more`` sets no output format."""
+    """Return True if the options ``more`` set no output format. ``print_words`` then requests JSON output."""
     return not any(each.partition("=")[0] == "--output-format" for each in more)
 
 
 def print_words(model: str | None, permission_mode: str | None, more: Sequence[str] = ()) -> list[str]:
-    """Return the command line of print mode. The caller writes the prompt to standard input."""
+    """Return the command line of the client's print mode. The caller writes the prompt to standard input."""
     words = ["claude", "--print", *(["--output-format", "json"] if wraps(more) else [])]
     words += ["--model", model] if model else []
     words += ["--permission-mode", permission_mode] if permission_mode else []
@@ -141,7 +141,7 @@ def print_words(model: str | None, permission_mode: str | None, more: Sequence[s
 
 
 def unwrapped(stdout: str) -> str:
-    """Return the answer in the JSON object at the end of the output. Return any other output unchanged."""
+    """Return the output. If its last line is the client's JSON object, the answer in this object replaces the line."""
     before, _, last = stdout.rstrip().rpartition("\n")
     found = object_on(last)
     if found is None or found.get("type") != "result" or not isinstance(found.get("result"), str):
@@ -158,7 +158,8 @@ def denied_tools(stdout: str) -> list[str]:
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """Return the usage in the last ``result``, summed over all models if possible, or ``None`` without a ``result``."""
+    """Return the usage in the last ``result``, or ``None`` if there is no ``result``.
+    The usage is the sum over all models, if the client reports it for each model."""
     for event in printed_objects(stdout, '"result"'):
         if event.get("type") == "result":
             return _of_models(event) or _of_result(event)
@@ -216,7 +217,8 @@ LONGEST_TEXT = 2000  # of a line that is not JSON
 
 
 class ClaudeTurn(CommandTurn):
-    """One run of the client. If the conversation to resume no longer exists, the client starts without it."""
+    """One run of the client. If the client cannot resume the conversation because it no longer exists, the client is
+    started again with a new conversation."""
 
     def __init__(self, settings: ClaudeCodeSettings, brief: Brief) -> None:
         self._settings, self._brief = settings, brief
@@ -275,7 +277,8 @@ class ClaudeTurn(CommandTurn):
         self._look_for_the_end()
 
     def _look_for_the_end(self) -> None:
-        """If no message can follow, close standard input and limit the time until the client must exit."""
+        """If the agent can receive no further message, close standard input.
+        From then on, the client has limited time to exit."""
         read = self._stream
         if not read.at_rest or read.waits_for_agents:
             self._lingers_until, self._over = float("inf"), False

@@ -1,7 +1,7 @@
 """Conversion of Claude Code's output lines into events, and the facts that decide when a turn ends. No side effects.
 
-A refusal by the provider is read from structured fields or, without such fields, from text. (features.md UAH-374..375,
-C28)"""
+A refusal by the provider is read from structured fields. If there are no such fields, it is read from text.
+(features.md UAH-374..375, C28)"""
 
 import re
 from collections import Counter
@@ -39,7 +39,7 @@ def reset_of(event: Mapping[str, Any]) -> str | None:
 
 
 def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLimited | None:
-    """Return the provider's refusal in an error, or ``None`` for any other error.
+    """Return the provider's refusal in an error, or ``None`` for other errors.
     ``reset`` is the last known reset time."""
     told = _EPOCH.search(text)
     status = record.get("api_error_status")
@@ -66,8 +66,9 @@ _TOTALS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreation
 
 class ProcessTally:
     """Token counts of one client process. Each token is counted once. For a call of the main agent, ``message_start``
-    has the input and ``message_delta`` the output. A sub-agent's lines have only the input. Its output is only in the
-    totals of ``result``, of which only uncounted tokens are added. ``resumed``: the totals may include older calls."""
+    contains the input tokens and ``message_delta`` the output tokens. For a sub-agent, a message line contains only the
+    input tokens, so its output tokens come from the totals in ``result``. If ``resumed`` is true, the totals may
+    include calls of earlier processes."""
 
     def __init__(self, *, resumed: bool = False) -> None:
         self._resumed = resumed
@@ -96,7 +97,8 @@ class ProcessTally:
         return self._count(_model(begun), counts)
 
     def repeats(self, message: Mapping[str, Any], *, sub_agent: bool) -> Usage | None:
-        """Return the usage of a complete message line, or ``None`` if the call is counted elsewhere."""
+        """Return the usage of a complete message line.
+        Return ``None`` if the call is already counted, or will be counted from other lines."""
         name = str(message.get("id"))
         if name in self._seen or (self._streams and not sub_agent):
             return None
@@ -119,8 +121,8 @@ class ProcessTally:
         return [self._count(model, counts) for model, counts in left.items() if counts]
 
     def cost(self, result: Mapping[str, Any]) -> Usage | None:
-        """Return the cost since the last result, or ``None`` if it is unknown.
-        ``total_cost_usd`` is the sum over the whole process. After a resume, this sum may include older calls."""
+        """Return the cost since the last result, or ``None`` if it is unknown. ``total_cost_usd`` is the sum over the
+        whole process. If the conversation was resumed, this sum may include older calls."""
         since = result.get("model_usage_since_last_result")
         each = [dollars(mapping_of(row).get("costUSD")) for row in since.values()] if isinstance(since, dict) else []
         known = [usd for usd in each if usd is not None]
@@ -137,7 +139,8 @@ class ProcessTally:
         return Usage(told_usd=told, context_tokens=self._context)
 
     def _totals(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the totals since the last result by model. Older clients report all totals in their only result."""
+        """Return the totals by model since the last result. An older client reports totals of the whole process, which
+        are used only in the first result of a new conversation."""
         totals = result.get("model_usage_since_last_result")
         if isinstance(totals, dict):
             return totals
@@ -160,7 +163,8 @@ def _model(message: Mapping[str, Any]) -> str:
 
 
 def _counts(record: Mapping[str, Any], names: tuple[str, ...]) -> Counter[str]:
-    """Return a record's positive counts by the names in ``_COUNTS``. ``names`` are the names that the record uses."""
+    """Return the positive counts in a record under the names in ``_COUNTS``.
+    ``names`` are the record's own names, in the same order."""
     found = [(name, record.get(theirs)) for name, theirs in zip(_COUNTS, names, strict=True)]
     return Counter({name: count for name, count in found if isinstance(count, int) and count > 0})
 
@@ -172,7 +176,7 @@ _WORKS_ON = ("agent", "workflow", "teammate")  # background tasks whose end begi
 
 
 class Stream:
-    """Reader of one client process's output. ``heard`` is the number of messages that the client has read."""
+    """Reader of one client process's output. ``heard`` counts the harness's messages that the client has read."""
 
     def __init__(self, *, resumed: bool = False) -> None:
         self.session: str | None = None

@@ -5,8 +5,8 @@ app-server.
     stream      the server's messages as events: items, tokens, refusals of the provider
     appserver   a turn of the app-server, and its requests, which the guard rails answer
 
-A turn of ``codex exec --json`` cannot be steered. It does not ask before it runs a command, so the guard rails do not
-apply. The sandbox in the settings is the only limit. The turn reports this."""
+A turn of ``codex exec --json`` cannot be steered. Codex then does not ask before it runs a command, so the guard rails
+do not apply. The sandbox in the settings is the only limit. The turn reports this in a text event."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ SAID = "[Codex runs without its app-server: it cannot be steered, and only its s
 
 
 def _begin_execution(settings: CodexSettings, brief: Brief) -> "ExecutionTurn":
-    """Start a turn of ``codex exec``. Raise ``ToolMissing`` if the settings disable a tool that it cannot disable."""
+    """Start a turn of ``codex exec``. Raise ``ToolMissing`` if the settings forbid a tool that it cannot disable."""
     if not (brief.tools.shell_enabled and brief.tools.filesystem_enabled):
         raise ToolMissing(
             "this Codex version has no app-server, and `codex exec` cannot disable shell or file tools",

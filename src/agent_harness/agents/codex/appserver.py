@@ -4,9 +4,9 @@ The server is started for the turn and starts or resumes a thread. The harness t
 prompt. ``turn/completed`` ends the turn. After that, the exit status does not matter.
 
 The guard rails answer the client's approval requests, because no user is present. Codex asks before every command and
-file change. A request to run a command outside the sandbox has the same text. Only the model's own call shows the
-difference. The server sends this call beforehand, as a raw item, or the record of the thread contains it. An approval
-never lifts the sandbox: such a command is refused, and no additional permissions are granted. (UAH-444, C32)"""
+file change. A request does not show whether the command would run outside the sandbox. Only the model's own call shows
+this. The server sends the call before the request, as a raw item. If it does not, the call is in the thread's record.
+The harness refuses a command outside the sandbox, and grants no additional permissions. (UAH-444, C32)"""
 
 import json
 import time
@@ -42,7 +42,8 @@ class RequestFailed(Exception):
 
 
 def begin(settings: CodexSettings, brief: Brief) -> "AppServerTurn":
-    """Start a turn of the app-server. Raise ``NoServer`` without a server, or ``ToolMissing`` if its sandbox fails."""
+    """Start a turn of the app-server.
+    Raise ``NoServer`` if the client has no app-server, or ``ToolMissing`` if the server's sandbox fails."""
     turn = AppServerTurn(settings, brief)
     try:
         turn.open()
@@ -300,7 +301,8 @@ LAST_BYTES = 4_000_000
 
 
 def call_arguments(path: Path, call: str) -> object:
-    """Return the arguments of a model's call from the thread's record, or ``None`` if they are not found in time."""
+    """Return the arguments of a model's call from the thread's record.
+    Return ``None`` if they do not appear within a time limit."""
     until = time.monotonic() + LOOK_SECONDS
     while True:
         found = _find(path, call)
@@ -351,7 +353,7 @@ class Approvals:
             self._changes[str(item.get("id"))] = stream.changed_paths(item)
 
     def note_raw(self, params: Mapping[str, Any]) -> None:
-        """Store the model's own call. An approval request for the call follows."""
+        """Before an approval request arrives, record whether the model's call stays inside the sandbox."""
         raw = mapping_of(params.get("item"))
         self._shown.add(str(params.get("threadId")))
         if raw.get("call_id") and not _leaves_the_sandbox(raw.get("arguments")):
@@ -372,7 +374,8 @@ class Approvals:
         return _decided(self._refusal("shell", {"command": stream.script_of(params.get("command"))}))
 
     def _stays_inside(self, params: Mapping[str, Any]) -> bool:
-        """Return True if the call stays in the sandbox. An unknown call stays inside if its request gives no reason."""
+        """Return True if the call stays inside the sandbox.
+        If nothing is known about the call's thread, return True if the request gives no reason."""
         thread, call = str(params.get("threadId")), str(params.get("itemId"))
         if thread in self._shown:
             return call in self._inside

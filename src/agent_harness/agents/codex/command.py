@@ -1,6 +1,6 @@
 """Settings of Codex, its command line, its environment, and the sandbox in Codex's own format.
 
-The module also supports ``codex exec`` as users call it, and reads the token counts at the end of its output."""
+The module also builds a plain command line of ``codex exec``, and reads the token counts at the end of its output."""
 
 import json
 import os
@@ -52,9 +52,9 @@ LOOSER = """to run Codex without its own sandbox: --agent '{"kind": "codex", "sa
 
 
 def overrides(project: Path) -> list[str]:
-    """Return the ``-c`` options: ``FIXED``, and an entry that marks folders of this project as not trusted.
-    Without this entry, Codex would write to the user's settings that the user trusts the folder. Codex would then use
-    the repository's `.codex/config.toml`. A folder for which the user has a setting gets no entry."""
+    """Return the ``-c`` options: the settings in ``FIXED``, and an entry that marks the project's folders as not
+    trusted. Without this entry, Codex would record in the user's settings that the user trusts the folder. Codex would
+    then use `.codex/config.toml` in the repository. A folder for which the user has made a decision gets no entry."""
     unknown = [place for place in dict.fromkeys([project.resolve(), *_main_folders(project)]) if not _judged(place)]
     named = ", ".join(f"{json.dumps(str(place), ensure_ascii=False)} = {UNTRUSTED}" for place in unknown)
     settings = [*FIXED, *([f"projects = {{{named}}}"] if named else [])]
@@ -65,7 +65,8 @@ UNTRUSTED = '{trust_level = "untrusted"}'
 
 
 def _main_folders(project: Path) -> list[Path]:
-    """Return the work trees that contain the project, because Codex records trust for a whole repository."""
+    """Return the work tree that contains the project and the repository's main work tree.
+    Codex records trust for the whole repository."""
     around = [each for each in (project.resolve(), *project.resolve().parents) if (each / ".git").exists()]
     mains = [each.parent for each in git_folders(around[0]) if each.name == ".git"] if around else []
     return [*around[:1], *mains]
@@ -83,7 +84,7 @@ def model_of(settings: CodexSettings, brief: Brief) -> str | None:
 
 
 def environment(brief: Brief) -> dict[str, str]:
-    """Return the environment variables of a turn: login, keys of configured providers and the harness's variables."""
+    """Return the environment variables of a turn: login, keys of configured providers, and harness variables."""
     own = {"HARNESS_DISABLE": "1", **environment_of(brief)}  # the hooks of a task list would keep the session going
     keys = {name: os.environ[name] for name in _provider_keys() if name in os.environ}
     return process.scrubbed_environment({**keys, **own}, keep_agent_credentials=True)
@@ -103,7 +104,7 @@ def sandbox_policy(settings: CodexSettings, brief: Brief) -> dict[str, Any]:
 
 
 def git_folders(place: Path) -> list[Path]:
-    """Return the git folders of a work tree. There are two for a linked work tree, and none outside a repository."""
+    """Return the git folders of a work tree: two for a linked work tree, and none outside a repository."""
     entry = place / ".git"
     if entry.is_dir():
         return [entry]
@@ -166,7 +167,8 @@ def configured() -> dict[str, Any]:
 
 
 def own_provider() -> Mapping[str, Any] | None:
-    """Return the custom provider in the client's configuration, or ``None`` if it is not set or needs a Codex login."""
+    """Return the custom provider in the client's configuration.
+    Return ``None`` if no custom provider is set, or if it needs a Codex login."""
     found = configured()
     providers = found.get("model_providers")
     chosen = providers.get(str(found.get("model_provider"))) if isinstance(providers, dict) else None
@@ -195,7 +197,7 @@ def print_words(
     local_provider: str | None = None,
     more: Iterable[str] = (),
 ) -> list[str]:
-    """Return a command line of ``codex exec``, as a user would call it.
+    """Return a plain command line of ``codex exec``, without the options of harness turns.
     The caller writes the prompt to standard input."""
     words = ["codex", "exec", "--cd", cwd, "--sandbox", sandbox]
     words += ["--model", model] if model else []
@@ -205,7 +207,8 @@ def print_words(
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """Return the usage in the last ``turn.completed`` or at the end of ``stderr``, or ``None`` if it is in neither."""
+    """Return the usage in the last ``turn.completed``.
+    If there is none, return the total at the end of ``stderr``, or ``None`` if that is missing too."""
     for event in printed_objects(stdout, '"turn.completed"'):
         used = event.get("usage")
         if event.get("type") == "turn.completed" and isinstance(used, dict):

@@ -15,7 +15,7 @@ _TOTALS = ("inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteInputT
 
 
 class TurnTally:
-    """Token counts of a turn. The server reports totals for each thread. An event reports one call."""
+    """Token counts of a turn, as differences between the totals that the server reports for each thread."""
 
     def __init__(self) -> None:
         self.thread: str | None = None
@@ -26,7 +26,7 @@ class TurnTally:
 
     def update(self, params: Mapping[str, Any]) -> Usage | None:
         """Return the tokens since the thread's last report, or ``None`` if there are none.
-        For a new thread, only the last call counts, because the total may include earlier turns."""
+        In the first report of a thread, only the last call counts, because the total may include earlier turns."""
         thread, told = str(params.get("threadId")), mapping_of(params.get("tokenUsage"))
         total, last = _counts(mapping_of(told.get("total"))), _counts(mapping_of(told.get("last")))
         before = self._totals.get(thread)
@@ -72,7 +72,8 @@ def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimite
 
 
 def _told(message: str) -> str | None:
-    """Return the time in a message as ISO text, or ``None``. A time without a zone is in this machine's zone."""
+    """Return the time in a message as ISO text, or ``None`` if there is none.
+    A time without a time zone is in this machine's zone."""
     wait = retry.find_wait(message, clock.now())
     if wait is None:
         return None

@@ -21,7 +21,7 @@ _LONGEST_CLUSTER = 4  # -rf, -xdf; longer single-dash words are single options
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Words and redirects of one command, used to compare commands."""
+    """Words and redirects of one command, in a form that can be compared with other commands."""
 
     words: tuple[str, ...]
     redirects: tuple[tuple[str, str], ...]
@@ -45,9 +45,9 @@ def forms_of(command: ShellCommand) -> Form:
 
 
 def denied_entry(entries: Sequence[str], found: Sequence[Sequence[Form]]) -> str | None:
-    """Return the first denied entry that matches successive commands, or ``None``.
-    The first word of an entry is the program. Its other words must appear in this order, with gaps allowed. ``-rf``
-    also matches ``-fr`` and ``-r -f``. ``curl | sh`` matches two commands."""
+    """Return the first entry in ``entries``, the denied commands, that matches successive commands, or ``None``. The
+    first word of an entry is the program. Its other words must appear in this order, with gaps allowed. ``-rf`` also
+    matches ``-fr`` and ``-r -f``. ``curl | sh`` matches two commands."""
     for entry in entries:
         patterns = _patterns(entry)
         for at in range(len(found) - len(patterns) + 1 if patterns else 0):
@@ -109,7 +109,8 @@ def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
 
 @dataclass(slots=True)
 class _Judge:
-    """Checker of one script. Each subshell has its own checker, so its changes do not affect the outer script."""
+    """Checker of one script.
+    A subshell has its own checker, because its changes to variables and folders do not affect the outer script."""
 
     denied: Sequence[str]
     place: WorkingFolder
@@ -176,7 +177,8 @@ class _Judge:
         raise UnreadableCommand("it is nested too deeply")
 
     def _executed(self, words: Sequence[ShellWord]) -> str | None:
-        """Return why a command after ``find -exec`` is refused, or ``None``. ``{}`` stands for the found files."""
+        """Return why a command in ``find -exec`` is refused, or ``None`` if no command is.
+        ``{}`` stands for the found files."""
         texts = [word.written for word in words]
         for start, end in executed(texts):
             removing = name_of(texts[start:end]) == "rm" and rm_operands(texts[start:end]) is not None
@@ -187,7 +189,8 @@ class _Judge:
         return None
 
     def _own_words(self, words: Sequence[ShellWord]) -> list[ShellWord]:
-        """Return the words from the program's name on. Variables in the name are expanded."""
+        """Return the words of a command without leading assignments and shell keywords.
+        Variables in the program's name are expanded."""
         rest = list(words)
         while rest and (self._assigned(rest[0]) or (not rest[0].quoted and rest[0].text in KEYWORDS)):
             rest.pop(0)
@@ -236,7 +239,8 @@ def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
 
 
 def _fed(texts: Sequence[str], given: ShellWord | None, piped: Sequence[str]) -> str | None:
-    """Return the script that a shell reads from standard input. Return ``None`` for other commands or if unknown."""
+    """Return the script that a shell reads from standard input.
+    Return ``None`` if the command is not a shell or the script is not known."""
     if name_of(texts) not in SHELLS or any(not each.startswith("-") for each in texts[1:]):
         return None
     if given is None and name_of(piped) in ("echo", "printf"):

@@ -73,7 +73,7 @@ _BY_NAME = {"-name", "-iname"}
 
 @dataclass(slots=True)
 class WorkingFolder:
-    """Working directories and variables of a command, as far as they are known from its text."""
+    """Working directories and variables of a command. Their values are known only from the command's text."""
 
     root: str  # the project, without links
     folders: list[str] = field(default_factory=list)  # the working directory, one entry for each open subshell
@@ -130,7 +130,7 @@ def _one(path: str, place: WorkingFolder) -> str | None:
 
 
 def _target(path: str, cwd: str) -> str:
-    """Return the absolute path with symbolic links resolved, except a link at the end, because ``rm`` removes it."""
+    """Return the absolute path with symbolic links resolved, except a link at the end, which ``rm`` itself removes."""
     whole = os.path.join(cwd, path)
     head, _, last = whole.rpartition("/")
     if last in ("", ".", ".."):
@@ -139,7 +139,7 @@ def _target(path: str, cwd: str) -> str:
 
 
 def _takes(target: str, path: str) -> bool:
-    """Return True if the target, possibly with wildcards, matches the path or a folder that contains the path."""
+    """Return True if the target, which may contain wildcards, matches the path or a folder that contains the path."""
     wanted, there = target.casefold().strip("/").split("/"), path.casefold().strip("/").split("/")
     if wanted == [""]:
         return True
@@ -185,7 +185,7 @@ def rm_operands(words: Sequence[str]) -> list[int] | None:
 
 
 def found_and_removed(words: Sequence[str], place: WorkingFolder) -> str | None:
-    """Return why a ``find`` command that removes files is refused, or ``None`` if it is allowed."""
+    """Return the reason why a ``find`` command that removes files is refused, or ``None`` if it is allowed."""
     given = [word for word in words[1:] if word not in _LINKS]
     first = next((at for at, word in enumerate(given) if word.startswith("-") or word in ("(", "!")), len(given))
     starts, tests = given[:first], given[first:]

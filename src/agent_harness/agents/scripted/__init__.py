@@ -19,7 +19,7 @@ __all__ = ["ScriptedAgent"]
 
 
 class ScriptedAgent(CommandAgent):
-    """Agent that plays a script file. Each turn plays the entry of the script that fits it."""
+    """Agent that plays a script file. A turn plays the first entry whose condition is met and that has uses left."""
 
     name = "scripted"
 

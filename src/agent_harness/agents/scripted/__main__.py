@@ -1,8 +1,8 @@
 """``python -m agent_harness.agents.scripted [--check] FILE``: plays one turn of a script, or only validates the script.
 
-The program reads the prompt from stdin and other facts about the turn from ``HARNESS_*`` variables. The exit status is
-the script's own status, 0 at the script's end, 1 if a step fails, 2 for an invalid script, 3 if no entry fits the
-turn."""
+The program reads the prompt from stdin and other facts about the turn from ``HARNESS_*`` variables. If the script sets
+an exit status, the program exits with it. Otherwise the exit status is 0 at the script's end, 1 if a step fails, 2 for
+an invalid script, and 3 if no entry fits the turn."""
 
 import os
 import sys
@@ -68,7 +68,8 @@ def _occasion(environ: Mapping[str, str], memory: Memory) -> Occasion:
 
 
 def _nothing_left(stage: Stage, script: Script) -> int:
-    """Report that no entry is left, as an error or, after a failed check, as text. Return the exit status."""
+    """Report that the script has no entry for this turn, and return the exit status.
+    After a failed check, this is normal text. Otherwise it is an error."""
     if stage.occasion.round > 0:
         stage.text("I have nothing more to try.")
         return 0

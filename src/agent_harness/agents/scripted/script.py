@@ -67,7 +67,7 @@ _CALLED: Mapping[Callable[[object], bool], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """Format of one verb's value. A value without keys is the value of the key ``short``."""
+    """Format of one verb's value, a mapping. A plain value is the short form: the value of the key ``short``."""
 
     keys: Mapping[str, Callable[[object], bool]] = field(default_factory=dict)
     short: str | None = None
@@ -75,7 +75,7 @@ class Verb:
     positional: tuple[str, ...] = ()  # the keys of a bare list, in order
 
     def problems(self, value: Any) -> Iterator[str]:
-        """Yield a message for each problem of a value. The caller puts the verb's name in front of the message."""
+        """Yield a message for each problem of the verb's value. The caller puts the verb's name before the message."""
         found = self.named(value)
         if found is None:
             yield f": takes {self._form()}, not {one_line(value)}"
@@ -90,7 +90,7 @@ class Verb:
                 yield f": {need.replace('|', ' or ')!r} is missing"
 
     def named(self, value: Any) -> Mapping[str, Any] | None:
-        """Return the value as a mapping by key, or ``None`` if its form does not fit this verb."""
+        """Return the verb's value as a mapping of keys, or ``None`` if the value's form does not fit this verb."""
         if value is None:
             return {}
         if self.short is not None and self.keys[self.short] is _event:
@@ -151,7 +151,7 @@ VERBS: Mapping[str, Verb] = {
 
 
 def normal_step(step: Any) -> Step:
-    """Return a valid step as a verb and a mapping of keys. The verb ``sh`` becomes ``run``."""
+    """Return a valid step as its verb and a mapping of keys to values. The verb ``sh`` becomes ``run``."""
     name, value = (step, None) if isinstance(step, str) else next(iter(step.items()))
     return ("run" if name == "sh" else name), VERBS[name].named(value) or {}
 
@@ -223,8 +223,8 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """Facts about the current turn, for the conditions of script entries.
-    ``attempt`` is 1 in a feature's first session."""
+    """Facts about the current turn, which are compared with the conditions of script entries.
+    ``attempt`` is 1 in the first session on a feature."""
 
     prompt_type: str = "coding"
     feature: int | None = None
@@ -246,7 +246,7 @@ class Occasion:
 
 
 def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> ScriptedTurn | None:
-    """Return the first entry that fits the turn and has uses left, or ``None`` if there is none."""
+    """Return the first entry whose condition is met and that has uses left, or ``None`` if there is no such entry."""
     for entry in script.entries:
         if (entry.times is None or uses.get(entry.key, 0) < entry.times) and occasion.fits(entry.when):
             return entry

@@ -1,6 +1,6 @@
 """Environment in which a script plays: stdout for text and events, the project folder, a shell, and stored facts.
 
-The stored facts last from turn to turn. ``script`` validates the values of each verb before the verb runs here."""
+The stored facts are kept from turn to turn. ``script`` validates the values of each verb before the verb runs here."""
 
 import hashlib
 import json
@@ -22,8 +22,8 @@ from agent_harness.kernel.json import edit, jsontext
 
 @dataclass(slots=True)
 class Memory:
-    """Number of uses of each script entry, and sessions of each feature.
-    The file is in the git directory, so that a rollback does not remove it."""
+    """Number of uses of each script entry, and the sessions of each feature.
+    These facts are stored in a file in the git directory, so that a rollback does not remove them."""
 
     path: Path
     uses: dict[str, int] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Stage:
         self._calls = 0
 
     def text(self, text: str) -> None:
-        """Print text. A line that looks like an event becomes a text event."""
+        """Print text. A line that begins with ``{`` is printed as a text event, so that it is not read as an event."""
         for line in text.split("\n"):
             if line.lstrip().startswith("{"):
                 self.event({"type": "text", "text": line})
@@ -276,7 +276,7 @@ def _rate_limit(stage: Stage, given: Given) -> None:
 
 
 def _http(stage: Stage, given: Given) -> None:
-    """Report the statuses 429 and 529 as a rate limit. Any other status ends the turn."""
+    """Report the statuses 429 and 529 as a rate limit. For other statuses, print an error and end the turn."""
     status = given["status"]
     message = f"API error {status} {_REFUSALS.get(status, 'the request failed')}"
     if status in (429, 529):

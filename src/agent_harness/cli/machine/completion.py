@@ -94,8 +94,7 @@ complete -c lth -f -a '(__harness_complete)'
 
 
 def script(shell: str) -> str:
-    """Return the completion script for a shell. The script has at most 400 lines and depends only on the harness
-    version."""
+    """Return the completion script for a shell. It has at most 400 lines and depends only on the harness version."""
     rows = [row for path, found in walk().items() for row in _rows(path, found)]
     if shell == "fish":
         cases = [f"        case {shlex.quote(key)}\n            echo {shlex.quote(words)}" for key, words in rows]
@@ -147,8 +146,7 @@ def completion(shell: str, install: bool) -> int:
     """Print a shell script that completes commands, options and ids.
 
     --install writes the script into the shell's completion folder and changes no start-up file. bash reads that folder
-    if the package bash-completion is installed. zsh reads the folder only if the fpath of zsh contains it. The command
-    prints what to add.
+    if the package bash-completion is installed, zsh if its fpath has the folder. The command prints what to add.
     """
     text = script(shell)
     if not install:

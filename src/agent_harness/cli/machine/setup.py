@@ -297,8 +297,7 @@ class _Removal:
 
     @classmethod
     def at(cls, folder: Path, *, rescues: bool) -> "_Removal":
-        """Return the removal for a folder. If the folder has a task list and a feature project, the removal covers
-        both."""
+        """Return the removal for a folder. It covers both a task list and a feature project in the folder."""
         from agent_harness.kernel import root
         from agent_harness.protocols.features import api as features
         from agent_harness.protocols.tasklist import api as tasklist

@@ -67,8 +67,8 @@ async def _of_server(client: Client, address: EngineAddress) -> list[JsonObject]
 
 
 def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
-    """Push a private ref to the remote, and delete the ref again. Return a row that says whether the push and the
-    deletion worked."""
+    """Push a private ref to the remote, and delete the ref again. Return a row of the check's result, which says
+    whether the push and the deletion worked."""
     row: JsonObject = {"what": "remote", "ok": False}
     try:
         git = Git(folder)
@@ -90,8 +90,8 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
 
 
 def _of_exchange(folder: str, git: Git, head: str) -> JsonObject:
-    """Create a repository in the exchange folder, push ``head`` to it and remove the repository. Return a row that says
-    whether these steps worked."""
+    """Create a repository in the exchange folder, push ``head`` to it and remove it. Return a row of the check's
+    result, which says whether these steps worked."""
     path = exchange.made(folder, secrets.token_hex(12))
     try:
         given = exchange.served_by(path, "receive-pack")

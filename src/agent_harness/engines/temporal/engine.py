@@ -1,4 +1,4 @@
-"""Coordinator's side of Temporal: each job becomes a workflow, and its result returns through the git remote."""
+"""Coordinator's side of Temporal: each job becomes a workflow, and the job's result returns through the git remote."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ OFFERS = 4
 
 
 class TemporalEngine:
-    """Engine that gives jobs to ``harness worker`` processes in a pool. The interface is in ``parallel/engine.py``."""
+    """Engine that gives jobs to ``harness worker`` processes in a pool. See ``parallel/engine.py`` for its methods."""
 
     is_local = False
 
@@ -137,8 +137,8 @@ class TemporalEngine:
             self._ended.put(job.id)
 
     async def _offered(self, job: Job) -> JsonObject:
-        """Offer a job to the pools in order, and return the message that announces its result (SC-56). If every offer
-        is refused, raise the ``WorkflowFailureError`` of the last refusal."""
+        """Offer a job to the pools in order, and return the message that announces the job's result (SC-56). If every
+        offer is refused, raise the ``WorkflowFailureError`` of the last refusal."""
         sending = asyncio.ensure_future(self._patiently(lambda: asyncio.to_thread(self._bundles().send, job)))
         self._unsent[job.id] = sending
         if job.id in self._recalled:
@@ -170,8 +170,8 @@ class TemporalEngine:
         raise AssertionError("an address has a pool")
 
     def _offers(self) -> list[str]:
-        """Return the pools to which the engine offers a job, in order. Each pool is listed several times, because
-        another worker in the pool may accept the job."""
+        """Return the pools to which the engine offers a job, in order. Each pool is listed several times, because one
+        worker of a pool may accept a job that another worker refused."""
         return [pool for pool in self._address.pools for _ in range(OFFERS)]
 
     def _collected(self, job_id: str) -> None:
@@ -179,7 +179,7 @@ class TemporalEngine:
             self._tell(f"{job_id}: work that does not count was saved in {ref}")
 
     async def _patiently(self, act: Callable[[], Any]) -> Any:
-        """Call ``act`` until the server and the git remote can be reached, and return its result."""
+        """Call ``act`` until the server and the git remote can be reached. Return the result of ``act``."""
         while True:
             try:
                 return await act()
@@ -292,8 +292,8 @@ class TemporalEngine:
         return found
 
     def heard(self) -> dict[str, JsonObject]:
-        """Return the last heartbeat of each job. Its member ``tries_usd`` is the cost of each try of the job in US
-        dollars."""
+        """Return the last heartbeat of each job, by job id. The member ``tries_usd`` of a heartbeat is the cost of each
+        try in US dollars."""
         return dict(self._heard)
 
     def close(self) -> None:

@@ -52,8 +52,8 @@ class MachineRoom(CustomSlotSupplier):
         return self._watch.is_due(slots.free_memory(), time.monotonic() / clock.time_scale())
 
     def news(self, at_work: int) -> str | None:
-        """Return a message if a shortage prevents a further job beside the ``at_work`` running jobs. Return None
-        without a shortage, and for a minute after each message."""
+        """Return a message for the user if ``at_work`` jobs are running and a shortage prevents a further job. Return
+        None without a shortage, and for a minute after each message."""
         if not at_work or (short := self.shortage()) is None:
             self._say_at = 0.0
             return None

@@ -54,9 +54,9 @@ def schedule_id(root: str) -> str:
 
 
 def act(address: EngineAddress, root: str, options: ScheduleOptions) -> str:
-    """Carry out ``lth schedule`` for the long task in ``root``: create or change its schedule, or apply the given verb.
-    Return the output for the user. Raise ``UsageError`` for an invalid interval or two verbs, and ``NothingEligible``
-    if the verb needs a schedule that does not exist."""
+    """Carry out ``lth schedule`` for the long task in ``root``: create or change its schedule, or apply the verb in
+    ``options``. Return the output for the user. Raise ``UsageError`` for an invalid interval or two verbs, and
+    ``NothingEligible`` if the verb needs a schedule that does not exist."""
     verbs = options.verbs
     if len(verbs) > 1:
         raise UsageError(f"--{verbs[0]} and --{verbs[1]} cannot be used together", hint="lth schedule --help")
@@ -155,7 +155,7 @@ class SliceWorker:
 
     @activity.defn(name=SLICE_ACTIVITY)
     async def execute(self, head: JsonObject) -> JsonObject:
-        """Run ``lth run`` for one slice of a long task. Return its exit code and the state of the task after the
+        """Run ``lth run`` for one slice of a long task. Return the command's exit code and the task's state after the
         slice."""
         root = str(head.get("root"))
         if root not in self._roots:

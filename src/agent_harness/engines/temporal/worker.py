@@ -123,7 +123,7 @@ class RemoteWorker:
             lock.release()
 
     def _leave(self) -> None:
-        """Begin to shut down the worker. A second call saves the running jobs at once, without time to wrap up
+        """Begin to shut down the worker. If it is called again, save the running jobs at once, without time to wrap up
         (SC-54)."""
         if self._leaving.is_set():
             self._say("Second signal: running jobs are saved immediately, without wrapping up.")
@@ -256,8 +256,8 @@ class RemoteWorker:
     # ---- work left by a killed worker
 
     async def _put_in_order(self) -> None:
-        """Clean up after a killed worker in this folder. After a stop signal, the clean-up ends after the wrap-up time,
-        or at the second signal. The next worker in the folder does the rest."""
+        """Clean up what a killed worker left in this folder. After a stop signal, end the clean-up after the wrap-up
+        time, or at a second signal. The next worker in the folder does the rest."""
         ending = asyncio.ensure_future(asyncio.to_thread(self._end_orphans))
         told = [asyncio.ensure_future(each.wait()) for each in (self._leaving, self._hurried)]
         await asyncio.wait({ending, told[0]}, return_when="FIRST_COMPLETED")
@@ -270,7 +270,7 @@ class RemoteWorker:
         await ending
 
     def _end_orphans(self) -> None:
-        """End the processes that a killed worker left in this folder, and push their work for the coordinator."""
+        """End the processes that a killed worker left in this folder, and push the work in the workspaces."""
         for name in sorted(os.listdir(self._terms.folder)):
             root = os.path.join(self._terms.folder, name)
             told = files.read_json_if_any(os.path.join(root, "remote.json"))
@@ -417,8 +417,8 @@ class JobTry:
         return head
 
     def _wait_for_room(self) -> None:
-        """Wait while the disk is full. Return the job to the pool by raising ``HarnessError`` after five minutes, or at
-        a stop. If another job is running and memory or disk space is short, raise the error at once."""
+        """Wait while the disk is full. Give up after five minutes or at a stop request: raise ``HarnessError``, which
+        returns the job to the pool. If another job is running and memory or disk space is short, give up at once."""
         is_beside = [*self._tries, self][0] is not self
         if is_beside and (short := self._room.shortage()):
             self.leave("")
@@ -454,8 +454,8 @@ class JobTry:
             raise JobRefused("the job contains no valid project id")
 
     def _save(self) -> None:
-        """Take a snapshot of the job's work, and push the snapshot in a thread. An unreachable remote therefore delays
-        no stop."""
+        """Take a snapshot of the job's work, and push it in a separate thread. A stop therefore never waits for the
+        remote."""
         job, bundles = self._job, self._bundles
         assert job is not None and bundles is not None
         self._saves += 1
@@ -500,8 +500,8 @@ class JobTry:
             self._terms.say(f"{job.id}: not saved: {error}")
 
     def _pushed(self, act: Callable[[], Any]) -> Any:
-        """Call ``act`` until the git remote can be reached, and return its result. Raise ``RemoteAway`` after 360
-        calls. While the job is being returned to the pool, raise the error at the end of the wrap-up time."""
+        """Call ``act`` until the git remote can be reached, and return the result of ``act``. Raise ``RemoteAway``
+        after 360 calls. If the job is being returned to the pool, raise the error at the end of the wrap-up time."""
         for _ in range(360):
             try:
                 return act()
@@ -546,7 +546,7 @@ def _free(folder: str) -> int:
 
 
 def _stand_in(folder: str) -> Git:
-    """Return the local repository in ``folder`` that stands for the project. Create the repository if it is missing."""
+    """Return the repository in ``folder`` that stands for the project on this machine. Create it if it is missing."""
     if not os.path.isdir(os.path.join(folder, ".git")):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         made = process.run(

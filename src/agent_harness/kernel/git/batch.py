@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
 
 class Batch:
-    """Running ``git cat-file`` process, which answers queries until it is closed. Each query resolves its name anew."""
+    """Running ``git cat-file`` process that answers queries until ``close``. No answer is cached."""
 
     def __init__(self, command: Sequence[str], *, cwd: str, env: Mapping[str, str], inherit: Sequence[int]) -> None:
         self._process = subprocess.Popen(
@@ -88,7 +88,7 @@ class Batch:
         return whole[:count]
 
     def _block(self) -> bytes:
-        """Return git's next output. Raise ``TimedOut`` if none arrives, and ``UnsafeTree`` if git has ended."""
+        """Return the next bytes of git's output. Raise ``TimedOut`` if none arrive, ``UnsafeTree`` if git has ended."""
         output = self._process.stdout
         assert output is not None
         waiting = select.poll()

@@ -26,7 +26,6 @@ from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
 from agent_harness.kernel.git.locate import DETACHED, Commit, Head, PathChange, Pushed, Repository, Upstream
 from agent_harness.kernel.git.objects import ABSENT, AskGit, Objects, TreeEntry, checked_out, refs_in
 from agent_harness.kernel.git.operation_lock import OperationLock
-from agent_harness.kernel.git.settings import Settings
 
 IDENTITY = ("agent-harness", "agent-harness@localhost")
 """Author of the harness's private commits. If the user has no git identity, also the author of all other commits."""
@@ -132,8 +131,8 @@ class Git:
         """Open a view: a git directory with the harness's settings and the repository's HEAD, index and
         ``info/exclude`` rules.
 
-        In the block, all git calls of the thread share one view. Git keeps the file descriptors in ``inherit`` open. A
-        call with ``inherit`` gets a new view."""
+        During the block, all git calls of this thread use this view. A view that is already open is reused, unless
+        ``inherit`` is given. Git keeps the file descriptors in ``inherit`` open."""
         shared = getattr(self._open, "view", None)
         if shared is not None and not inherit:
             yield shared
@@ -153,7 +152,7 @@ class Git:
 
     @contextmanager
     def _batch(self) -> Iterator[Batch]:
-        """Yield the ``git cat-file`` process of the current git view. Without a current view, open a temporary view."""
+        """Yield the ``git cat-file`` process of this thread's open view, or of a new view for this block."""
         shared = getattr(self._open, "view", None)
         if shared is not None:
             yield shared.batch()
@@ -163,7 +162,7 @@ class Git:
 
     @contextmanager
     def room(self) -> Iterator[OperationLock]:
-        """Lock this work tree and make a temporary folder during the block, for an operation that must run alone."""
+        """Lock this work tree during the block, for one operation. The yielded lock has a temporary folder."""
         with OperationLock(self.repository) as room, self.view(inherit=(room.lock,)):
             yield room
 
@@ -339,20 +338,13 @@ class Git:
         return settings.values(self.repository)
 
     def local_filters(self) -> list[str]:
-        """Return the names of the filters that attributes use and that only the repository's own settings define.
+        """Return the names of the filters that git attributes use and that only the repository's own settings define.
         Harness calls do not run these filters, so the affected files are read without conversion."""
         return settings.local_filters(self.repository)
-
-    def is_open_to_all(self) -> bool:
-        """Return True if git accepts the repository with its own settings. The check runs no code of the repository."""
-        return settings.is_repository(self.repository)
 
     def record_config(self) -> dict[str, list[str]]:
         """Return the current settings, hooks and info files as a JSON record, from which they can be restored."""
         return settings.record(self.repository)
-
-    def settings_now(self) -> Settings:
-        return settings.now(self.repository)
 
     def push(
         self,
@@ -362,9 +354,9 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Push refs to a remote and return the result. Git uses the user's global settings and ``recorded``, the
-        repository's recorded settings. Without a record, git uses only the remote's current addresses. No hook runs,
-        and the push is never forced. ``served_by`` is the git server command for the remote."""
+        """Push refs to a remote and return the result. The push is never forced, and no hook runs. Git uses the user's
+        global settings and the repository's settings in ``recorded``. If ``recorded`` is ``None``, git uses only the
+        remote's current addresses. ``served_by`` is the command of the remote's git server."""
         words = ("push", "--porcelain", *([f"--receive-pack={served_by}"] if served_by else []))
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)
 
@@ -377,7 +369,7 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Fetch refs from a remote under the rules of ``push``, and return the result. ``tags`` also fetches tags."""
+        """Fetch refs from a remote under the rules of ``push``. Return the result. With ``tags``, fetch tags too."""
         words = ["fetch", "--no-auto-gc", *([] if tags else ["--no-tags"])]
         words += [f"--upload-pack={served_by}"] if served_by else []
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)
@@ -385,8 +377,7 @@ class Git:
     def remote_refs(
         self, remote: str, *, recorded: Mapping[str, list[str]] | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Return the commit of each branch and tag of a remote, by ref name. Return an empty dict if the remote is
-        unreachable."""
+        """Return the commit of each branch and tag of a remote, by ref name, or {} if the remote is unreachable."""
         listed = self._transfer(("ls-remote", "--heads", "--tags"), remote, (), recorded, timeout_seconds)
         rows = (line.partition("\t") for line in listed.message.splitlines()) if listed.ok else ()
         return {ref.removesuffix("^{}"): sha for sha, tab, ref in rows if tab}

@@ -92,8 +92,8 @@ def _disk_of(place: str) -> str | None:
 
 
 class GitFailed(UnsafeTree):
-    """Error of a failed git command. ``status`` is its exit status, and ``stderr`` its error output. If git could not
-    write a file in the folder ``place``, the message states the disk and its free space."""
+    """Error of a failed git command. ``status`` is the command's exit status, and ``stderr`` is its error output. If
+    git could not write a file in the folder ``place``, the message states the disk and its free space."""
 
     code = "git_failed"
 
@@ -126,8 +126,8 @@ class IsolatedView:
         """Set up a view of a repository. If ``head`` is given, the view has its own HEAD.
 
         ``head`` is a commit, or ``ref: refs/heads/…`` for a branch without a commit. ``raw`` turns content conversion
-        off. ``excludes`` replaces ``info/exclude``, and ``more_excludes`` the file of ``core.excludesFile``. The
-        harness's settings override ``settings``. Git keeps the file descriptors in ``inherit`` open."""
+        off. ``excludes`` is the text of ``info/exclude``. ``more_excludes`` is the text of the user's global ignore
+        file. The harness's settings override ``settings``. Git keeps the file descriptors in ``inherit`` open."""
         self.repository = repository
         self._head = head
         self._raw = raw
@@ -179,8 +179,8 @@ class IsolatedView:
         timeout_seconds: float = SECONDS,
         transfers: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a git command in the view and return the completed process. Raise ``TimedOut`` after the time limit. If
-        ``check`` is set, raise ``GitFailed`` if git fails. With ``transfers``, ``end_transfers`` can end git."""
+        """Run a git command in the view and return the completed process. Raise ``TimedOut`` after the time limit, and
+        ``GitFailed`` if ``check`` is set and git fails. ``transfers`` lets ``end_transfers`` end the command."""
         tree = work_tree or str(self.repository.top)
         place = cwd if cwd and os.path.isdir(cwd) else tree
         variables = {**environment(), **self._places(tree, index), **(env or {})}
@@ -227,7 +227,7 @@ def own_folder(repository: Repository) -> str:
 
 def settings_of(repository: Repository) -> list[tuple[str, str, str]]:
     """Return the scope, key and value of all git settings. Git runs no command that a setting contains. If git refuses
-    the repository, its settings files are read separately."""
+    the repository, the settings files are read directly."""
     words = ("config", "--null", "--list", "--show-scope", "--includes")
     places = {"GIT_DIR": str(repository.git_dir), "GIT_WORK_TREE": str(repository.top)}
     done = execute(words, cwd=str(repository.top), env={**environment(), **places}, timeout_seconds=30)
@@ -281,7 +281,7 @@ def execute(
     transfers: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git in a separate session, without a terminal, and return the completed process. After the time limit, kill
-    the process group and raise ``TimedOut``. With ``transfers``, ``end_transfers`` can end the command."""
+    the process group and raise ``TimedOut``. If ``transfers`` is set, ``end_transfers`` can end the command."""
     command = [_git(), *words]
     process = subprocess.Popen(
         command,

@@ -72,7 +72,8 @@ class PushTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """Result of a rebase: the new tip, and the new commit for each old commit, or the ``problem`` that stopped it."""
+    """Result of a rebase: the new tip, and the new commit for each old commit, or the ``problem`` that stopped the
+    rebase."""
 
     tip: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -84,10 +85,10 @@ class _Apart(Exception):
 
 
 def on_top_of(git: Git, base: str, tip: str) -> Joined:
-    """Rebase the commits of ``tip`` that are not in ``base`` onto ``base``, oldest first, and return the result.
+    """Recreate the commits of ``tip`` that are not in ``base`` on top of ``base``, oldest first, and return the result.
 
-    The new history is linear: each merge becomes one commit. The exception is a merge whose second parent descends from
-    its first parent and has the merge's tree. This merge and the commits between its parents are all recreated."""
+    The new history is linear: each merge becomes one commit. One kind of merge is kept: its second parent descends from
+    its first parent and has the same tree as the merge. The commits between these parents are recreated too."""
     fork = git.text("merge-base", base, tip, check=False)
     if not fork:
         return Joined(problem="the local and the remote branch have no common commit")
@@ -107,8 +108,8 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
 
 
 def _chain(git: Git, commit: str) -> Iterator[str]:
-    """Yield ``commit``, unless it is a merge whose second parent descends from its first parent and has the merge's
-    tree. For such a merge, yield the commits between its parents, oldest first."""
+    """Yield the commits to recreate for ``commit``, oldest first: ``commit`` itself, or the commits between its parents
+    if its second parent descends from the first and has the same tree as ``commit``."""
     parents = git.text("rev-list", "--parents", "-n", "1", commit).split()[1:]
     if len(parents) == 2 and git.tree_of(parents[1]) == git.tree_of(commit) and git.ancestor(*parents):
         yield from git.text("rev-list", "--reverse", "--first-parent", f"{parents[0]}..{parents[1]}").split()
@@ -117,7 +118,7 @@ def _chain(git: Git, commit: str) -> Iterator[str]:
 
 
 def _tree_on(git: Git, onto: str, commit: str) -> str:
-    """Return the id of a tree: the tree of ``onto`` with the changes of ``commit``. Raise ``_Apart`` on a conflict."""
+    """Return the id of the tree of ``onto`` with the changes of ``commit``. Raise ``_Apart`` on a conflict."""
     found = merged(git, onto, git.commit_of(f"{commit}^1"), commit)
     if found.conflicts:
         raise _Apart(commit[:10])

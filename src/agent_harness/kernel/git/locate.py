@@ -50,8 +50,6 @@ class Head:
 
 
 class Upstream(NamedTuple):
-    """Push target of a branch."""
-
     remote: str
     branch: str  # refs/heads/… on the remote
 
@@ -87,8 +85,8 @@ def locate(start: Path) -> Repository | None:
 
 
 def folders_of_project() -> tuple[Path, ...]:
-    """Return the folders of the project's repository if this process serves an agent in a workspace. Otherwise, return
-    an empty tuple. The agent may not change these folders."""
+    """Return the folders of the project's repository, which an agent in a workspace may not change. Return an empty
+    tuple if this process does not serve an agent in a workspace."""
     found = locate(Path(named)) if (named := os.environ.get(HOME_REPOSITORY)) else None
     return found.folders if found else ()
 

@@ -1,9 +1,9 @@
 """Refs and objects of a repository, read directly from its files, without a git process if possible.
 
 HEAD, loose refs and ``packed-refs`` are read if they contain a plain object id. HEAD may also contain the name of a
-ref. In all other cases, ``AskGit`` is raised and git is called. Examples are another ref format, another symbolic ref,
-a symbolic link, an invalid name, and a ref of one work tree. Loose objects are read from their files, also from
-alternate object folders. One git process reads all other objects.
+ref. In all other cases, ``AskGit`` is raised and git is called. Examples are another ref format, a symbolic ref other
+than HEAD, a symbolic link, an invalid name, and a ref of one work tree. Loose objects are read from their files, also
+from alternate object folders. One git process reads all other objects.
 
 Content is trusted only if it matches its object id. Trees, parents and differences between trees are computed from the
 objects themselves. A query therefore needs no process if the objects are loose. If the objects are packed, all queries
@@ -159,8 +159,8 @@ class Objects:
         self._opened.close()
 
     def named(self, name: str, kind: str = "commit") -> str | None:
-        """Return the id of the commit or tree ``name``, or ``None`` if it does not exist. ``kind`` selects ``commit``
-        or ``tree``. A full ref name means exactly this ref."""
+        """Return the id of the commit or tree that ``name`` refers to, or ``None`` if there is none. ``kind`` is
+        ``commit`` or ``tree``. If ``name`` is a full ref name, only the ref with exactly this name counts."""
         try:
             return self._named_in_files(name, kind)
         except AskGit:
@@ -175,7 +175,7 @@ class Objects:
         return found
 
     def read(self, name: str) -> tuple[str, bytes] | None:
-        """Return kind and content of an object, or ``None`` if missing. Raise ``GitFailed`` if it is damaged."""
+        """Return the kind and content of an object, or ``None`` if missing. Raise ``GitFailed`` if it is damaged."""
         try:
             return self._loose(name)
         except AskGit:
@@ -197,7 +197,7 @@ class Objects:
         return len(content) if kind == "blob" else None
 
     def parents(self, commit: str) -> list[str]:
-        """Return the parents that are written in a commit. Replacements and grafts are ignored."""
+        """Return the parents that the commit object itself names. Git's replacements and grafts are ignored."""
         return _parents(self._content(commit, "commit"))
 
     def tree(self, oid: str) -> dict[bytes, TreeEntry]:
@@ -279,7 +279,7 @@ class Objects:
         return tip(self._repository, name)
 
     def _loose(self, oid: str) -> tuple[str, bytes]:
-        """Return kind and content of a loose object. Raise ``AskGit`` if it is missing, too large or damaged."""
+        """Return the kind and content of a loose object. Raise ``AskGit`` if it is missing, too large or damaged."""
         if not FULL_ID.fullmatch(oid):
             raise AskGit
         packed = read_regular(self._repository.shared_dir / "objects" / oid[:2] / oid[2:], most_bytes=LOOSE_BYTES)
@@ -296,7 +296,7 @@ class Objects:
         return head.partition(b" ")[0].decode(), content
 
     def _borrowed(self, oid: str) -> bytes:
-        """Return a loose object's file from an alternate object folder. Raise ``AskGit`` if there is none."""
+        """Return the bytes of a loose object's file in an alternate object folder. Raise ``AskGit`` if none exists."""
         if self._lenders is None:
             listed = (
                 read_regular(self._repository.shared_dir / "objects/info/alternates", most_bytes=LOOSE_BYTES) or b""

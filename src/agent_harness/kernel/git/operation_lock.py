@@ -84,7 +84,7 @@ def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntr
 
 
 def second_now(folder: str) -> int:
-    """Return the current time in whole seconds, by the clock of the folder's file system."""
+    """Return the time of the file system that contains ``folder``, in whole seconds since 1970."""
     path = f"{folder}/second"
     with open(path, "wb"):
         pass
@@ -94,8 +94,8 @@ def second_now(folder: str) -> int:
 
 
 def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
-    """Return the mode and object id of each index entry that changed in or after ``second``, by path. Return ``None``
-    if the entries cannot be read. An index file that is older than ``second`` gives an empty dict."""
+    """Return the mode and object id of each index entry whose file changed in or after ``second``, by path. Return an
+    empty dict if the index file is older than ``second``, and ``None`` if the entries cannot be read."""
     if os.stat(index).st_mtime < second:
         return {}
     found = stored_entries(index, id_bytes=id_bytes)
@@ -105,8 +105,8 @@ def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | N
 
 
 def await_lock(repository: Repository, lock: str) -> None:
-    """Wait until a git lock file disappears. If no process holds the lock file, move it away. If a process holds it for
-    too long, raise ``UnsafeTree``."""
+    """Wait until a git lock file disappears. If no process has the lock file open, move the file away. Raise
+    ``UnsafeTree`` if a process keeps the lock too long."""
     until = time.monotonic() + scaled(HELD_SECONDS)
     while True:
         try:
@@ -262,7 +262,7 @@ def _locked(path: str) -> int:
 
 
 def _sweep(parent: str, repository: Repository) -> None:
-    """Remove the folders of ended operations, and the git lock files that these operations left behind."""
+    """Remove the temporary folders of ended operations, and the git lock files that these operations left."""
     for entry in list(os.scandir(parent)):
         kind, _, rest = entry.name.partition("-")
         over = kind == "work" or (

@@ -18,9 +18,9 @@ _noted: set[str] = set()  # files that the programs behind this process's pipes 
 
 
 def keep_out_of_sight(repository: Repository) -> None:
-    """Make git ignore this process's output files below the top folder, such as the log of ``nohup``. Call this
-    function at the start of a run. Files that a program such as ``tee`` writes from a pipe are found too. The rule in
-    ``.git/info/exclude`` also applies to other processes, such as an agent that commits everything."""
+    """Make git ignore the output files of this process below the top folder, such as the log of ``nohup``. Also find
+    files that a program such as ``tee`` writes from a pipe. Call this function at the start of a run. The rules are in
+    ``.git/info/exclude``. They therefore also apply to other processes, such as an agent that commits everything."""
     _noted.update(_behind_pipes())
     for path in sorted(among(os.fsencode(repository.top))):
         ignore(repository, "/" + _as_pattern(os.fsdecode(path)), note=f"{PRINTED}\n")
@@ -57,8 +57,8 @@ def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
 
 
 def forget(path: str, lines: Iterable[str], *, printed: bool = False, write: bool = True) -> list[str]:
-    """Remove ``lines`` from a file of ignore rules, and return the lines that were found. ``printed`` also removes the
-    rules for output files of runs. A file that becomes empty is deleted. Without ``write``, nothing changes."""
+    """Remove ``lines`` from a file of ignore rules, and return the removed lines. If ``printed`` is set, also remove
+    the rules for output files of runs. Delete a file that becomes empty. Without ``write``, only return the lines."""
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -116,7 +116,7 @@ def _name_of(stream: int) -> str:
 
 
 def _behind_pipes() -> Iterator[str]:
-    """Yield the files that processes of this job have open if they read this process's output. This needs /proc."""
+    """Yield the files that a program such as ``tee`` has open while it reads this process's output. Needs /proc."""
     pipes = set()
     for stream in _STREAMS:
         with suppress(OSError):

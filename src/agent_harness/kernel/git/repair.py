@@ -44,7 +44,8 @@ def remember(git: Git) -> GitFiles | None:
     repository = git.repository
     try:
         head = git.look()
-        names = [_head(repository), _packed(repository), *_branch_file(repository, head.branch)]
+        branch = [f"{repository.shared_dir}/{head.branch}"] if head.branch.startswith("refs/") else []
+        names = [_head(repository), _packed(repository), *branch]
         index = repository.git_dir / "index"
         return GitFiles(
             repository=repository,
@@ -78,7 +79,7 @@ def put_right(before: GitFiles) -> list[str]:
 
 
 def damage(repository: Repository) -> tuple[str, str] | None:
-    """Return the error message and the repair command if HEAD or packed-refs is unreadable, otherwise ``None``."""
+    """Return an error message and the repair command for an unreadable HEAD or packed-refs, otherwise ``None``."""
     path, packed = _head(repository), _packed(repository)
     if not _is_sound(path, _bytes(path), repository):
         return f"git cannot read {path}", f"echo 'ref: refs/heads/main' >{shlex.quote(path)}  # or another branch"
@@ -97,7 +98,7 @@ def aside_folder(repository: Repository) -> str:
 
 
 def locks(repository: Repository) -> Iterator[tuple[str, int, int]]:
-    """Yield the path, inode and time of each git lock file in the git folders and below ``refs``."""
+    """Yield the path, inode and modification time (ns) of each git lock file in the git folders and below ``refs``."""
     for folder in dict.fromkeys((os.fspath(repository.git_dir), os.fspath(repository.shared_dir))):
         yield from _stamps(os.path.join(folder, name) for name in os.listdir(folder))
     for place, _, names in os.walk(repository.shared_dir / "refs"):
@@ -191,10 +192,6 @@ def _head(repository: Repository) -> str:
 
 def _packed(repository: Repository) -> str:
     return f"{repository.shared_dir}/packed-refs"
-
-
-def _branch_file(repository: Repository, branch: str) -> list[str]:
-    return [f"{repository.shared_dir}/{branch}"] if branch.startswith("refs/") else []
 
 
 def _bytes(path: str) -> bytes | None:

@@ -45,7 +45,7 @@ def transfer(
     now: Mapping[str, list[str]],
     timeout_seconds: float,
 ) -> Pushed:
-    """Run ``git push`` or ``git fetch`` with the settings in ``recorded``, and return its result. If ``recorded`` is
+    """Run ``git push`` or ``git fetch`` with the settings in ``recorded``, and return the result. If ``recorded`` is
     ``None``, use only the remote's addresses in ``now``."""
     addresses = re.compile(rf"remote\.{re.escape(remote)}\.(url|pushurl|fetch)$")
     source, wanted = (now, addresses) if recorded is None else (recorded, RECORDED)
@@ -160,8 +160,7 @@ def local_filters(repository: Repository) -> list[str]:
 
 
 def closed_submodules(view: IsolatedView) -> dict[str, str]:
-    """Return environment variables that keep git from entering submodules, whatever ``.gitmodules`` says. Inside a
-    submodule, git would use the submodule's own settings."""
+    """Return environment variables that keep git out of submodules, because git would use their settings."""
     keys = [
         key.decode("utf-8", "surrogateescape")
         for source in _submodule_files(view)
@@ -188,7 +187,7 @@ def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
 
 
 def _index_may_hold_modules(repository: Repository) -> bool:
-    """Return False only if the index certainly does not contain ``.gitmodules``."""
+    """Return False only if the index certainly has no ``.gitmodules``. In doubt, return True."""
     try:
         content = (repository.git_dir / "index").read_bytes()
     except FileNotFoundError:

@@ -72,7 +72,7 @@ class ClosedFolder(UnsafeTree):
 
 def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan:
     """Return the differences between the work tree and an index. Submodule content and this process's output files are
-    left out. ``ignored`` includes ignored files."""
+    left out. Ignored files are included if ``ignored`` is set."""
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
     top = os.fsencode(view.repository.top)
@@ -163,8 +163,7 @@ def entries(output: bytes) -> Iterator[IndexEntry]:
 
 
 def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add: Sequence[bytes] = ()) -> None:
-    """Remove the paths ``remove`` from an index, and read the files ``add`` into the index. An added file may replace a
-    folder, and an added folder may replace a file."""
+    """Remove the paths ``remove`` from an index and read in the files ``add``. Files may replace folders."""
     top = os.fsencode(view.repository.top)
     links = Links(top)
     absent = [path for path in remove if not links.above(path) and kind_at(top, path) == "nothing"]
@@ -192,8 +191,8 @@ class Links:
 
 
 def flagged(listing: bytes) -> dict[bytes, str]:
-    """Return the paths with index flags that hide changes, from ``ls-files -v -z`` output. The value of a path is
-    ``assume``, ``skip`` or both words."""
+    """Return the index flags that hide changes, by path, from the output of ``ls-files -v -z``. The flags of a path are
+    the text ``assume``, ``skip`` or ``assume skip``."""
     if listing.startswith(b"H ") and listing.count(b"\0H ") + 1 == listing.count(b"\0"):
         return {}
     found = {}
@@ -215,8 +214,8 @@ def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bo
 
 
 def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
-    """Clear the index flags that hide changes of existing files, and return these files with their flags. A missing
-    file keeps its flag, because the user left it out, as in a sparse checkout."""
+    """Clear the index flags that hide changes of existing files, and return the cleared flags by path. A missing file
+    keeps its flag, because the user left it out, as in a sparse checkout."""
     top = os.fsencode(view.repository.top)
     there = {path: words for path, words in flagged(listing).items() if kind_at(top, path) != "nothing"}
     set_flags(view, index, there, on=False)
@@ -259,7 +258,7 @@ def holds(ordered: Sequence[bytes], folder: bytes) -> bool:
 
 
 def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
-    """Return the paths at or below ``place`` in a sorted list. If ``place`` is a folder, it ends in a slash."""
+    """Return the paths of a sorted list that are ``place`` or lie below it. A folder ``place`` ends in a slash."""
     first = bisect_left(ordered, place)
     if not place.endswith(b"/"):
         return ordered[first : first + 1] if ordered[first : first + 1] == [place] else []

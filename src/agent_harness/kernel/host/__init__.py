@@ -7,7 +7,7 @@ Files below $XDG_STATE_HOME/agent-harness/host/:
     agents/K.lock      held by the run of an agent while the agent works
     agents/K.json      the agent's work and account
     tests/K.lock ...   the same files for check runs before a merge
-    input/DIGEST       input of the agents of a limited account: one line with time and tokens per entry
+    input/DIGEST       input tokens of an account with a token limit: one line per entry, time and number
 
 Without a setting in ``host.json``, the limits are eight agents, eight agents per account, and check runs on half of the
 cores. The kernel releases the locks of a process that dies. Source: ``scale.md`` SC-40, SC-43, SC-44."""
@@ -46,7 +46,7 @@ class AccountTerms:
 
 
 class HostSlot:
-    """Slot for one agent or check run, held until ``release``. If no state folder is writable, it has no lock."""
+    """Slot for one agent or check run, held until ``release``. If no state folder is writable, the slot has no lock."""
 
     __slots__ = ("_lock", "_path")
 
@@ -55,7 +55,8 @@ class HostSlot:
         self._path = path
 
     def tell(self, told: JsonObject) -> None:
-        """Write the use of the slot to its file, for ``harness limits``. Errors such as a full disk are ignored."""
+        """Write ``told``, which describes the use of the slot, to the slot's file. ``harness limits`` shows it. Ignore
+        errors such as a full disk."""
         if not self._path:
             return
         try:
@@ -146,8 +147,8 @@ def note_input(account: str, tokens: int) -> None:
 
 
 def input_since(account: str, seconds: float) -> int:
-    """Return the account's input tokens of the last ``seconds``. Call this only within ``choosing``, because it may
-    remove old entries."""
+    """Return the number of input tokens that the account used in the last ``seconds`` seconds. Call this function only
+    within ``choosing``, because it may remove old entries."""
     path, now = _input_path(account), time.time()
     try:
         content = files.read_bytes(path) if path else b""
@@ -183,7 +184,7 @@ def _input_path(account: str, *, make: bool = False) -> str | None:
 
 @contextmanager
 def choosing() -> Iterator[None]:
-    """Hold the lock on agent selection during the block. Continue without the lock if it is taken for 2 s."""
+    """Hold the lock on agent selection during the block. If it is not free within 2 s, continue without it."""
     folder = trusted_state.of_user(FOLDER)
     descriptor = -1
     with suppress(OSError, HarnessError):

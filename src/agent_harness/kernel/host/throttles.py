@@ -28,7 +28,8 @@ class Throttle:
 
 
 def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Throttle:
-    """Return the throttle after a refusal that lasts ``wait`` seconds. ``most`` is the account's limit of agents."""
+    """Return the throttle after the provider refused a request. The refusal lasts ``wait`` seconds. ``most`` is the
+    account's limit of agents."""
     opens = now + max(0.0, wait)
     if throttle and 0 <= now - throttle.refused_at < MINUTE:
         return replace(throttle, quiet_since=max(opens, throttle.quiet_since), began=0)

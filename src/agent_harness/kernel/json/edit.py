@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 class _Entry:
-    """Position of a value in a JSON text. ``begins`` is the start of its name. In an array, ``name`` is the index."""
+    """Entry of a JSON object or array: its name or index, and its positions in the text. ``begins`` is the start of the
+    name. ``start`` and ``end`` are the start and end of the value."""
 
     __slots__ = ("begins", "end", "name", "start")
 
@@ -104,7 +105,7 @@ def _entries(text: str, at: int) -> Iterator[_Entry]:
 
 
 def _insert(text: str, holder: _Entry, name: str | None, value: object) -> str:
-    """Return the text with one more entry at the end of an object or array. In an array, ``name`` is None."""
+    """Return the text with ``value`` added at the end of ``holder``. In an array, the new entry has no ``name``."""
     key = "" if name is None else f"{jsontext.line(name)}: "
     listed = [*_entries(text, holder.start)]
     if listed and "\n" not in text[holder.start : listed[0].begins]:

@@ -247,7 +247,7 @@ _quote = _quoter()
 
 
 def _encode(value: object, indent: str, step: str, put: Callable[[str], object], depth: int) -> None:
-    """Pass a value's JSON text to ``put``, in parts. ``indent`` starts each outer line. It is empty for one line."""
+    """Pass a value's JSON text to ``put``, in parts. ``indent`` is a line break and indentation, or "" for one line."""
     if isinstance(value, dict):
         opened, closed, colon = "{", "}", ": " if indent else ":"
         members = (

@@ -4,8 +4,8 @@ The text is read as strictly as in ``jsontext``, and the position of every eleme
 their text byte for byte, including the user's layout. New parts have the layout of ``jsontext.dumps``. If a partial
 write might be incorrect, the whole value is written.
 
-The replaced file becomes its own backup through a second hard link, so nothing is written twice. A killed writer may
-leave one file with two names, which ``files.sweep`` and the next write separate. Source: ``tasklist.md`` 8."""
+A hard link makes the old file the backup, so the old content is not copied. After a killed write, file and backup may
+be the same file. ``files.sweep`` and the next write separate them. Source: ``tasklist.md`` 8."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Member:
 
 
 class _Places:
-    """Positions of the object's members and of runs of list elements. A run is a group of consecutive elements."""
+    """Positions in a JSON text: of the object's members, and of runs. A run is a group of consecutive list elements."""
 
     __slots__ = ("elements", "ends", "firsts", "members", "starts")
 
@@ -88,9 +88,9 @@ class ListDocument:
         self._places = places
 
     def parts(self, changed: Iterable[object] | None = None) -> list[bytes | memoryview]:
-        """Return the JSON text of the current value, in parts. ``changed`` lists the elements that were changed in
-        place, or is ``None`` if any may have changed. Other changes are found by comparison. Raise ``ValueError`` if
-        the value is not JSON."""
+        """Return the JSON text of the current value, in parts. ``changed`` lists the list elements that were changed in
+        place. ``None`` means that any element may have changed. All other changes are found by comparison. Raise
+        ``ValueError`` if the value cannot be written as JSON."""
         edits = self._edits(changed) if self._places else None
         if edits is None:
             return [jsontext.dumps(self.value).encode()]
@@ -213,10 +213,10 @@ def _elements(scan: Scan, text: str, at: int, places: _Places) -> tuple[list[Any
 
 
 def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places) -> int:
-    """Read all complete runs of list elements, and return the position of the element after the last run.
+    """Add runs of list elements from ``at`` on to ``places``. Return the position of the element after the last run.
 
-    ``mark`` is the text around the end of the first element, and how much of it belongs to the element. The next
-    occurrence of this text probably ends an element too. A run is used only if it consists entirely of elements."""
+    ``mark`` is the text around the end of the first element, and the length of the part before that end. The next
+    occurrence of the text probably ends an element too. A run is used only if it consists entirely of elements."""
     sign, tail = mark
     while (cut := text.find(sign, at + _RUN)) >= 0:
         run = f"[{text[at : cut + tail]}]"
@@ -239,12 +239,13 @@ def _check_depth(elements: list[Any], text: str, level: int) -> None:
 
 
 def _is_shallow(text: str, start: int, end: int, level: int) -> bool:
-    """Return True if the text has too few brackets to exceed the nesting limit at this level."""
+    """Return True if the text part at depth ``level`` has too few brackets to exceed the nesting limit."""
     return text.count("{", start, end) + text.count("[", start, end) <= jsontext.MAX_DEPTH - level
 
 
 def _after(text: str, at: int, sign: str) -> int:
-    """Return the position of the next non-blank character after ``sign``. Raise ``_Unclear`` without ``sign``."""
+    """Return the position of the next non-blank character after ``sign``. Raise ``_Unclear`` if ``sign`` is not at the
+    position ``at``."""
     if text[at] != sign:
         raise _Unclear
     return jsontext.skip(text, at + 1)
@@ -271,8 +272,8 @@ def write(
     path: AnyPath, document: ListDocument, *, before: Callable[[], object], changed: Iterable[object] | None = None
 ) -> None:
     """Replace the file of a document, and keep the old content as ``<path>.bak``. ``before`` must raise an exception if
-    the file has changed since it was read. In that case, nothing is written. ``changed`` is explained in ``parts``.
-    Raise ``Refused`` if the file cannot be written."""
+    the file has changed since it was read. In that case, nothing is written. For ``changed``, see
+    ``ListDocument.parts``. Raise ``Refused`` if the file cannot be written."""
     try:
         parts = document.parts(changed)
     except ValueError as error:
@@ -289,8 +290,8 @@ def write(
 
 
 def _given_second_name(target: str, backup: str, before: Callable[[], object]) -> bool:
-    """Make the old file its own backup with a hard link, and return True. Return False if this is impossible, or if the
-    file already has two names. A killed writer or the user may have made the second name."""
+    """Make the old file the backup too, through a hard link, and return True. Return False if this is impossible, or if
+    the file already has a second name, which a killed writer or the user may have made."""
     if os.path.dirname(target) != os.path.realpath(
         os.path.dirname(backup)
     ):  # one folder is made durable, with both names in it

@@ -1,6 +1,6 @@
-"""The harness's side of a supervisor process: starts the process, moves the data of its command's pipes, and ensures
-its end. Each call of ``pump`` polls all pipes once, without a thread or busy waiting. If the supervisor itself is
-killed or frozen, this module ends every process that provably belongs to the command."""
+"""The harness's side of a supervisor process: starts the supervisor, reads and writes the pipes of its command, and
+ensures that both end. Each call of ``pump`` polls all pipes once, without a thread or busy waiting. If the supervisor
+itself is killed or frozen, this module ends every process that provably belongs to the command."""
 
 import contextlib
 import fcntl
@@ -294,7 +294,7 @@ class SupervisorClient:
             self.lifeline.send_signal(signal.SIGCONT)
 
     def _watch_command(self) -> None:
-        """Open a pidfd that shows the command's death without the supervisor, if the pid is certainly the command's."""
+        """Open a pidfd that reports the command's end even without the supervisor, unless the pid may be reused."""
         try:
             self._command = os.pidfd_open(self.pid)
         except (AttributeError, OSError):
@@ -306,7 +306,7 @@ class SupervisorClient:
             self._close(self._command)
 
     def _take_over(self) -> None:
-        """Kill the command without its supervisor: its group, the supervisor's descendants, and tagged processes."""
+        """Kill the supervisor and all processes of its command: the group, the descendants and tagged processes."""
         if self._command in self._open:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._command, signal.SIGKILL, None, _GROUP)

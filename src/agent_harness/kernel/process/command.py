@@ -97,7 +97,7 @@ def run(
 
 
 def _watch(client: SupervisorClient, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
-    """Move the pipes' data until the command ends. Return ``limit`` or ``stop`` if the harness ended it, or ""."""
+    """Read and write the pipes until the command ends. Return why the harness ended it: ``limit``, ``stop`` or ""."""
     why = ""
     look_again = _STOP_LOOK_SECONDS if stop else _FOREVER
     while not client.finished:
@@ -129,10 +129,11 @@ def start(
 
     ``input`` is written to its standard input, which is then closed. If it is ``None``, the input stays open until
     ``close_input``. ``merge_stderr=False`` sends standard error to ``stderr_log`` (at most 8 MB) and ``stderr_tail``
-    instead of the output. ``on_output`` and ``on_errors`` receive the bytes of the output and of separate standard
-    error. ``run_id`` tags the processes (``HARNESS_RUN_ID``). It must be unique and have at least 16 characters.
-    ``keep_background`` lets background processes, such as a development server, run until ``stop`` or the harness ends.
-    ``own_temporary`` sets ``TMPDIR`` to a separate folder, removed at the end. ``sandbox`` limits access and resources.
+    instead of the output. ``on_output`` receives the output, and ``on_errors`` receives standard error if it is
+    separate. ``run_id`` tags the processes (``HARNESS_RUN_ID``). It must be unique and have at least 16 characters.
+    ``keep_background`` lets background processes, such as a development server, run until ``stop`` is called or the
+    harness ends. ``own_temporary`` sets ``TMPDIR`` to a separate folder, removed at the end. ``sandbox`` limits access
+    and resources.
 
     Raise ``ToolMissing`` or ``Refused`` if the command cannot be started."""
     tag = run_id or new_run_id()
@@ -157,7 +158,6 @@ def exit_status(code: int) -> int:
 
 
 def new_run_id() -> str:
-    """Return a new random run id with 128 bits in hexadecimal."""
     return os.urandom(16).hex()
 
 
@@ -217,8 +217,8 @@ class Running(SupervisorClient):
         return line
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Wait until the command exits. Return its exit code, or ``None`` after the timeout. Meanwhile output is read,
-        and its latest 4 MiB are kept for ``read_line``."""
+        """Wait until the command exits. Return its exit code, or ``None`` after the timeout. Meanwhile, read the output
+        and keep its latest 4 MiB for ``read_line``."""
         until = _FOREVER if timeout_seconds is None else time.monotonic() + timeout_seconds
         while not self.exited and (left := until - time.monotonic()) > 0:
             self.pump(left)

@@ -6,8 +6,8 @@ and the command is not started half confined.
 
 namespaces   A user namespace, a mount namespace and, for a private loopback, a network namespace. For root, a second
              user namespace locks the mounts of the first (mount_namespaces(7)).
-bubblewrap   The same through ``bwrap``, with a pid namespace, if only that program may create namespaces.
-landlock     Write access by an allow-list, a network namespace for a separate network, and a mount namespace if a rule
+bubblewrap   The same and a pid namespace, made by ``bwrap``, if only this program may create namespaces.
+landlock     Writes only to listed paths, a network namespace for a separate network, and a mount namespace if a rule
              has a source to mount over its path. A read-only path inside a writable path is not possible.
 
 The network is ``open``, ``loopback`` or ``interface``, which is a loopback plus an interface that leads nowhere. If the
@@ -44,7 +44,7 @@ _libc: "Any" = ctypes.CDLL(None, use_errno=True)
 def confine(
     terms: "Sequence[bytes]", folder: bytes, program: bytes, words: "list[bytes]"
 ) -> "tuple[bytes, list[bytes]]":
-    """Confine this process permanently. Return its next program (``bwrap`` for bubblewrap) and the arguments."""
+    """Confine this process for good. Return the program to run next (``bwrap`` for bubblewrap) and its arguments."""
     kind, base, network, *rest = terms
     rules: list[Rule] = [(rest[at], rest[at + 1], rest[at + 2]) for at in range(0, len(rest) - 2, 3)]
     if kind.startswith(b"bubblewrap:"):
@@ -72,7 +72,7 @@ def landlock_abi() -> int:
 
 
 def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only: bool) -> None:
-    """Enter new namespaces if needed, apply the mount rules, and start the devices of a separate network."""
+    """Enter new namespaces if needed, apply the mount rules, and bring up the interfaces of a separate network."""
     own = (NEWNS if mounts else 0) | (NEWNET if network != b"open" else 0)
     if own and (os.geteuid() or _libc.unshare(own)):  # root of the machine needs no user namespace for that
         _enter(NEWUSER | own)
@@ -86,7 +86,7 @@ def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only
 
 
 def _enter(flags: int) -> None:
-    """Enter new namespaces in which user ids stay the same. For root, a helper process outside maps all user ids."""
+    """Enter new namespaces that keep all user ids. For root, a helper process outside the namespaces maps the ids."""
     own = [b"%d %d 1" % (number, number) for number in (os.geteuid(), os.getegid())]
     if os.geteuid():
         _check(_libc.unshare(flags))
@@ -172,7 +172,7 @@ def _protect(path: bytes, *, read_only: bool) -> None:
 
 
 def _raise(network: bytes) -> None:
-    """Start the devices of a separate network. Ignore an error for ``interface``, which needs a kernel with bridges."""
+    """Bring up a separate network. Ignore an error for ``interface``, which needs a kernel with bridges."""
     if network == b"open":
         return
     import _socket
@@ -206,7 +206,7 @@ def _raise(network: bytes) -> None:
 
 
 def _restrict(allowed: "list[bytes] | None") -> None:
-    """Allow writes only to the ``allowed`` paths (None: all). If possible, confine signals to the sandbox."""
+    """Allow writes only to the ``allowed`` paths (``None`` allows all). If possible, keep signals in the sandbox."""
     version = landlock_abi()
     if allowed is not None and version < _ALLOW_LIST_ABI:
         raise OSError(38, os.strerror(38))

@@ -58,8 +58,7 @@ class Sandbox:
     """Access rights of a command. The module ``sandbox`` determines them, and the module ``confinement`` enforces them.
 
     A rule in ``rules`` is (mode, path, source), from the top of the disk downwards. ``rw`` and ``ro`` mount ``source``
-    at the path. Without a source, the content stays. ``empty`` mounts an empty file system in memory. Its size is
-    ``source``."""
+    at the path, or keep the content if there is no source. ``empty`` mounts a memory file system of size ``source``."""
 
     kind: str  # namespaces, landlock, bubblewrap:PROGRAM, or none
     base: str  # mode of all other paths: rw or ro
@@ -82,16 +81,17 @@ class Sandbox:
 def scrubbed_environment(
     extra: Mapping[str, str] | None = None, *, keep_agent_credentials: bool = False
 ) -> dict[str, str]:
-    """Return this process's environment plus ``extra``, without secrets and variables that affect commands.
+    """Return this process's environment without secrets and variables that affect commands, and with ``extra`` added.
     ``keep_agent_credentials`` keeps the login variables of agent clients. Use it only for the agent itself."""
-    kept = _credential_prefixes(os.environ) if keep_agent_credentials else ()
+    clouds = (prefix for switch, prefix in _CLOUD_SWITCHES.items() if os.environ.get(switch) not in (None, "", "0"))
+    kept = (*_AGENT_PREFIXES, *clouds) if keep_agent_credentials else ()
     environment = {name: value for name, value in os.environ.items() if _passes(name, kept)}
     environment.update(extra or {})
     return environment
 
 
 def callers_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment plus ``extra``, without the variables that describe the harness's run."""
+    """Return this process's environment without the variables that describe the harness's run, plus ``extra``."""
     return {**{name: value for name, value in os.environ.items() if name not in _OF_THIS_RUN}, **extra}
 
 
@@ -101,11 +101,6 @@ def _passes(name: str, credentials: tuple[str, ...]) -> bool:
     if name in _DROPPED or (name.startswith(_DROPPED_PREFIXES) and name not in _KEPT):
         return False
     return name.startswith(credentials) or not is_secret_name(name)
-
-
-def _credential_prefixes(environment: Mapping[str, str]) -> tuple[str, ...]:
-    clouds = (prefix for switch, prefix in _CLOUD_SWITCHES.items() if environment.get(switch) not in (None, "", "0"))
-    return (*_AGENT_PREFIXES, *clouds)
 
 
 def write_order(
@@ -118,8 +113,8 @@ def write_order(
     sandbox: Sandbox | None = None,
 ) -> bytes:
     """Return the launch order in the supervisor's format (``kernel/process/supervisor.py``). If ``command`` is a
-    string, a shell runs it. Raise ``ToolMissing`` if the program is not found from ``cwd`` and the ``PATH`` of ``env``.
-    Raise ``Refused`` if the folder is missing or an argument cannot be passed to a program."""
+    string, a shell runs it. Raise ``ToolMissing`` if the program is not found relative to ``cwd`` or in the ``PATH`` of
+    ``env``. Raise ``Refused`` if the folder is missing or an argument cannot be passed to a program."""
     folder = os.path.abspath(cwd)
     words = ["sh", "-c", command] if isinstance(command, str) else list(command)
     if not words or not words[0]:
@@ -145,7 +140,8 @@ def write_order(
 
 
 def find_program(name: str, folder: str, search_path: str) -> str:
-    """Return the absolute path of a program for a command in ``folder``. Raise ``ToolMissing`` if there is none."""
+    """Return the absolute path of the program ``name`` for a command that runs in ``folder``. Raise ``ToolMissing`` if
+    there is no such program."""
     places = [""] if "/" in name else search_path.split(os.pathsep)
     candidates = [os.path.join(folder, place, name) for place in places]
     for candidate in candidates:

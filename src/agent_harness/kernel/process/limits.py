@@ -60,8 +60,8 @@ def bytes_from(given: object, *, least: int = 0) -> int:
 
 
 def count_from(given: object) -> int:
-    """Return the number of processes in a setting: a number, ``auto`` or ``off`` (0). Otherwise, raise
-    ``ValueError``."""
+    """Return the number of processes in ``given``: a number, ``auto`` or ``off`` (0). Raise ``ValueError``
+    otherwise."""
     if given == PROCESSES:
         return usual_processes()
     if given in _OFF and given != "":
@@ -88,7 +88,8 @@ def usual_processes() -> int:
 
 
 def _of_control_groups(controller: str, name: str, older: str) -> Iterator[int]:
-    """Yield the limit of each control group (version 1 or 2) that contains this process, if the group has one."""
+    """Yield the limit in the file ``name`` of each control group that contains this process. In version 1 of control
+    groups, the file is ``older``."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as listing:
             groups = [line.rstrip("\n").split(":", 2) for line in listing]
@@ -119,7 +120,7 @@ def held() -> bool:
 
 
 def told(said: str) -> str:
-    """Return the end of a sentence about an exceeded limit. ``said`` is the supervisor's ``NAME LIMIT FOUND``."""
+    """Return the supervisor's report ``NAME LIMIT FOUND`` of an exceeded limit as the end of a sentence."""
     name, limit, found = said.split()
     match name:
         case "memory":

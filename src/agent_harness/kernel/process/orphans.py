@@ -23,8 +23,8 @@ _LOOK_AGAIN_SECONDS = 0.002
 def end_orphans(record: Mapping[str, object]) -> int:
     """Kill the remaining processes of the command in ``record`` (``Running.record``), and return their number.
 
-    Call this after a crash, while holding the project's lock. Only processes with the record's run id are killed.
-    Nothing is killed if the record is from another host or boot, or of this run. Members may be missing or invalid."""
+    Call this after a crash, under the project's lock. Only processes with the record's run id are killed. Nothing is
+    killed if the record is from another host or boot, or of this process's run. Members may be invalid."""
     if not isinstance(record, Mapping):
         return 0
     run_id = record.get("run_id")
@@ -47,9 +47,9 @@ def is_proof(run_id: object) -> TypeGuard[str]:
 
 
 def sweep(run_id: str, *, rounds: int = 2) -> int:
-    """Kill every process with this run id, and return the number of processes. Return 0 if the id is too short to be
-    unique. The search ends after ``rounds`` searches in a row without a match. Use two, because a process that is just
-    starting a program has no visible environment. One is enough if only stray processes are expected."""
+    """Kill every process with this run id, and return their number. If the run id is too short to be unique, kill
+    nothing. The search ends after ``rounds`` searches in a row without a match. Two are safe, because a process that is
+    just starting a program has no visible environment. One is enough if only stray processes are expected."""
     if not is_proof(run_id):
         return 0
     return _end_all(
@@ -104,7 +104,7 @@ def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds:
 
 
 def _pids_are_ours() -> bool:
-    """Return False if /proc shows the pids of another container, where each pid means another process."""
+    """Return False if /proc shows the pids of another container, in which each pid is another process's."""
     return supervisor.sees_own_pids() or not os.path.isdir("/proc/self")
 
 

@@ -16,7 +16,7 @@ _LINE_COST_BYTES = 50  # memory of a line in addition to its bytes
 
 
 class OutputTail:
-    """Last ``keep_bytes`` of an output, and the number of all its bytes."""
+    """Last ``keep_bytes`` bytes of an output, and the total number of its bytes."""
 
     __slots__ = ("_held", "_keep", "_parts", "total_bytes")
 
@@ -74,8 +74,8 @@ def clipped(text: str, limit: int = 500) -> str:
 
 class CappedLog:
     """Log file of at most ``limit_bytes``: its first quarter, a marker, and the latest output. New output is appended
-    to an existing file. Raise ``Refused`` if the file cannot be opened or is not regular. After a failed write, as on a
-    full disk, the remaining output is dropped."""
+    to an existing file. Raise ``Refused`` if the file cannot be opened or is not regular. After a failed write, further
+    output is dropped."""
 
     def __init__(self, path: str | os.PathLike[str], limit_bytes: int) -> None:
         self._limit = max(4096, limit_bytes)

@@ -6,7 +6,7 @@ suddenly starts many processes is suspended meanwhile, because it would fork fas
 
     memory      anonymous and written memory of the command and its descendants, without mapped files
     processes   processes and threads of the command and its descendants
-    disk        free space on the disks of its folders; a disk with enough space at the start must keep that much
+    disk        free space on the disks of its folders; a disk that has the required space at the start must keep it
     killed      processes that the kernel killed during the command because memory ran out"""
 
 import os
@@ -46,8 +46,8 @@ class ResourceWatch:
         signal: "Callable[[int], object]",
     ) -> None:
         """Prepare the watch. ``tasks`` returns the number of tasks on the machine, or -1 if /proc is unusable. ``free``
-        returns the free bytes on a folder's disk. ``before`` contains their results from before the command: of
-        ``tasks``, then of ``free`` for each folder. ``signal`` signals all processes of the command."""
+        returns the free bytes on a folder's disk. ``before`` contains earlier results: of ``tasks``, then of ``free``
+        for each folder, before the command started. ``signal`` signals all processes of the command."""
         self._tasks, self._free, self._signal = tasks, free, signal
         self._others, *free_before = before  # that are not the command's, when they were last counted
         self._sees = self._others >= 0
@@ -59,7 +59,7 @@ class ResourceWatch:
         self.rest = _SOON  # seconds until it is to look again
 
     def look(self) -> str:
-        """Return the exceeded limit as ``NAME LIMIT FOUND`` with the measured amount, or "" if there is none."""
+        """Return an exceeded limit as ``NAME LIMIT FOUND`` (``FOUND`` is the measured amount), or "" if none."""
         if self._sees and (found := self._many()):
             return found
         now = time.monotonic()
@@ -71,7 +71,7 @@ class ResourceWatch:
         return self._full_disk()
 
     def look_back(self) -> str:
-        """Return the limit that a failed command exceeded, as ``NAME LIMIT FOUND``, or "" if there is none."""
+        """After a command failed, return ``NAME LIMIT FOUND`` for lack of memory or a full disk, otherwise ""."""
         more = _kills() - self._kills if self._sees and self._memory else 0
         return f"killed {more} {more}" if more > 0 else self._full_disk()
 
@@ -107,7 +107,7 @@ class ResourceWatch:
 
 
 def _own() -> "tuple[list[tuple[int, int, int]], float]":
-    """Return this process's descendants, and the monotonic time before which another listing costs too much."""
+    """Return this process's descendants, and the monotonic time from which they may be listed again at low cost."""
     began = time.process_time()
     found = descendants(os.getpid())
     return found, time.monotonic() + min(_LONGEST_REST, (time.process_time() - began) * _SHARE)
@@ -159,7 +159,7 @@ def _sizes(path: str, most: int = 1 << 16) -> "dict[bytes, int]":
 
 
 def _kills() -> int:
-    """Return the number of processes that the kernel has killed for lack of memory since it started."""
+    """Return the number of processes that the kernel has killed for lack of memory since the machine started."""
     line = next((line for line in _read("/proc/vmstat").splitlines() if line.startswith(b"oom_kill ")), b"oom_kill 0")
     return int(line.split()[1])
 

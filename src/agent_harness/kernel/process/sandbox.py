@@ -79,8 +79,7 @@ LEAST_MEMORY = 64 << 20  # a limit below is a mistake: no interpreter lives in i
 
 
 def settings_from(given: object, *, network: str = LOOPBACK) -> SandboxSettings:
-    """Return the sandbox settings in ``given``, the value of ``sandbox:`` in ``.harness.yaml``. Ignore invalid
-    values."""
+    """Return the sandbox settings in ``given``, the value of ``sandbox:``. Ignore invalid values."""
     found = given if isinstance(given, Mapping) else {"mode": given}
     mode, wished, writable = (found.get(name) for name in ("mode", "network", "writable"))
     return SandboxSettings(
@@ -111,7 +110,7 @@ def limits_from(settings: SandboxSettings, folders: Iterable[str] = ()) -> limit
 
 
 def told(settings: SandboxSettings = AUTO) -> str:
-    """Return a text for the record of a check. It states the sandbox, its network, and whether limits are missing."""
+    """Return a text for a check's record: the kind of sandbox, its network, and whether limits are missing."""
     kind, allowed = kind_for(settings), limits_from(settings)
     watched = limits.held() and allowed.memory and allowed.processes
     without = "" if watched else ", no limit of memory and processes"
@@ -145,7 +144,7 @@ def kind_for(settings: SandboxSettings) -> str | None:
 
 
 def can_lay(settings: SandboxSettings) -> bool:
-    """Return True if a check in a Landlock sandbox can also have folders mounted over others."""
+    """Return True if Landlock and mount namespaces both work, so that a check can have both."""
     return kind_for(settings) == "namespaces" and _holds("landlock")
 
 
@@ -182,16 +181,15 @@ def of_check(
     at_home: bool = False,
     laid: dict[str, tuple[str, str]] | None = None,
 ) -> tuple[Sandbox, str]:
-    """Return the sandbox of one check, and the path at which the check sees its folder for temporary files,
-    ``temporary``.
+    """Return the sandbox of one check, and the path at which the check sees its folder ``temporary``.
 
-    The check may change the folders ``own``, but not the folders ``reads``, even inside ``own``. Other temporary files
-    are hidden, except those in ``own``, in ``reads``, in environment variables and in ``names``. With namespaces,
-    ``of_home`` limits the visible files and hidden folders in the home, because programs search all parent folders for
-    settings. With ``namespaces=False``, the check sees the machine as the user's own commands do, if Landlock works. In
-    that case, ``network`` selects a separate network, and ``laid`` folders are mounted over others if ``can_lay``. With
-    ``at_home``, the check sees the whole home and may change only the caches in ``of_home``. Raise ``Refused`` if a
-    sandbox is required and no kind works."""
+    The check may change the folders ``own``, except for the folders ``reads``. Other temporary files are hidden, unless
+    ``own``, ``reads``, ``names`` or an environment variable contains their path. In namespaces, the files and hidden
+    folders of the home are hidden too, except for the paths in ``of_home``.
+
+    With ``namespaces=False``, the check sees the machine as the user's commands do, if Landlock works. Then ``network``
+    selects a separate network, and ``laid`` are rules for mounts (see ``can_lay``). With ``at_home``, the check sees
+    the home and may change only the caches in ``of_home``. Raise ``Refused`` if a required sandbox does not work."""
     kind = kind_for(settings)
     has_own_network = kind == "namespaces" and network != OPEN
     if kind and not namespaces and (has_own_network or network == OPEN) and sys.platform == "linux":
@@ -237,7 +235,7 @@ def of_check(
 
 
 def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tuple[str, str]]:
-    """Return rules that hide files and hidden folders in the home, except ``wanted`` paths and their parents."""
+    """Return rules that hide the files and dot folders in ``folder``, except for ``wanted`` paths and their parents."""
     rules: dict[str, tuple[str, str]] = {}
     given = tuple(f"{each}/" for each in wanted)
     try:
@@ -260,7 +258,7 @@ def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tup
 def _laid_over(
     place: str, scratch: str, needed: Iterable[str], rules: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[str, str]]:
-    """Return rules that replace the shared temporary folder ``place`` by the check's own. Files in ``needed`` stay."""
+    """Return rules that mount ``scratch`` over the shared folder ``place``. Paths in ``needed`` stay visible."""
     below = [path for path in needed if _is_in(path, place) and path != scratch]
     entries = {os.path.join(place, path[len(place) :].strip("/").partition("/")[0]) for path in below}
     laid = {place: ("rw", scratch)}
@@ -321,8 +319,7 @@ def of_agent(
 
 
 def left_open(places: Iterable[str | os.PathLike[str]], *, settings: SandboxSettings = AUTO) -> Callable[[str], bool]:
-    """Return a function that returns True if an agent in ``places`` may write to a path. Without a sandbox, the agent
-    may write to any path."""
+    """Return a function that tells whether an agent in ``places`` may write to a path. Without a sandbox, it may."""
     if kind_for(settings) is None:
         return lambda path: True
     own = [os.path.realpath(path) for path in places]
@@ -349,7 +346,8 @@ def _made(
 
 
 def _machine(*, root_only: bool = False) -> dict[str, tuple[str, str]]:
-    """Return the rules for the kernel's file systems: the usual rights, but read-only kernel switches for root."""
+    """Return the rules for the kernel's file systems: /proc and /dev are writable, and for root, kernel switches are
+    read-only. ``root_only`` leaves out /proc and /dev."""
     rules = {} if root_only else dict.fromkeys(("/proc", "/dev"), ("rw", ""))
     if os.geteuid() == 0:
         rules |= dict.fromkeys(_KERNEL_SWITCHES, ("ro", ""))
@@ -384,8 +382,8 @@ def _programs_in(caches: Iterable[str]) -> list[str]:
 
 
 def _checkouts(kind: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the harness's folder in the user's cache. For Landlock, return an empty list, because a rule for this
-    folder would protect the whole cache."""
+    """Return a list with the harness's folder in the user's cache, because this folder must be protected. For Landlock,
+    return an empty list, because a rule for this folder would protect the whole cache."""
     if kind == "landlock":
         return []
     home = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -416,7 +414,7 @@ def _home_and_git(environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _make_missing(environ: Mapping[str, str], checkouts: Sequence[str], own: Sequence[str]) -> None:
-    """Create the paths to protect that are missing, because only an existing path can be protected."""
+    """Create each path that must be protected but is missing, because only an existing path can be protected."""
     home, git = _home_and_git(environ)
     state = os.path.realpath(trusted_state.usual_base())
     used = os.path.isabs(trusted_state.usual_base()) and not any(_is_in(state, place) for place in own)
@@ -436,7 +434,7 @@ def _is_in(path: str, place: str) -> bool:
 
 
 def _allowed(rules: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return the rules as a list of writable paths. A folder with a read-only part is replaced by its other entries."""
+    """Return rules that list writable paths. A folder with a read-only part is replaced by its writable entries."""
     closed = [path for path, (mode, _) in rules.items() if mode == "ro"]
     opened = [path for path, (mode, _) in rules.items() if mode == "rw"]
     return {path: ("rw", "") for place in opened for path in _open_parts(place, closed)}
@@ -490,7 +488,7 @@ def _noted() -> dict[str, Any]:
 
 
 def _machine_as_it_is() -> str:
-    """Return a text that identifies what a sandbox depends on: boot, user, container, ``bwrap`` and kernel."""
+    """Return a text with all facts that the test of a sandbox depends on: boot, user, container, ``bwrap``, kernel."""
     spaces = [_link(f"/proc/self/ns/{name}") for name in ("user", "mnt", "pid")]
     bwrap = shutil.which("bwrap") or ""
     stamp = os.stat(bwrap).st_mtime_ns if bwrap else 0
@@ -506,7 +504,7 @@ def _link(path: str) -> str:
 
 
 def _kind(name: str) -> str | None:
-    """Return the name of a sandbox kind, with its program if it needs one. Return ``None`` if it is unavailable."""
+    """Return ``name``, or ``bubblewrap:PROGRAM`` for bubblewrap. Return ``None`` if this kind is unavailable here."""
     if sys.platform != "linux":
         return None
     if name != "bubblewrap":
@@ -526,7 +524,7 @@ exit 0"""
 
 @cache
 def _holds(kind: str) -> bool:
-    """Return True if a test shows that this kind of sandbox forbids and allows the right writes."""
+    """Return True if a test shows that this kind of sandbox forbids and allows writes as it should."""
     with tempfile.TemporaryDirectory(prefix="harness-try-") as folder:
         top = os.path.realpath(folder)
         for name in ("open/closed", "closed"):

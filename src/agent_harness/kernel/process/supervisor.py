@@ -90,7 +90,7 @@ class Order:
 
 
 def _listed(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return the list at the start of ``fields``, whose length is in the first field, and the fields after the list."""
+    """Read a list from ``fields``: first its length, then its elements. Return the elements and the other fields."""
     end = 1 + int(fields[0])
     return fields[1:end], fields[end:]
 
@@ -150,7 +150,7 @@ class Keeper:
         self._say("ended")
 
     def _watch_harness(self) -> None:
-        """Watch the harness through a pidfd too, because a forked process may keep the control pipe open."""
+        """Watch for the harness's death through a pidfd. A forked process may keep the control pipe open."""
         try:
             self.poller.register(os.pidfd_open(os.getppid()), select.POLLIN)
         except (AttributeError, OSError):
@@ -204,7 +204,7 @@ class Keeper:
         return bool(passed)
 
     def _signal_everybody(self, number: int) -> None:
-        """Signal the command's process group. If signals cannot leave the sandbox, signal all its processes too."""
+        """Signal the command's process group and, if signals cannot leave the sandbox, all processes in it."""
         self._signal_group(number)
         if self.scoped:
             _signal_each([-1], number)
@@ -351,8 +351,7 @@ def be_ended_first() -> None:
 
 
 def limit_processes(count: int) -> None:
-    """Limit the user's processes to their current number plus twice ``count``, in case the resource watch is too slow.
-    The kernel ignores this limit for root."""
+    """Limit the user's processes to the current number plus twice ``count``. The resource watch may be too slow."""
     if not count or not os.geteuid() or not sees_own_pids():
         return
     try:
@@ -413,10 +412,10 @@ def can_be_scoped(order: Order) -> bool:
 
 
 def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
-    """Keep signals of this process and the command to its own descendants (Linux 6.12). Return True on success.
+    """Make sure that this process and the command can signal only descendants. Return True on success.
 
-    Success is tested: a signal that reached the parent before must now fail. The process may no longer gain privileges,
-    so this is only for sandboxed commands. ``moves`` allows moves between folders for later Landlock rules."""
+    Success (Linux 6.12) is tested: a signal to the parent worked before and must now fail. The process can no longer
+    gain privileges, so this is only for sandboxed commands. ``moves`` still allows moves of files between folders."""
     call = find_function("syscall")
     parent = os.getppid()
     try:

@@ -54,7 +54,7 @@ class ShellWord:
         return self.filled() if self.holes else self.text
 
     def filled(self, instead: str | None = None) -> str:
-        """Return the word with ``instead`` in place of each substitution. If it is ``None``, the source text stays."""
+        """Return the word with ``instead`` in place of each substitution. ``None`` keeps each source text."""
         parts, before = list[str](), 0
         for at, written in self.holes:
             parts += (self.text[before:at], written if instead is None else instead)
@@ -101,7 +101,7 @@ class ShellText:
     fault: str  # why no shell accepts it, in a few words
 
     def every(self) -> Iterator[tuple[ShellCommand, bool]]:
-        """Yield each command after those in its substitutions, with True if another command reads its output."""
+        """Yield each command after the commands in its substitutions, with True if another command reads the output."""
         yield from _every(self.commands, within=False)
 
 

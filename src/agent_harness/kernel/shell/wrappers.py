@@ -120,7 +120,7 @@ def script_file_at(words: Sequence[str]) -> int:
 
 
 def executed(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the start and end index of each command that a ``find`` call executes, among the words of the call."""
+    """Yield the start and end index in ``words`` of each command that a ``find`` call executes."""
     if name_of(words) not in ("find", "fd", "gfind"):
         return
     for at, word in enumerate(words):

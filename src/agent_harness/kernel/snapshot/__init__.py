@@ -5,9 +5,9 @@
 * ``candidate`` makes a commit of the current work tree on a private ref; the checks run on this commit.
 * ``tree_of_files`` returns only the tree of that commit, for comparisons.
 * ``adopt`` moves the branch to an accepted commit, by compare and swap. No file is written.
-* ``restore`` restores the snapshot, after saving everything that it removes on a rescue ref.
+* ``restore`` first saves, on a rescue ref, everything that it will remove. Then it restores the snapshot.
 * ``kept_refs``, ``rescue_base`` and ``contents`` list rescues.
-* ``write_rescued`` writes all files of a rescue into a folder, ``write_changes`` its changes into the work tree.
+* ``write_rescued`` writes all files of a rescue into a folder. ``write_changes`` writes its changes to the work tree.
 
 ``reset --hard``, ``clean`` and stash are never used. Private refs are below ``refs/harness/``. Source: ``tasklist.md``
 11.2, 11.3; ``features.md`` UAH-463 to 481, C04, C09.

@@ -113,11 +113,10 @@ def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
 def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, base: Snapshot | None = None) -> str:
     """Return a commit of the current work tree, stored under ``ref``. If the work tree equals HEAD, return HEAD itself.
 
-    With a ``base``, no later action can hide a change. Such actions are index flags, a forged index,
-    ``.git/info/exclude``, and ignore rules for files in the base. Current ``.gitignore`` files apply to new files.
-    Files that match ``exclude`` are taken from the base's HEAD. If the user had set index flags of a file that is
-    unchanged since the base, its index entry stays. Attributes and the user's own filters apply. Raise ``UnsafeTree``
-    if a git operation is unfinished."""
+    With a ``base``, nothing that was done after the base can hide a change: no index flag, no forged index, no rule in
+    ``.git/info/exclude``, and no ignore rule for a file in the base. Current ``.gitignore`` files apply to new files.
+    Files that match ``exclude`` are taken from the base's HEAD. An unchanged file with index flags keeps its index
+    entry. Attributes and the user's own filters apply. Raise ``UnsafeTree`` if a git operation is unfinished."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
@@ -146,9 +145,9 @@ def tree_of_files(git: Git, *, exclude: Sequence[str] = (), base: Snapshot | Non
 def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base: Snapshot | None = None) -> None:
     """Move the branch and the index to a commit whose tree equals the work tree. No file is written.
 
-    ``branch`` is a full name or "detached". ``expected_head`` is its current commit, or ``None`` without a commit.
-    Afterwards HEAD refers to the branch. With a ``base``, the index flags of that time are set again. The call can be
-    repeated after a crash. Raise ``UnsafeTree`` if the branch has moved or a git operation is unfinished."""
+    ``branch`` is a full name or "detached". ``expected_head`` is the branch's current commit, or ``None`` if it has
+    none. Afterwards, HEAD refers to the branch. With a ``base``, the index flags of the base are set again. The call
+    can be repeated after a crash. Raise ``UnsafeTree`` if the branch has moved or a git operation is unfinished."""
     refuse_operation(git)
     refuse_elsewhere(git, branch)
     with git.room() as room:
@@ -168,8 +167,8 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
 
 
 def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Scan]:
-    """Return an index, and the differences between the index and the files. If the base's stored index is unaltered, it
-    is used. Otherwise, a new index makes git read every file. A new index is also used if attributes changed."""
+    """Return an index, and the differences between this index and the files. The index is the base's stored index if it
+    is unaltered and no attributes changed. Otherwise, it is a new index, for which git reads every file."""
     warm = operation.kept_index(base.index_plain, operation.notes.young_plain) if base else None
     if warm:
         found = operation.scan(warm)
@@ -192,7 +191,7 @@ def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Sna
         tree = objects.tree_of(wanted) if wanted else ""
 
         def stays_out(path: bytes) -> bool:
-            """Return True for an excluded path, and for a file that replaced a folder with excluded files."""
+            """Return True for an excluded path, and for a file that replaced a folder containing excluded files."""
             folder = objects.at(tree, path)
             inside = objects.differences("", folder.oid) if folder.mode == FOLDER else ()
             return excluded(path) or any(excluded(path + b"/" + name) for name in inside)
@@ -206,7 +205,7 @@ def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Sna
 def _read_changes(
     operation: Operation, index: str, found: walk.Scan, base: Snapshot | None, stays_out: Callable[[bytes], bool]
 ) -> None:
-    """Read changed files into the index. A newly ignored file counts if the base contains it or git tracks it."""
+    """Read changed files into the index. A newly ignored file is read too if the base contains it or git tracks it."""
     hidden = {os.fsencode(path): oid for path, oid in operation.notes.hidden.items()}
     paths = [*found.changed, *found.untracked, *_tracked(operation, found)]
     paths = [path for path in paths if path not in hidden or operation.blob_id(path) != hidden[path]]
@@ -248,7 +247,7 @@ def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes
 
 
 def _index_of(operation: Operation, commit: str) -> str:
-    """Return an index of the commit. Its data about each file is current, so git need not read the files."""
+    """Return an index of the commit. The index has current data about each file, so git need not read the files."""
     digest, tree = operation.git.trusted_index or ("", "")
     warm = operation.room.kept(digest, "warm")
     if warm is None:

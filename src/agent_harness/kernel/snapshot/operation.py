@@ -1,4 +1,4 @@
-"""Steps that snapshots, candidates and rollbacks share: one operation on a work tree, and its work on indexes."""
+"""Shared steps of snapshots, candidates and rollbacks: one locked operation on a work tree, and work on its indexes."""
 
 import hashlib
 import json
@@ -161,8 +161,7 @@ class Operation:
         return True
 
     def set_ref(self, ref: str, commit: str, *old: str) -> None:
-        """Create or move a private ref. If ``old`` is given, the ref must be at this commit. An empty ``old`` means
-        that the ref must not exist."""
+        """Create or move a private ref. If given, ``old`` must be the ref's commit, or empty for a new ref."""
         with self.room.locking(ref):
             without_left_locks(self.git, lambda: self.view.call("update-ref", "--no-deref", ref, commit, *old))
 
@@ -180,8 +179,8 @@ class Operation:
         return self.room.path(name)
 
     def cold_index(self, tree: str, away: Mapping[bytes, str]) -> str:
-        """Return a new index of ``tree``, with which git reads every file again. ``away`` contains files that the user
-        left out, with their index flags. Flags of files that still do not exist are set again."""
+        """Return a new index of ``tree``, with which git reads every file again. ``away`` contains the index flags of
+        files that the user left out. A file that is still missing gets its flags again."""
         index = self.room.path("cold")
         self.view.call("read-tree", tree, index=index)
         self.set_flags(index, {path: words for path, words in away.items() if self.kind(path) == "nothing"})
@@ -198,7 +197,7 @@ class Operation:
         return warm or self.cold_index(snapshot.commit, self.notes.away_by_path())
 
     def kept_index(self, digest: str, racy: Mapping[str, str] | None) -> str | None:
-        """Return a stored index, or ``None`` if it is unusable. The index makes git read files in ``racy`` again."""
+        """Return a copy of a stored index, or ``None`` if it is unusable. Git then reads files in ``racy`` again."""
         warm = None if racy is None else self.room.kept(digest, "warm")
         if warm and racy:
             lines = [f"{entry}\t".encode() + os.fsencode(path) for path, entry in racy.items()]

@@ -1,8 +1,8 @@
 """Restore of a snapshot, in four steps. Source: ``tasklist.md`` 11.3.
 
 1. Commit the current state to the rescue ref, with all checked-out commits as parents. If this fails, stop.
-2. Move files that no commit can hold and that block a path to the folder for rescued files. Examples are ignored files
-   below a path that was a file, another repository, a pipe, and a file that is too large.
+2. Move files to the folder for rescued files if no commit can hold them and they block a path. Examples are ignored
+   files below a path that was a file, another repository, a pipe, and a file that is too large.
 3. Let git write only the files that differ. If a file changed after it was read, git refuses and all steps start again.
 4. Reset HEAD and the branch by compare and swap, then the index.
 
@@ -99,7 +99,7 @@ class Aside:
                 self.move(path)
 
     def _empty(self, folder: bytes, ordered: Sequence[bytes], known: set[bytes]) -> None:
-        """Move the parts of a folder that no commit contains to the folder for rescued files."""
+        """Move the parts of a folder to the folder for rescued files, except ``known`` paths and their parents."""
         for entry in sorted(os.scandir(os.path.join(self._top, folder)), key=lambda entry: entry.name):
             path = folder + b"/" + entry.name
             if path in known:
@@ -386,7 +386,7 @@ def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def rescue_base(git: Git, commit: str, subject: str) -> str:
-    """Return the commit that a rollback restored: the one that the rescue's message names, or else the parent."""
+    """Return the commit that a rollback restored: the one named in the rescue's ``subject``, or the rescue's parent."""
     named = subject.removeprefix(BEFORE) if subject.startswith(BEFORE) else ""
     base = git.commit_of(named) if named.isalnum() else None
     return base or git.commit_of(f"{commit}^1") or git.empty_tree()

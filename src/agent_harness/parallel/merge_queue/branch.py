@@ -23,7 +23,7 @@ class TargetBranch:
 
     @property
     def waits(self) -> bool:
-        """True if a move of the branch was prevented and must not be retried yet."""
+        """True while a move of the branch must not be retried, because the user's files prevented the move."""
         return time.monotonic() < self._again_at
 
     @property

@@ -38,11 +38,12 @@ def old_names(git: Git) -> dict[str, str]:
 def taken_over(
     git: Git, refs: ProjectRefs, proven: Mapping[str, Collection[str]], needed: Collection[str]
 ) -> list[str]:
-    """Rename the old candidate refs of these jobs (``RUN/NAME/FENCE``) to names with this project's id.
+    """Rename the candidate refs of versions up to 1.2.1 to names with this project's id. Return the old refs that have
+    the names of these items but unknown commits, because they may belong to another project.
 
-    ``proven`` has the commits of each job and of earlier jobs for its item. ``needed`` has the commits from which a run
-    continues. Another project may have overwritten an old ref, so only refs to these commits are renamed. Return the
-    other refs that have the names of these items."""
+    ``proven`` maps each job (``RUN/NAME/FENCE``) to the commits of this job and of earlier jobs for its item. Only refs
+    to these commits are renamed. ``needed`` has the commits from which a run continues. Such a commit gets a new ref
+    even if another project has overwritten its old ref."""
     old = old_names(git)
     for job, commits in proven.items():
         name, fence = job.split("/")[1:]
@@ -58,8 +59,8 @@ def taken_over(
 
 
 def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
-    """Delete the candidate refs that the plan no longer needs. Return the new rescue refs. (SC-14) A rescue ref keeps a
-    commit that is not on a branch."""
+    """Delete the candidate refs that the plan no longer needs. Before that, create rescue refs for the commits that are
+    on no branch. Return the new rescue refs. (SC-14)"""
     held = [each for each in plan.works.values() if each.job]
     names = {each.job.split("/")[1] for each in held}
     jobs = {refs.candidate(*each.job.split("/")[1:]) for each in held if each.state == WORKING}
@@ -74,8 +75,8 @@ def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
 
 
 def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[str]:
-    """Create a rescue ref for each candidate whose commit is not in ``kept`` and has no rescue ref yet. Return the new
-    refs."""
+    """Create a rescue ref for each commit in ``refs``, unless the commit is in ``kept`` or already has a rescue ref.
+    Return the new rescue refs."""
     rescued = {*git.refs_below(f"{workspaces.RESCUE_REFS}/").values(), *kept}
     found: list[str] = []
     for ref, commit in refs.items():
@@ -85,7 +86,7 @@ def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[st
 
 
 def name_of(ref: str) -> str:
-    """Return the name of the item in a candidate ref, which is the second to last component."""
+    """Return the item's name in a candidate ref: the second to last part of the ref."""
     return ref.split("/")[-2]
 
 

@@ -41,7 +41,7 @@ class CheckRun:
 
 
 class MergeQueue:
-    """Merge queue for the proven items of the run in ``folder``. ``job`` starts a run of checks if a slot is free."""
+    """Merge queue for the proven items of the run in ``folder``. ``job`` is a function that starts a run of checks."""
 
     def __init__(
         self,
@@ -89,19 +89,19 @@ class MergeQueue:
 
     @property
     def held_up(self) -> frozenset[str]:
-        """Items that cannot be merged because of the user's files, until the next retry."""
+        """Items that are not merged until the next retry, because the user's files prevent their merge."""
         if time.monotonic() >= self._held_until:
             self._held_up.clear()
         return frozenset(self._held_up)
 
     @property
     def in_the_way(self) -> InTheWay | None:
-        """Error that names the user's files that prevent a merge, and a remedy. None if no merge is prevented."""
+        """Error that lists the user's files that prevent a merge, with a remedy. None if no merge is prevented."""
         return next(iter(self._held_up.values()), None) or self.branch.in_the_way
 
     def try_last(self) -> bool:
-        """Retry a merge that the user's files prevented, if this was not done yet. Return False if there is nothing to
-        retry."""
+        """Allow one more immediate retry of the merges that the user's files prevent, and return True. Return False if
+        no merge is prevented, or if such a retry was already allowed since the last merge."""
         if self._tried_last or not (self._held_up or self.branch.in_the_way):
             return False
         self._tried_last, self._held_until = True, 0.0
@@ -143,13 +143,14 @@ class MergeQueue:
         return True
 
     def _may_break(self, head: str, commit: str, members: Sequence[str]) -> bool:
-        """Return True if a merged item has a check that was not yet run on files with this change."""
+        """Return True if ``commit`` must pass checks of items outside ``members`` before its merge into ``head``."""
         if not self._port.checks_rejected:
             return False
         return any(each["name"] not in members for each in self._port.checks(head, commit, members))
 
     def combine_ahead(self, items: Sequence[str], on: str) -> bool:
-        """Combine candidates on top of a batch that is being checked. Items that conflict with it must wait."""
+        """Combine candidates into a batch on top of ``on``, the commit of a batch that is being checked. Items that
+        conflict with this earlier batch must wait. Return True."""
         if gone := self._not_ours(items):
             items = [each for each in items if each not in gone]
         members, commits, apart = self._combined(items, on)
@@ -160,7 +161,8 @@ class MergeQueue:
         return True
 
     def _combined(self, items: Sequence[str], head: str) -> tuple[list[str], list[str], dict[str, list[str]]]:
-        """Return the batch's members, their commits stacked on the head, and the conflicts of each other item."""
+        """Merge candidates one after another, starting on ``head``. Skip an item that conflicts with the result so far.
+        Return the merged items, their new commits, and the conflicting files of each skipped item."""
         members: list[str] = []
         commits: list[str] = []
         apart: dict[str, list[str]] = {}
@@ -201,7 +203,8 @@ class MergeQueue:
     # ---- checks
 
     def check(self, number: int, trial: Trial) -> bool:
-        """Start the checks of the batch's first members. Return True if no check is needed for them."""
+        """Start the checks of the first ``trial.prefix`` members of the batch with this number, and return False. If no
+        check is needed for these members, record a pass and return True."""
         batches = self._plan.under_way
         at = next(at for at, each in enumerate(batches) if each.id == number)
         batch, commit = batches[at], batches[at].commits[trial.prefix - 1]
@@ -219,8 +222,8 @@ class MergeQueue:
         return False
 
     def _unseen(self, base: str, members: Sequence[str]) -> set[str]:
-        """Return the items whose checks these members may break: items merged after the members' attempts began, and
-        items that the members broke before. A member that breaks one of these items is rejected."""
+        """Return the items that are not ``members`` but whose checks the members may break. These items were merged
+        after the members' attempts began, or the members broke them before."""
         bases = {self._plan.work(item).proven_on for item in members}
         landed = (trailers.landed_between(self._git, each, base) for each in bases)
         return self._broken_by(members).union(*landed) - {*members}
@@ -304,8 +307,8 @@ class MergeQueue:
             self._ledger.note("head_trusted", head=head, audit=True)
 
     def _go_on_hunting(self) -> None:
-        """Continue the search for the merge that broke items. At its end, reopen the item of this merge. If the search
-        finds no such merge, reopen the failing items."""
+        """Continue the search for the merge that broke items. When the search has found this merge, reopen its item. If
+        the search ends without a result, reopen the failing items."""
         hunt = self._hunt
         assert hunt is not None
         if hunt.failing_change is None and hunt.next_trial():
@@ -326,9 +329,9 @@ class MergeQueue:
     # ---- rejection
 
     def reject(self, item: str) -> bool:
-        """Reject the batch's failing change, after the failing checks have passed on the head. Return True if it is
-        rejected. If a check also fails on the head, no member is blamed. At its end, the run then searches for the item
-        that broke it. An item that was rejected earlier because it broke this check is rejected again."""
+        """Reject the item that makes its batch fail, and return True. If the failing checks of other items were not yet
+        run on the batch's base commit, start them there and return False. If one of these checks also fails there, the
+        batch is not to blame and is dissolved."""
         batch = self._plan.batch
         assert batch is not None
         landed = (self._unseen(batch.base, batch.members) | self._plan.works.keys()) - self._broken_by([item])
@@ -366,8 +369,8 @@ class MergeQueue:
         )
 
     def begun_on(self, work: plan.ItemProgress, item: OpenItem, base: str) -> tuple[str, JsonObject | None]:
-        """Return the base commit of an attempt, and the problem that the attempt must fix, or None. If merged work must
-        be fixed, the base is the head without this work, and the files contain the work."""
+        """Return the commit from which an attempt starts, and the problem that the attempt must fix, or None. To fix
+        merged work, an attempt starts from the head without this work, but with the work in the agent's files."""
         parent = self._git.commit_of(f"{work.own}^1") if work.own else None
         if work.own and parent:
             without = merged(self._git, base, work.own, parent)
@@ -379,8 +382,8 @@ class MergeQueue:
         return base, self.seeded(work, item, base) if work.fix and not work.own else None
 
     def seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
-        """Return the problem to fix, together with the tree from which the agent starts: the rejected work merged into
-        the head."""
+        """Return the problem that the next attempt must fix. The result includes the tree from which the agent starts:
+        the rejected work merged into ``base``."""
         found = self._port.merged(base, work.proven_on, work.commit, item.id, proven=False)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be fixed")
         self._git.update_ref(self._refs.fix(item.name), seed)
@@ -390,7 +393,8 @@ class MergeQueue:
     # ---- landed
 
     def land(self, most: int) -> bool:
-        """Move the branch to the first ``most`` members, or complete this move. Return True if the plan changed."""
+        """Move the branch to the commit that contains the first ``most`` members of the batch, or complete such a move
+        after an interruption. Return True if the plan has changed."""
         batch = self._plan.batch
         assert batch is not None
         if not batch.landing:
@@ -434,7 +438,7 @@ class MergeQueue:
         return True
 
     def _hold_up(self, batch: plan.LandingBatch) -> None:
-        """Postpone the members whose merge the user's files prevent. The other members are merged without them."""
+        """Postpone the members that the user's files block. The other members are merged without these members."""
         error = self.branch.in_the_way
         assert error is not None
         members = batch.members[: batch.count]
@@ -455,6 +459,6 @@ class MergeQueue:
 
     def push(self) -> bool:
         """Do the next step of a push of the merged commits. Return True if the run can do another step now. (SC-39) If
-        the commits cannot be pushed, nothing more is merged, but agents continue."""
+        the push is given up, nothing more is merged in this run, but agents continue."""
         with self._stop.held():
             return self._pusher.push()

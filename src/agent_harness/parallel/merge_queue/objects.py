@@ -1,8 +1,7 @@
-"""Combination of candidates on a head as git objects, and the move of the branch to the verified commit.
+"""Merge of candidates onto a head as git objects, and the move of the branch to the verified commit.
 
-The combination changes no index, work tree or merge state, and returns conflicts as a result. A move never overwrites
-the user's files. If the process is killed, the next process can repeat each step. (SC-30, SC-36, SC-37)
-"""
+The merge changes no index, work tree or merge state, and returns conflicts as a result. A move never overwrites the
+user's files. If the process is killed, the next process can repeat each step. (SC-30, SC-36, SC-37)"""
 
 import os
 import re
@@ -40,10 +39,10 @@ class InTheWay(UnsafeTree):
 
 
 def target(git: Git, name: str | None) -> str:
-    """Return the full name of the target branch: the branch ``name`` or, without a name, the checked-out branch.
+    """Return the full name of the target branch: the branch ``name``. Without a name, use the checked-out branch.
 
-    Raise ``UnsafeTree`` if there is no such branch or another work tree has it checked out. Raise ``ToolMissing`` if
-    git cannot combine commits as objects."""
+    Raise ``UnsafeTree`` if the branch does not exist, or if it is checked out in another work tree. Raise
+    ``ToolMissing`` if git cannot combine commits as objects."""
     _refuse_unfit(git)
     here = git.branch()
     if name is None or f"refs/heads/{name}" == here:
@@ -79,7 +78,8 @@ def told_gone(branch: str, commit: str) -> UnsafeTree:
 
 
 def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
-    """Return a new commit on top of ``head`` with an item's tree and author. If nothing changes, return ``head``."""
+    """Return a new commit on top of ``head`` with this tree and the candidate's author. If the tree equals that of
+    ``head``, return ``head``."""
     if tree == git.tree_of(head):
         return head
     shown = git.run("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI", candidate.commit)
@@ -91,7 +91,7 @@ def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
 
 
 def tip_of(git: Git, head: str, commits: Sequence[str], names: Sequence[str]) -> str:
-    """Return the commit to which the branch moves: the commit of a single item, or a merge commit of several."""
+    """Return the commit to which the branch moves: the item's commit, or for several items a new merge commit."""
     last = commits[-1]
     if len(commits) == 1 or last == head:
         return last
@@ -99,7 +99,7 @@ def tip_of(git: Git, head: str, commits: Sequence[str], names: Sequence[str]) ->
 
 
 def marked(git: Git, commit: str, paths: Sequence[str]) -> list[str]:
-    """Return those paths whose content in the commit has conflict markers."""
+    """Return the paths whose content in the commit has conflict markers."""
     found = ((path, git.show(commit, path) or b"") for path in paths)
     return [path for path, text in found if all(f"\n{sign.decode()}".encode() in b"\n" + text for sign in MARKERS)]
 
@@ -134,7 +134,8 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
 
 
 def _in_the_way(git: Git, old: str, new: str, error: GitFailed) -> InTheWay:
-    """Return an error that lists files with neither the old nor the new content, or else git's message."""
+    """Return the error for a prevented move. It lists the files whose content is neither old nor new. If there are no
+    such files, the error contains git's message."""
     changed = git.differences(old, new)
     as_they_were = {path: before for path, (before, _) in changed.items()}
     as_they_will_be = {path: after for path, (_, after) in changed.items()}
@@ -158,8 +159,8 @@ def _first(error: GitFailed) -> str:
 
 
 def _forgive_half(git: Git, old: str, new: str) -> None:
-    """Update the index for files that an interrupted move has already written. Otherwise, git would consider these
-    files the user's changes. A file with other content still counts as a change."""
+    """Update the index for files that an interrupted move has already written. Without this update, git would consider
+    these files changes of the user. Files with other content still count as changes."""
     index = git.run("ls-files", "-s", "-z").split(b"\0")
     known = {path: words.split()[1].decode() for words, _, path in (line.partition(b"\t") for line in index) if path}
     changed = git.differences(old, new)
@@ -175,8 +176,8 @@ def _forgive_half(git: Git, old: str, new: str) -> None:
 
 
 def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:
-    """Return the files that are already in the wanted state in the work tree: with this content, or absent. A symbolic
-    link does not count as a file. One git process reads all files."""
+    """Return the paths that are already in the wanted state in the work tree: the file has the content in ``wanted``,
+    or is absent as wanted. A symbolic link does not count as a file. One git process reads all files."""
     files = {path for path in wanted if os.path.isfile(at := git.file(path)) and not os.path.islink(at)}
     asked = [path for path in wanted if path in files and wanted[path] != ABSENT and wanted[path].mode != "120000"]
     found = _content_ids(git, asked)

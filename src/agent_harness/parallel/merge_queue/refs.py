@@ -12,7 +12,7 @@ WORK = "refs/harness/work/"
 
 @dataclass(frozen=True)
 class ProjectRefs:
-    """Names of the git refs of the project with this id. An empty id gives the names from versions up to 1.2.1."""
+    """Names of the git refs of the project with this id. With an empty id, these are the names up to version 1.2.1."""
 
     project: str
 
@@ -60,5 +60,5 @@ BEFORE = ProjectRefs("")
 
 
 def is_before(ref: str) -> bool:
-    """Return True for a candidate ref without a project id. Only its commit shows to which project it belongs."""
+    """Return True if a candidate ref has no project id. Only the ref's commit then shows the ref's project."""
     return ref.startswith(WORK) and ref.count("/") == BEFORE.candidate("NAME", 1).count("/")

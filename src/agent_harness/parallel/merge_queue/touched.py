@@ -1,15 +1,14 @@
 """Changes to the project's own folder while agents work in their separate workspaces.
 
-    with a sandbox      agents cannot access the project: a change comes from a person, and is only reported
-    without a sandbox   an agent can reach the project by its absolute path, so the author is unknown: harmless changes
-                        are reverted, their content is kept, and both are reported
+    with a sandbox      agents cannot access the project, so a person made the changes: they are only reported
+    without a sandbox   agents can access the project by its absolute path, so the author is unknown: some changes are
+                        reverted, their content is kept, and all changes are reported
 
 The harness reverts changes to the repository's settings, hooks, branches, tags and rescue refs. It also reverts tracked
 files that were unchanged before, and moves new files aside. Other changes may be a person's own work. The harness only
 reports them: checked-out branches, staged changes, HEAD, files that were changed before, and settings outside the
 repository. It does not check the target branch here. A commit on this branch is verified before anything is merged on
-top (SC-38). ``scale.md`` 12, ``home_touched``.
-"""
+top (SC-38). ``scale.md`` 12, ``home_touched``."""
 
 import os
 import shutil
@@ -65,8 +64,9 @@ class ChangeWatch:
         self._files = contents(git.repository) if aside else {}
 
     def look(self, name: str, *, fetching: bool) -> Touched:
-        """Revert the changes since the last check, and return them. If a ref has moved, a rescue ref with ``name``
-        keeps its commit. While the harness is ``fetching``, changes to tags and remote refs stay for the next check."""
+        """Return the changes since the last check, and revert changes that can be reverted. Keep the commit of a
+        reverted ref on a rescue ref for ``name``. If ``fetching`` is True, leave changes to tags and remote refs to the
+        next check."""
         before, now = self._seen, self._now()
         if fetching:
             now = replace(now, refs=_with_fetched(now.refs, before.refs))
@@ -115,8 +115,8 @@ class ChangeWatch:
         return kept
 
     def _put_back_files(self, keys: Sequence[tuple[str, str]], aside: str) -> dict[str, str]:
-        """Revert changes to hooks, and to settings of the repository that everyday git commands do not change. Return
-        each reverted name with the path of its saved copy."""
+        """Restore hooks and settings of the repository, except settings that everyday git commands write. Return the
+        name of each restored file, with the path of the replaced version."""
         found = contents(self._git.repository)
         kept: dict[str, str] = {}
         is_set = any(scope in OWN_SCOPES for scope, _ in keys)
@@ -130,7 +130,7 @@ class ChangeWatch:
         self, paths: Sequence[str], found: Mapping[str, tuple[str, object]], aside: str
     ) -> dict[str, str]:
         """Move new files aside, and restore tracked files from the index. Do nothing during a merge or similar
-        operation. Return each reverted name with the path of its saved copy."""
+        operation. Return the name of each moved or restored file, with the path of the saved copy."""
         if not paths or self._git.operation_under_way():
             return {}
         new = [path for path in paths if found[path][0] == "??"]
@@ -155,7 +155,7 @@ class ChangeWatch:
         return _ProjectSeen(refs=self._refs(), settings=self._settings(), staged=self._in_index(), files=work)
 
     def _work(self) -> dict[str, tuple[str, object]]:
-        """Return the files in the work tree that differ from the commit, except the harness's own files."""
+        """Return git's status and a stamp for each changed file in the work tree, except the harness's own files."""
         git = self._git
         changes = [each for each in git.status() if not self._is_own(os.fsencode(each.path.rstrip("/")))]
         return {

@@ -1,5 +1,5 @@
-"""Recognition of merged work by the trailers of commits on a branch. (SC-39) This module imports nothing that runs
-agents, so commands that only read can use it."""
+"""Recognition of merged work by the trailers of commits on a branch. (SC-39) This module imports no code that runs
+agents. Commands that only read can therefore use it."""
 
 import os
 import re
@@ -23,8 +23,8 @@ def landed_on(git: Git, *branches: str) -> dict[str, str]:
 
 
 def moved(git: Git, head: str, commits: Iterable[str]) -> dict[str, str]:
-    """Return the new ids of those commits that ``head`` contains only under a new id, for example after a rebase.
-    (SC-39) One git process answers for all commits."""
+    """Return the new id of each commit that ``head`` contains only under a new id, for example after a rebase. (SC-39)
+    One git process answers for all commits."""
     asked = {each for each in commits if _WHOLE_ID.fullmatch(each)}
     if not asked:
         return {}
@@ -45,7 +45,7 @@ def landed_between(git: Git, old: str, new: str) -> set[str]:
 
 
 def before(git: Git, commit: str, item: str) -> str | None:
-    """Return the parent of ``commit`` if the item was merged with this commit. Otherwise, return None."""
+    """Return the parent of ``commit`` if this commit merged the item. Otherwise, return None."""
     trailer = f"--format=%(trailers:key={ITEM_TRAILER},valueonly)"
     landed = git.text("log", "-1", "--no-show-signature", trailer, commit).strip()
     return git.commit_of(f"{commit}^1") if landed == item else None

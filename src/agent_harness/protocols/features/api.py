@@ -1,6 +1,6 @@
-"""Public API of feature projects. Each method returns plain values, which ``--json`` prints. Importing this module
-loads only the code that ``harness status`` needs. The module functions take no project lock, and only ``rescue`` may
-write. Only ``init``, ``run``, ``cleanup`` and ``add_features`` start an agent. Source: features.md section D."""
+"""Public API of feature projects. Its methods return plain values, which ``--json`` prints. An import of this module
+loads only the code that ``harness status`` needs. Module functions take no lock, and only ``rescue`` may write. Only
+``init``, ``run``, ``cleanup`` and ``add_features`` start an agent. Source: features.md section D."""
 
 from __future__ import annotations
 
@@ -61,8 +61,7 @@ def _silent(_line: str) -> None: ...
 
 
 def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> FeatureLayout:
-    """Return the paths of the feature project at or above the working directory. Raise ``NotAProject`` if no such
-    project exists."""
+    """Return the paths of the feature project at or above the working directory, or raise ``NotAProject``."""
     found = root.find()
     if found is None or found.kind != "features":
         raise root.not_here("features", missing, hint)
@@ -138,7 +137,7 @@ def problems(folder: Path) -> Iterator[ProjectCheck]:
 
 
 def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
-    """Run a subcommand of ``harness rescue``: list, show, restore or prune. ``verb`` names the subcommand."""
+    """Run the ``harness rescue`` subcommand ``verb``: list, show, restore or prune. Return its result."""
     import os
 
     from agent_harness.kernel.git import Git
@@ -158,7 +157,7 @@ def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
 
 
 def traces(folder: str) -> JsonObject:
-    """Return the files and ignore rules that the harness added. Raise ``Busy`` or ``Refused`` during a session."""
+    """Return the files and ignore rules that the harness added. Raise an error if a session runs or was interrupted."""
     from agent_harness.protocols.features.planning import adoption
 
     return adoption.traces(layout_of(folder))
@@ -186,8 +185,8 @@ def log_query(
     limit: int = 50,
     **fields: Any,
 ) -> JsonObject:
-    """Return the newest ``limit`` log rows with all words of ``text``, oldest first. Raise ``UsageError`` if ``since``
-    or ``until`` is not a valid time."""
+    """Return the newest ``limit`` log rows that contain all words of ``text``, with the oldest row first. Raise
+    ``UsageError`` if ``since`` or ``until`` is not a valid time."""
     from agent_harness.protocols.features import logs
     from agent_harness.session.log_rows import wanted_of
 
@@ -245,7 +244,7 @@ class FeatureProject:
 
     @classmethod
     def open(cls, folder: Path, *, say: Say = _silent, by: str | None = None) -> FeatureProject:
-        """Return the feature project in ``folder``. Its events name the user's interface as ``by``."""
+        """Return the feature project in ``folder``. Its events record ``by``, the name of the user's interface."""
         from agent_harness.protocols.features.project import Project
 
         config = settings(folder)
@@ -255,7 +254,7 @@ class FeatureProject:
 
     @classmethod
     def init(cls, folder: Path, spec: Path, *, agents: Sequence[str] = (), say: Say = _silent) -> JsonObject:
-        """Let an agent plan the project, and commit the plan. The agent can fix an invalid plan once."""
+        """Let an agent plan a new project, and commit the plan. The agent can fix an invalid plan once."""
         from agent_harness.protocols.features.planning import initializer
 
         return initializer.initialise(folder, spec, agents=agents, say=say)
@@ -286,8 +285,8 @@ class FeatureProject:
         branch: str | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Run sessions and return the result of ``Runs.run``. With ``workers``, several agents run in parallel. Before
-        the first session, work that an earlier parallel run left is merged or pushed."""
+        """Run sessions and return their result. With ``workers``, several agents work in parallel. Before the first
+        session, merge and push the work that an earlier parallel run left."""
         from agent_harness.kernel import files
         from agent_harness.protocols.features.people import takeover
         from agent_harness.protocols.features.sessions.run import Runs
@@ -334,7 +333,8 @@ class FeatureProject:
         max_sessions: int | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Return a description of the next session, or of each worker's first session (UAH-048, UAH-049)."""
+        """Return a description of the next session, or with ``workers`` of each worker's first one (UAH-048,
+        UAH-049)."""
         if workers:
             from agent_harness.protocols.features.parallel import run
 
@@ -421,7 +421,7 @@ class FeatureProject:
         )
 
     def _unpushed(self) -> JsonObject | None:
-        """Return a finished parallel run's workers and branch if it has unpushed commits, or None if it has none."""
+        """Return the workers and branch of a finished parallel run that has unpushed commits, or else None."""
         import os
 
         if not os.path.lexists(self._project.layout.parallel):
@@ -447,7 +447,7 @@ class FeatureProject:
         feature_id: int | None = None,
         shown: AskedQuestion | None = None,
     ) -> JsonObject:
-        """End a pause, and answer a pending question with the option ``choose`` (UAH-058, C12, C39)."""
+        """End a pause. With ``choose``, answer a pending question with this option (UAH-058, C12, C39)."""
         owner.refuse_agents(self._project.layout.root, "harness resume")
         from agent_harness.protocols.features.people import answers, takeover
 
@@ -467,14 +467,14 @@ class FeatureProject:
             return overrides.skip(self._project, feature_id, reason)
 
     def accepted(self, what: str) -> str:
-        """Return the name of the accepted feature to which ``what`` refers: ``3``, ``#3`` or session ``S8``. Raise an
-        error for any other text."""
+        """Return the name of an accepted feature. ``what`` is a feature such as ``3`` or ``#3``, or a session such as
+        ``S8``. Raise an error if ``what`` refers to no accepted feature."""
         from agent_harness.protocols.features.people import undo
 
         return undo.asked(self._project, what)
 
     def undo(self, what: str, *, dry_run: bool = False) -> JsonObject:
-        """Revert an accepted feature with one new commit. An undo that was interrupted earlier is completed instead."""
+        """Revert an accepted feature with one new commit. An undo that was interrupted earlier is completed first."""
         owner.refuse_agents(self._project.layout.root, "harness undo")
         from agent_harness.protocols.features.people import undo
 
@@ -514,7 +514,7 @@ class FeatureProject:
             return takeover.takeback(self._project, ask)
 
     def abort(self) -> JsonObject:
-        """End all work and move the project's state away. The caller has asked the user first (UAH-067, C39)."""
+        """End all work. Move the state to ``.harness/aborted-TIME/``. The caller asks the user first (UAH-067, C39)."""
         owner.refuse_agents(self._project.layout.root, "harness abort")
         from agent_harness.protocols.features.people import takeover
 

@@ -87,18 +87,19 @@ def add_later(costs: CostRecord, feature_id: int, dollars: float) -> CostRecord:
 
 
 def counted(costs: CostRecord) -> float:
-    """Return the dollars that count against the project's budget: known costs plus assumed costs (C58)."""
+    """Return the dollars that count against the project's budget. A call of unknown price counts with an assumed cost
+    (C58)."""
     return costs.total_usd + costs.assumed_usd
 
 
 def of_feature(costs: CostRecord, feature_id: int) -> float:
-    """Return the dollars that count against one feature's budget: known costs plus assumed costs."""
+    """Return the dollars that count against one feature's budget. A call of unknown price has an assumed cost."""
     found = [row for row in costs.by_feature if row.get("feature_id") == feature_id]
     return sum(amount(row.get("cost_usd")) + amount(row.get("assumed_cost_usd")) for row in found)
 
 
 def available(costs: CostRecord, budgets: Budgets, feature_id: int | None) -> float:
-    """Return the dollars that a session may spend: the smallest remaining budget that applies, or 0 (C27)."""
+    """Return the dollars that a session may spend: the smallest remaining budget. Return 0 if one is used up (C27)."""
     left = [budgets.per_session, budgets.total - counted(costs)]
     if feature_id is not None:
         left.append(budgets.per_feature - of_feature(costs, feature_id))

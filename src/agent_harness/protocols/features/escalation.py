@@ -1,5 +1,5 @@
-"""Functions that select the question to ask the user after a session. After a rollback, the tests that the session
-broke run again. If a test still fails, its feature is reopened. Source: features.md section T, UAH-394, UAH-402,
+"""Functions that select the question to ask the user after a session. After a rollback, tests that failed because of
+the session run again. If a test still fails, its feature is reopened. Source: features.md section T, UAH-394, UAH-402,
 UAH-457, UAH-458, C10, C15, C27, C35."""
 
 from dataclasses import replace
@@ -52,7 +52,7 @@ def _stopping(project: Project, state: SessionState, feature_id: int, result: Re
 
 def _offered(project: Project, result: Result) -> Question | None:
     """Return the question about a rejected session, or None if the session was not rejected. If the user does not
-    answer, the next run tries again (E2, E3)."""
+    answer, the next run starts a new session on the feature (E2, E3)."""
     if result.regressions:
         return question(project, result)
     if not result.rejected_as or result.feature_id is None:
@@ -82,7 +82,7 @@ def about_size(project: Project) -> Question | None:
 
 
 def offer_split(project: Project) -> Question | None:
-    """Store, print and return the question about a feature with too many steps, or None if no feature has too many."""
+    """Store, print and return the question about a feature with too many steps. Return None without such a feature."""
     asked = about_size(project)
     if asked:
         project.say(questions.text(asked))
@@ -101,8 +101,8 @@ NAMED = 10  # failing tests that are named to the person
 
 
 def look_again(project: Project, judge: Judge, result: Result) -> Result:
-    """Run the broken tests again after the rollback. Reopen each feature whose tests still fail, and return the result
-    with these features. The next session fixes these features first (C10)."""
+    """Run the broken tests again after the rollback, and reopen each feature whose tests still fail. The result that is
+    returned lists these features. The next session fixes them first (C10)."""
     if not result.regressions or not result.broken_features:
         return result
     still = judge.still_failing(project.git.head() or "HEAD", result.regressions)
@@ -121,8 +121,8 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
 
 
 def question(project: Project, result: Result) -> Question:
-    """Return the question about broken tests (E3). If open features depend on a broken feature, return the question
-    about these features instead (UAH-402)."""
+    """Return the question about broken tests (E3). If open features depend on a feature with broken tests, return the
+    question about this broken dependency instead (UAH-402)."""
     document = project.store.features()
     waiting = accept.blocked_features(document, result.broken_features)
     blocked = [i for i in waiting if i not in (result.feature_id, *result.broken_features)]

@@ -81,12 +81,12 @@ class FeatureLayout:
         return os.path.join(self.logs, f"session-{session}.log")
 
     def cassette(self, session: int) -> str:
-        """Return the path of a session's recording of events and file changes, for ``--agent replay:FILE``."""
+        """Return the path of a session's recording of events and file changes. ``--agent replay:FILE`` plays it."""
         return os.path.join(self.logs, f"session-{session}.cassette.jsonl")
 
     @property
     def git_dir(self) -> str:
-        """Path of the repository's git folder. If ``.git`` is a file, the path that this file contains."""
+        """Path of the repository's git folder. If ``.git`` is a file, the file contains this path."""
         dot_git = os.path.join(self.root, ".git")
         if os.path.isfile(dot_git):
             with open(dot_git, encoding="utf-8") as file:

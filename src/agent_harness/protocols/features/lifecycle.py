@@ -1,4 +1,4 @@
-"""Legal states of a project between sessions, and the state transition at the end of a session, as pure functions.
+"""Pure functions for the states of a project between sessions, and for the change of state at the end of a session.
 
     status        complete      the feature was accepted, or there was nothing to finish
                   partial       work is kept as a WIP commit; the next session continues this work

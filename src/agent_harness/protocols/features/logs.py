@@ -31,7 +31,7 @@ TOLD_APART = frozenset({"ts", "type", "level", "session", "feature_id", "message
 
 
 def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> JsonObject:
-    """Return the newest ``limit`` matching log rows, oldest first. ``more`` is true if older rows match too."""
+    """Return the newest ``limit`` matching log rows, oldest first. The member ``more`` is true if more rows match."""
     return newest([_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))], limit)
 
 
@@ -117,7 +117,7 @@ class _Members(dict[str, str]):
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """Return a log row as text: its message, or the sentence for its event type, or its members as ``name=value``."""
+    """Return a log row as text: its message, the sentence for its event type, or all members as ``name=value``."""
     if told := str(row.get("message") or row.get("text") or ""):
         return told
     shown = {k: ", ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in row.items() if v is not None}
@@ -136,7 +136,7 @@ def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
 def summaries(
     layout: FeatureLayout, sessions: Iterable[PastSession], *, last: int = 5, session: int | None = None
 ) -> list[JsonObject]:
-    """Return one summary for each of the last ``last`` sessions, or only for the session ``session``, oldest first."""
+    """Return summaries of the last ``last`` sessions, oldest first. With ``session``, return only its summary."""
     known = [each for each in sessions if each.number is not None and session in (None, each.number)]
     found = known[-(last if session is None else 1) :]
     numbers = {each.number for each in found if each.number is not None}
@@ -189,7 +189,7 @@ _COMMITTED = ("feature_completed", "cleanup_completed")
 
 
 def _shortened(problem: str) -> str:
-    """Return the problem text. If it is longer than 300 characters, the number of omitted words replaces the rest."""
+    """Return the problem text, cut after 300 characters. The number of omitted words stands at the end."""
     if len(problem) <= 300:
         return problem
     kept = problem[:300].rpartition(" ")[0] or problem

@@ -1,6 +1,6 @@
 """Functions that record a person's decision about a feature. Each decision is one commit, so features.json must have no
-other uncommitted changes. A feature of type hybrid or manual is first merged. It counts as done only after `harness
-manual-verify`. Source: features.md UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65."""
+other uncommitted changes. The work on a feature of type hybrid or manual is merged first. The feature counts as done
+only after `harness manual-verify`. Source: features.md UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -111,7 +111,8 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonOb
 def say_word(
     project: Project, feature_id: int, word: str, *, accepted: bool, commit: str | None = None, of: int | None = None
 ) -> None:
-    """Record a person's decision in the ledger, about verdict number ``of`` or the feature's last verdict."""
+    """Record a person's decision about a verdict in the ledger. ``of`` is the verdict's number. None means the last
+    one."""
     path, item = project.store.ledger(), str(feature_id)
     if of is None and (last := ledger.last_about(path, item)):
         of = last.n
@@ -216,7 +217,7 @@ def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable
 
 
 def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Commit accepted work that a person must still confirm, and return its finalization. ``passes`` stays false."""
+    """Return the finalization that commits accepted work for a person to confirm. ``passes`` stays false."""
     accept.put_back_features(project, under_way)
     document = project.store.features()
     if feature := document.by_id(under_way.feature_id):

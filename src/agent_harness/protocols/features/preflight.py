@@ -69,14 +69,14 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
 
 
 def script_files(config: Config) -> list[str]:
-    """Return the environment commands from the settings that are script files, without commands such as ``make up``."""
+    """Return the init and reset commands that are script files. Omit commands such as ``make up``."""
     found = [config.environment.init, config.environment.reset]
     return [s for s in found if s and s.startswith("./") and " " not in s]
 
 
 def git_state(project: Project, session: int) -> Check:
-    """Return a passed check, or raise ``UnsafeTree``. HEAD must be on a branch, the branch must not contain the state
-    folder, and no git operation may be in progress. If other files than the progress file have uncommitted changes,
+    """Return a passed check, or raise ``UnsafeTree``. HEAD must be on a branch. The branch must not contain the state
+    folder. No git operation may be in progress. If other files than the progress file have uncommitted changes,
     ``git.on_dirty`` decides whether to stash the changes or to raise. The harness prints how to restore a stash."""
     git = project.git
     if git.head() is None:
@@ -170,7 +170,8 @@ def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | N
 
 
 def valid_features(project: Project, document: FeatureList | None = None) -> FeatureList:
-    """Return ``document``, or features.json if it is None. Raise ``ConfigurationError`` if the list is invalid."""
+    """Return ``document``. If ``document`` is None, return features.json. Raise ``ConfigurationError`` if the features
+    are invalid."""
     document = document or project.store.features()
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if found:
@@ -190,7 +191,7 @@ HEALTH_SECONDS = 60.0
 
 @contextmanager
 def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
-    """Yield the project's development environment. After the block, end all processes that its scripts started."""
+    """Yield the project's development environment. After the ``with`` block, end the processes of its scripts."""
     settings = project.config.environment
     environment = DevelopmentEnvironment(
         project.root,
@@ -213,7 +214,7 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
 
 
 def _unproven_scripts(project: Project) -> list[str]:
-    """Return the files of environment commands that were changed by work that is not yet accepted."""
+    """Return the environment scripts that were changed by work that is not yet accepted."""
     state, git = project.store.state(), project.git
     kept = state.feature_checkpoint
     base = SessionCheckpoint.from_record(kept).snapshot.head if kept else None

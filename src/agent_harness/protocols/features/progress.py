@@ -1,4 +1,4 @@
-"""Progress file for people and agents, to which the harness only appends. An entry has a ruled heading ``SESSION N -
+"""Progress file for people and agents, to which the harness only appends. Each entry has a heading ``SESSION N -
 YYYY-MM-DD HH:MM`` and parts with upper-case labels. Source: features.md section I (UAH-140..143), UAH-248, UAH-341."""
 
 import os
@@ -66,8 +66,8 @@ def recent_entries(path: str) -> list[SessionEntry]:
 
 
 def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: int = 3) -> list[tuple[int, str]]:
-    """Return (session, decision) pairs from the last ``sessions`` sessions that made decisions, newest session first
-    (UAH-248). The decisions come from ``told`` and from the progress file, without duplicates."""
+    """Return (session, decision) pairs without duplicates, newest session first (UAH-248). The decisions come from
+    ``told`` and the progress file. Only the last ``sessions`` sessions with decisions count."""
     found: dict[int, dict[str, None]] = {}
     written = ((entry.session, line) for entry in recent_entries(path) for line in entry.part("DECISIONS"))
     for session, text in (*written, *told):

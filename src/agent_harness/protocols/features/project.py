@@ -78,15 +78,15 @@ class Project:
         return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)
 
     def go_back(self, to: Snapshot, ref: str, name: str, *, set_aside_operation: bool = False) -> Rescue:
-        """Restore the snapshot ``to``, and return the rescue. ``ref`` keeps the removed work. The folder
-        ``rescue-files/NAME`` keeps files that git cannot commit."""
+        """Restore the snapshot ``to``, and return the rescue. ``ref`` keeps the removed work. Files that git cannot
+        commit are moved to ``rescue-files/NAME``."""
         place = self.root / self.state_name / "rescue-files" / name
         return snapshot.restore(
             self.git, to, ref, exclude=self.excluded, rescue_files=place, set_aside_operation=set_aside_operation
         )
 
     def starts(self, item: int | str | None) -> StartCount:
-        """Return the counter of agent starts for a feature id or a name. ``None`` stands for the cleanup session."""
+        """Return the counter of an item's agent starts. ``item`` is a feature's id or a name. None means a cleanup."""
         name = f"Feature #{item}" if isinstance(item, int) else item or "the cleanup"
         return StartCount(
             self.counts or os.path.dirname(self.store.ledger()), name, most=self.config.features.max_starts
@@ -112,7 +112,7 @@ class Project:
         )
 
     def require_initialised(self) -> None:
-        """Raise ``NotAProject`` if ``harness init`` did not complete, or ``Refused`` if the folder is unusable."""
+        """Raise ``NotAProject`` if ``harness init`` did not complete, or ``Refused`` if a folder is not usable."""
         for folder in (self.layout.state_dir, self.layout.logs):
             if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
                 name = self.layout.relative(folder)

@@ -16,7 +16,7 @@
     "false_positives"       features are marked as passing, but tests fail (E9)      until the next check
     "claim_rejected"        the harness rejected a claim (E2)                        no: the next run tries again
     "regression"            a session broke tests and was rolled back (E3)           no: the next run tries again
-    "dependency_regression" the same, and open features need the broken features     no: the next run tries again
+    "dependency_regression" a session broke features that open features need         no: the next run tries again
     "large_feature"         a feature has too many verification steps (E10)          no: the next run works on it
     "built_already"         a feature's tests also pass on the base commit           only sessions on the feature
     "protected_change"      only changed protected files prevent a proof             only sessions on the feature
@@ -157,8 +157,8 @@ def stops(asked: Question | None) -> bool:
 
 
 def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
-    """Return a question with its options (UAH-402) and the command that answers it. The command names the feature if
-    another question in ``among`` comes first."""
+    """Return the text of a question, with its options and the command for the answer (UAH-402). If another question in
+    ``among`` comes first, the command has the option ``--feature``."""
     options = [f"{n} {option_line(asked, option)}" for n, option in enumerate(asked.options, 1)]
     head = [asked.title or "A QUESTION", ""] if asked.kind == "dependency_regression" else []
     said = [*head, asked.message, *asked.details, "", "Options:", *options]
@@ -168,8 +168,8 @@ def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
 
 
 def waiting(state: SessionState, document: FeatureList) -> list[Question]:
-    """Return the pending questions in the order in which a person answers them. A stored question that prevents runs
-    comes first, then the dependency cycle, then questions about kept candidates, then other stored questions."""
+    """Return the pending questions in the order of answering. First is a stored question that prevents runs. The
+    question about a dependency cycle, questions about kept candidates, and other stored questions follow."""
     stored = [state.question] if state.question and state.question.kind != "dependency_cycle" else []
     circle = of_cycle(document)
     first = [asked for asked in stored if stops(asked)]
@@ -177,8 +177,8 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
 
 
 def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
-    """Return the question that a run prints: one that prevents runs, or else one about ``worked_on``, or else the first
-    one. Return None if no question is pending."""
+    """Return the question that a run prints. This is the first question if it prevents runs. In other cases, it is a
+    question about the features ``worked_on``, or else the first one. Return None if no question is pending."""
     own = (asked for asked in waiting if asked.feature_id in worked_on)
     first = [asked for asked in waiting[:1] if stops(asked)]
     return next(iter([*first, *own, *waiting]), None)
@@ -205,8 +205,8 @@ def store(project: "Project", asked: Question) -> None:
 
 
 def forget_passing(project: "Project") -> None:
-    """Remove stored questions that the next run can ask again, and questions about completed features. Keep a question
-    about a large feature."""
+    """Remove stored questions that the next run can ask again, except a question about a large feature. Also remove
+    questions about completed features."""
     state = project.store.state()
     asked = state.question
     if asked and asked.kind in OPTIONS and asked.kind not in (*STOPPING, "large_feature", "dependency_cycle"):
@@ -254,7 +254,7 @@ def refuse_pending(state: SessionState) -> None:
 
 
 def as_event(asked: Question) -> "dict[str, Any]":
-    """Return the fields of the event that records a question. Its ``kind`` is the kind of the question."""
+    """Return the fields of the event that records a question. The field ``kind`` has the kind of the question."""
     facts = {name: value for name, value in asked.record.items() if name != "type"}
     return {"event_type": "escalation", "level": "critical", "kind": asked.kind, **facts}
 
@@ -274,8 +274,8 @@ def command(asked: Question, option: str) -> str:
 
 
 def hint(asked: Question) -> str:
-    """Return a command that answers the question, followed by a comment with the other options. If possible, the
-    command chooses ``retry``, which ends and skips nothing."""
+    """Return a command that answers the question, followed by a comment with the other options. If ``retry`` is an
+    option, the command chooses it, because a retry ends and skips nothing."""
     options = asked.options or ("retry",)
     first = "retry" if "retry" in options else options[0]
     others = ", ".join(each for each in options if each != first)

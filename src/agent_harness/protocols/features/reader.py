@@ -1,5 +1,5 @@
-"""Reader that shows a feature project in the form that views use for all kinds of project. It reads the state files in
-the same way as ``status``. Source: ``faces.md`` F-REC-7."""
+"""Reader that converts the state of a feature project to the form that all views use. It reads the state files in the
+same way as ``status``. Source: ``faces.md`` F-REC-7."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class FeatureSource:
         return [self._layout.log("sessions.jsonl")]
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return ``before`` and one session for each of ``rows``. Each row describes a session that has ended."""
+        """Return ``before``, followed by the ended sessions that ``rows`` describe, one for each row."""
         return (*before, *(past_session(row) for row in rows))
 
     def recordings(self) -> Sequence[str]:

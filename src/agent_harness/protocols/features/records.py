@@ -1,6 +1,6 @@
-"""Views of the JSON objects in the state files. Writing a view keeps unknown members and the order of members. The
-views are not dataclasses, because importing ``dataclasses`` would slow down ``status``. Source: features.md sections F,
-G, H."""
+"""Classes that give access to the JSON objects in the state files. A save keeps unknown members and the order of all
+members. The classes are not dataclasses, because importing ``dataclasses`` would slow down ``status``. Source:
+features.md sections F, G, H."""
 
 from agent_harness.kernel.json import number_below
 
@@ -97,7 +97,7 @@ class Feature:
 
     @property
     def is_open(self) -> bool:
-        """True if sessions may work on the feature when its dependencies are done."""
+        """True if the feature is not passing, not skipped, and not waiting for a person. Dependencies do not matter."""
         return not (self.passes or self.skipped or self.awaits_person)
 
     @property
@@ -164,7 +164,7 @@ CLEANUP = Feature({"id": None, "description": "Cleanup session", "test_file": ""
 
 
 class FeatureList:
-    """Content of features.json. ``features`` has the entries that are JSON objects. ``record`` has all entries."""
+    """Content of features.json. ``features`` has only the entries that are JSON objects. ``record`` has all of them."""
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
@@ -313,7 +313,7 @@ class SessionState:
         self.cleaned_up_at = number(found.get("cleaned_up_at"))
 
     def but(self, **members: object) -> "SessionState":
-        """Return a copy with new values. Raise ``TypeError`` for a member that session_state.json does not have."""
+        """Return a copy with new values. Raise ``TypeError`` for a member that session_state.json cannot have."""
         if unknown := members.keys() - {*NEW_STATE, "cleaned_up_at"}:
             raise TypeError(f"session_state.json has no member {min(unknown)}")
         return SessionState({**self.record, **members})
@@ -455,7 +455,7 @@ def tells_nothing(tokens: object, cost_usd: object) -> bool:
 
 
 class CostRecord:
-    """Content of costs.yaml: the costs of all sessions so far. ``silent`` is true if no session has reported a cost."""
+    """Content of costs.yaml: the costs of all sessions. ``silent`` is true if no session reported tokens or a cost."""
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = record

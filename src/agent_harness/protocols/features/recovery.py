@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """Row of the recovery table: a phase, the changes that its interruption leaves, and the recovery step."""
+    """Row of the recovery table: a phase, what remains if the harness is killed in it, and the recovery step."""
 
     phase: str
     left_behind: str

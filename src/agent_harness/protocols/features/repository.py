@@ -26,7 +26,7 @@ def dirty_paths(git: Git) -> list[str]:
 
 
 def keep_out_of_sight(git: Git, folder: str) -> None:
-    """Make git ignore the state folder even without a line in .gitignore. Otherwise, git could stash the state."""
+    """Make git ignore the state folder even without a line in .gitignore. Git could otherwise stash the state."""
     if not git.is_repository:
         return
     own_output.keep_out_of_sight(git.repository)
@@ -40,7 +40,8 @@ def ignore_always(git: Git, folder: str) -> None:
 
 
 def refuse_tracked(git: Git, folder: str) -> None:
-    """Raise ``UnsafeTree`` if git tracks the state folder. Otherwise, sessions would change and push its files."""
+    """Raise ``UnsafeTree`` if git tracks the state folder, because sessions would change and push the folder's
+    files."""
     head = git.head()
     with git.objects() as objects:
         held = head is not None and objects.at(objects.tree_of(head), os.fsencode(folder)) != ABSENT
@@ -64,7 +65,7 @@ def make_repository(root: Path) -> None:
 
 
 def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
-    """Stash all changes except those in ``free_paths``. If other changes remain, raise ``UnsafeTree``, which gives the
+    """Stash all changes except those in ``free_paths``. If changes remain, raise ``UnsafeTree``. The error gives the
     name of the stash."""
     before = git.commit_of("refs/stash")
     words = ("stash", "push", "--quiet", "--include-untracked", "--message", name, "--", ".")
@@ -145,8 +146,8 @@ def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
 
 def write_changes(git: Git, base: str | None, commit: str, *, now: str, free: Sequence[str] = ()) -> None:
     """Write the files that differ between ``base`` and ``commit``. ``now`` is the tree of the current files. Raise
-    ``UnsafeTree`` and write nothing if an ignored file is in the way, or if a file outside ``free`` matches neither
-    commit. After a crash, the call can be repeated."""
+    ``UnsafeTree`` and write nothing if an ignored file is in the way. Do the same if a file outside ``free`` matches
+    neither commit. After a crash, the call can be repeated."""
     wanted = git.differences(base, commit)
     left = {path: entries for path, entries in git.differences(now, commit).items() if path in wanted}
     links = Links(os.fsencode(git.top()))
@@ -173,7 +174,7 @@ SIBLINGS = 9  # names tried at each level
 
 
 def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
-    """Call ``act`` with ``wanted``, or with a similar name if git refuses it. Return the result and the ref's name."""
+    """Call ``act`` with ``wanted``. If git refuses the name, use a similar name. Return the result and the name."""
     try:
         return act(wanted), wanted
     except GitFailed:
@@ -184,7 +185,7 @@ def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
 
 
 def kept_ref(git: Git, wanted: str, commit: str) -> str:
-    """Create a ref to a commit and return its name. Use a similar name if ``wanted`` refers to another commit."""
+    """Create a ref to a commit and return its name. If ``wanted`` is a ref to another commit, use a similar name."""
 
     def keep(ref: str) -> str:
         if git.commit_of(ref) != commit:
@@ -209,7 +210,7 @@ def _ref_names(wanted: str) -> Iterator[str]:
 
 
 def _would_make(git: Git, name: str, target: str) -> bool:
-    """Return True if git can create the ref. The test transaction is aborted, so that nothing is written."""
+    """Return True if git can create the ref. The check starts a ref transaction and aborts it, and writes nothing."""
     words = f"start\ncreate {name} {target}\nprepare\nabort\n"
     try:
         git.run("update-ref", "--no-deref", "--stdin", input=words.encode())

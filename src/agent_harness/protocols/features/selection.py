@@ -5,7 +5,7 @@ from agent_harness.protocols.features.records import Feature, FeatureList, Sessi
 
 
 class Choice:
-    """Selected feature, or None. If it is None, ``waiting`` gives the reasons why no feature can be selected."""
+    """Result of a selection: a feature, or None. If there is no feature, ``waiting`` says why."""
 
     __slots__ = ("all_proven", "feature", "waiting")
 
@@ -35,8 +35,8 @@ def next_feature(document: FeatureList, state: SessionState) -> Choice:
 
 def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) -> Feature:
     """Return the feature that a person selected. Raise ``UsageError`` or ``NothingEligible`` if no session may start on
-    it. This is the case while another feature is unfinished, because that feature's unproven commits would be
-    pushed."""
+    this feature. For example, another feature may be unfinished. A session would then push the unproven commits of this
+    other feature."""
     from agent_harness.errors import NothingEligible
 
     feature = existing_feature(document, feature_id)

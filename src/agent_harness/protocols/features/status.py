@@ -109,8 +109,8 @@ class FeatureFacts:
         self._works_on = {*claimed, *([] if one is None else [str(one)])}  # also of killed sessions
 
     def _last_run(self, store: FeatureStore, *, is_under_way: bool) -> "JsonObject":
-        """Return why the next run would end immediately, or why the last run ended. Return an empty object if the user
-        need not act."""
+        """Return why the next run would end immediately. If nothing prevents a run, return the last run's result.
+        Return {} if the user need not act."""
         if self.is_complete:
             return needs.looks_of(needs.read_end(store.home()))
         return needs.now_or_end_of(store.layout.root, store.home(), under_way=is_under_way)
@@ -167,8 +167,8 @@ def outcome(row: "Mapping[str, Any]") -> str:
 
 
 def _left(store: FeatureStore) -> "JsonObject | None":
-    """Return the features that a killed parallel run left, and the command that continues the run. Return None if no
-    parallel run was killed."""
+    """Return the features of a killed parallel run, and the command that continues the run. Return None if no parallel
+    run was killed."""
     left = store.left_by_run()
     if left is None:
         return None
@@ -330,7 +330,7 @@ def _retry_lines(waits: "JsonObject | None") -> list[str]:
 
 
 def _lint(measured: "JsonObject") -> "JsonObject | None":
-    """Return the last accepted session's lint result, most frequent kinds first, or None if there were no findings."""
+    """Return the last accepted session's lint result, most frequent kinds first, or None without findings."""
     errors, warnings = records.number(measured.get("lint_errors")), records.number(measured.get("lint_warnings"))
     if not errors and not warnings:
         return None
@@ -400,7 +400,7 @@ def _open(under_way: "JsonObject | None") -> "JsonObject | None":
 
 
 def _client_retry(layout: FeatureLayout) -> "JsonObject | None":
-    """Return the last event if it says that an agent client waits for its provider, or None if it does not."""
+    """Return the last event if it says that an agent client waits for its provider. Return None for any other event."""
     last = journal.tail(layout.log("events.jsonl"), 1)
     if not last or last[0].get("type") != "client_retry":
         return None

@@ -36,8 +36,8 @@ def _or_empty(path: str | None) -> "JsonObject":
 
 
 def _read_or_backup(path: str) -> "JsonObject | None":
-    """Return the content of a JSON file, or of its backup if the file is damaged, or None if the file is missing. Raise
-    ``StateDamaged`` if both are damaged."""
+    """Return the content of a JSON file. If the file is damaged, return its backup. If the file is missing, return
+    None. Raise ``StateDamaged`` if both the file and the backup are damaged."""
     try:
         return files.read_json(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -78,7 +78,7 @@ class FeatureStore:
         read_yaml: "Callable[[str], JsonObject] | None" = None,
         by: str | None = None,
     ) -> None:
-        """Open the store. ``read_yaml`` parses a costs.yaml that a person has edited. Each event records ``by``."""
+        """Open the store. ``read_yaml`` parses a costs.yaml edited by a person. Each event has ``by`` as a field."""
         self.layout = layout
         self.by: JsonObject = {"by": by} if by else {}
         self._read_yaml = read_yaml
@@ -181,8 +181,7 @@ class FeatureStore:
     # -- protection of the state against the agent (C31) ----------------------------------------------------------
 
     def hold(self) -> None:
-        """Keep the current content of the state files in memory. ``tampered`` later compares the files with this
-        content."""
+        """Remember the content of the state files. ``tampered`` later compares the files with this content."""
         held = {}
         for path in self._guarded():
             try:
@@ -193,7 +192,7 @@ class FeatureStore:
         self.keep_histories()
 
     def keep_histories(self) -> None:
-        """Copy the logs, before an agent starts, to a folder to which agents cannot write."""
+        """Before an agent starts, copy the logs to a folder to which agents cannot write."""
         import shutil
 
         for name in HISTORIES:
@@ -205,7 +204,7 @@ class FeatureStore:
                     continue
 
     def put_back_histories(self) -> list[str]:
-        """Restore rows that logs lost while an agent worked, and keep newer rows. Return the restored logs' names."""
+        """Restore log rows that disappeared while an agent worked. Keep newer rows. Return the names of these logs."""
         found = []
         for name in HISTORIES:
             path, kept = self.layout.log(name), self._trusted(f"before-{name}")
@@ -251,7 +250,7 @@ class FeatureStore:
     # -- the running session --------------------------------------------------------------------------------------
 
     def finalize_in(self) -> str | None:
-        """Find or create the state folder outside the project. Return a note if the usual folder is unusable."""
+        """Find or create the state folder outside the project. Return a note if the usual folder cannot be used."""
         self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
 
@@ -260,7 +259,7 @@ class FeatureStore:
         return os.path.join(folder, name) if folder else None
 
     def home(self) -> str | None:
-        """State folder outside the project, or None if this folder does not exist."""
+        """Return the state folder outside the project, or None if this folder does not exist."""
         return self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
 
     def now_path(self) -> str | None:
@@ -326,7 +325,7 @@ class FeatureStore:
         return kept
 
     def claims_of_run(self) -> "JsonObject":
-        """Return a running or killed parallel run's claims: ``owner``, ``workers``, ``branch`` and ``items``."""
+        """Return the record of a running or killed parallel run: ``owner``, ``workers``, ``branch`` and ``items``."""
         return _or_empty(self._trusted(CLAIMS_OF_RUN))
 
     def left_by_run(self) -> "JsonObject | None":
@@ -351,7 +350,7 @@ class FeatureStore:
         return _or_empty(self._trusted(PROVEN))
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """Return the features. ``passes`` stays true only if the harness or a person set it, because agents can edit
+        """Return the features. ``passes`` stays true only if proven.json lists the feature, because agents can edit
         features.json. If proven.json is missing, all marks are trusted."""
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}
@@ -386,7 +385,7 @@ class FeatureStore:
     # -- a person's pause ----------------------------------------------------------------------------------------
 
     def pause(self) -> "JsonObject | None":
-        """Return the user's pause request, or None without a request. An unreadable request counts as a pause."""
+        """Return the user's pause request, or None if there is none. An unreadable request counts as a pause."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
             return files.read_json(path)

@@ -10,7 +10,7 @@
     criteria_guard      changes that a slice made to files that its criteria depend on
     options             typed options of each command
     work                one agent on one slice, and its fallback, for the engine that all protocols share
-    verbs/              commands that run no agent, except verify, rescue and classify
+    verbs/              commands that run no agent (verify, rescue and classify are in other modules)
     run/                one slice from the lease to the checkpoint file: prompt, agent, output
     api                 entry point
 

@@ -1,8 +1,8 @@
 """Entry point for a long task. ``COMMANDS`` gives the function that carries out each `lth` command.
 
-Only the module of the command is loaded. A command with options has a class in ``longtask.options``, which parses the
-options once. Each function returns an answer (an object, a string or ``None``) and an exit status. Errors are
-``HarnessError``. Source: ``longtask.md`` 2."""
+Only the module of the command that runs is loaded. A command with options has a class in ``longtask.options``, which
+parses the options once. Each function returns an answer (an object, a string or ``None``) and an exit status. Errors
+are ``HarnessError``. Source: ``longtask.md`` 2."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
 
 
 def _loaded(module: str, name: str) -> Any:
-    """Import a module of this package, and return its member ``name``. Using ``importlib`` would slow down every
-    command."""
+    """Import a module of this package, and return its member ``name``.
+    ``importlib`` is not used, because it would slow down every command."""
     return getattr(__import__(f"{__package__}.{module}", fromlist=(name,)), name)
 
 
 def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
-    """Return a reader of the long task for views. The reader has the form that views use for all kinds of project."""
+    """Return the reader from which views get the records of this long task."""
     from agent_harness.protocols.longtask.reader import LongTaskSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -114,23 +114,23 @@ class LongTask:
         return log.told_to(say)
 
     def keep_said(self, text: str) -> None:
-        """Append the messages of a run to ``runs/run.log`` if the folder ``runs`` exists. Source: ``faces.md``
-        F-REC-6."""
+        """Append ``text`` to ``runs/run.log``, the log of messages that runs have shown to people.
+        If the folder ``runs`` does not exist, do nothing. Source: ``faces.md`` F-REC-6."""
         from agent_harness.session import now
 
         if os.path.isdir(self.layout.runs) and not os.path.islink(self.layout.root):
             now.keep_said(self.layout.said, text)
 
     def answer(self, command: str, words: Mapping[str, object]) -> Answer:
-        """Run an `lth` command. Return its answer and its exit status. Raise ``UsageError`` for an invalid option
-        value."""
+        """Run an `lth` command with the options ``words``. Return its answer and its exit status.
+        Raise ``UsageError`` for an invalid option value."""
         module, name, kind = COMMANDS[command]
         given = (_loaded("options", kind)(words),) if kind else ()
         return self._warned(command, *_loaded(module, name)(self.layout, *given))
 
     def _warned(self, command: str, answer: JsonObject | str | None, code: int) -> Answer:
-        """Return the answer and exit code. Copy the warnings in the answer to ``self.warnings``. Source:
-        ``longtask.md`` 5."""
+        """Return the answer and the exit status unchanged. Copy the warnings in the answer to ``self.warnings``.
+        Source: ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.store import LongTaskStore
 
         self.warnings = answer.pop("warnings", []) if isinstance(answer, dict) else []
@@ -147,14 +147,15 @@ class LongTask:
             log.warn(each)
 
     def choices(self) -> TaskChoices | None:
-        """Return the decisions that a person can make now, or None if the task cannot be loaded."""
+        """Return the decisions that a person can make about the task now, or None if the task cannot be loaded."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.choices(self.layout)
 
     def decide(self, word: str, text: str, *, shown: str, by: str) -> str:
-        """Carry out a decision from ``choices``, and return a line that says what was recorded. Raise ``Superseded`` if
-        the task has changed since the revision ``shown``. Source: ``faces.md`` F-SRV-4."""
+        """Carry out the decision ``word``, which must be one that the method ``choices`` returns. Return a line that
+        says what was recorded. Raise ``Superseded`` if the task has changed since the revision ``shown``. Source:
+        ``faces.md`` F-SRV-4."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.decide(self.layout, word, text, shown=shown, by=by)

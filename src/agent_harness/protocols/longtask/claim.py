@@ -1,9 +1,9 @@
 """Verification of claims that a task is done. A claim counts only after the harness has verified it.
 
-The part of the log that is stored outside the task decides whether a claim counts. If this part contains no
-verification after the last agent start by `lth run`, every reader shows the task as unfinished. The next `lth run`
-verifies the claim first. If ``task.json`` differs from the accepted contract, the verification proves nothing. No agent
-then starts until a person has reviewed the file. Source: ``longtask.md`` 10.3, 18 (row 11)."""
+The harness keeps a second log outside the task directory. Agents cannot edit this log. If it contains no verification
+after the last agent start, `lth` commands show the task as unfinished. The next `lth run` first verifies the claim. If
+``task.json`` differs from the accepted contract, the verification proves nothing. No agent then starts until a person
+has reviewed the file. Source: ``longtask.md`` 10.3, 18 (row 11)."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _PROOFS = frozenset((records.VERIFIED, "worker output recorded", "fallback evide
 
 
 class Seen:
-    """Trusted view of a task: its checkpoint, and the scheduling decision. ``claimed`` is true if a claim of `done`
-    must still be verified."""
+    """State of a task: its checkpoint and the scheduling decision. An unproven claim of `done` does not count.
+    ``claimed`` is true if the harness must still verify such a claim."""
 
     def __init__(self, checkpoint: Checkpoint, due: SchedulingDecision, *, claimed: bool) -> None:
         self.checkpoint = checkpoint
@@ -47,9 +47,9 @@ class Seen:
 
 
 def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> Seen:
-    """Return the trusted view of a task without writing anything. A task with an unproven claim has the status
-    `paused`. If a limit of the task is used up, the decision is `needs-human` instead of `run` (``longtask.md`` 4).
-    Rate limits end at the times that the harness has recorded for each account."""
+    """Return the state of a task, and write nothing. A task with an unproven claim of `done` has the status `paused`.
+    If a limit of the task is used up, the decision is `needs-human` instead of `run` (``longtask.md`` 4). Each rate
+    limit ends at the time that the harness has recorded for the account."""
     if checkpoint.status == "blocked" or checkpoint.cooldowns:
         from agent_harness.protocols.longtask.run import adapters
 
@@ -65,7 +65,8 @@ def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: da
 
 
 def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | None:
-    """Return what a person must do before an agent can start, or None if an agent can start now."""
+    """Return a message about the step that a person must take before an agent can start.
+    Return None if an agent can start now."""
     changed = evidence.changed_members(layout, task)
     if changed:
         return f"task.json was changed ({', '.join(changed)}); review it, then: lth accept {layout.root}"
@@ -73,7 +74,8 @@ def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | No
 
 
 def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
-    """Return which limit of the task is used up, with a way to raise the limit, or None if no limit is used up."""
+    """Return a message that names a used-up limit of the task and says how to raise the limit.
+    Return None if no limit is used up."""
     try:
         slices, cost_usd = log.slices(layout, task.id)
     except HarnessError:  # the next user of this log reports the error and starts nothing
@@ -100,8 +102,8 @@ refusal.
 
 
 def start_count(layout: LongTaskLayout, task: Contract) -> StartCount:
-    """Return the counter that limits agent starts on a task. The limit holds even if an agent edits the log or
-    `maxSlices`."""
+    """Return the counter that limits how often agents start on a task.
+    The limit holds even if an agent edits the log, or `maxSlices` in ``task.json``."""
     import shlex
 
     from agent_harness.supervision.starts import StartCount
@@ -116,7 +118,8 @@ _LOOK_BYTES = 20_000  # a shorter count is within every limit; skipping it keeps
 
 
 def is_proven(events: Iterable[LogEvent]) -> bool:
-    """Return True if the harness verified `done`, or if `lth run` never started an agent. Events come newest first."""
+    """Return True if a claim of `done` was verified, or a person recorded `done`, after the last agent start.
+    Also return True if `lth run` never started an agent. ``events`` come newest first."""
     for event in events:
         if event.type == "worker_started" or event.reason == records.WITHDRAWN:
             return False
@@ -126,8 +129,9 @@ def is_proven(events: Iterable[LogEvent]) -> bool:
 
 
 def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
-    """Return the newest verdict that accepts the task as `done`, or None if the ledger has none. A task that comes from
-    another machine has an empty ledger. ``grade`` is None if a person decided all criteria."""
+    """Return the newest verdict that accepts the task as `done`, or None if the ledger contains no such verdict. The
+    ledger is not copied with a task, so it is empty on another machine. The verdict's ``grade`` is None if a person
+    decided all criteria."""
     from agent_harness.session import ledger
 
     about = (each for each in ledger.newest_first(layout.ledger(make=False)) if each.item == task_id)
@@ -148,9 +152,9 @@ def verdict_on(
     by: ClaimVerdict | None = None,
     code: str = "not_verified",
 ) -> ClaimVerdict:
-    """Return the verdict on a claim of `done`, made from the claim's verification report. The verdict's id depends only
-    on the last agent start, so that a claim is reported only once, even after a kill. ``by`` contains the known facts
-    about the agent. ``code`` is the reason for a rejection if there is no report."""
+    """Return the verdict on a claim of `done`, made from ``report``, the verification report. ``code`` is the reason
+    for the rejection if ``report`` is None. ``by`` contains the known facts about the agent. The verdict's id depends
+    only on the last agent start. Therefore, a claim that is verified twice is reported once."""
     from dataclasses import replace
 
     from agent_harness.session import ledger
@@ -214,9 +218,9 @@ def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
 
 
 def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
-    """Verify a claim of `done` that an earlier run left. Return the report, or None if no such claim exists. The caller
-    holds the lease. No other lock is held while criteria commands run. After a signal, raise ``Interrupted``, and the
-    claim stays unverified."""
+    """Verify a claim of `done` that an earlier run left unverified. Return the report, or None if there is no such
+    claim. The caller holds the lease. The directory lock is not held while criteria commands run. After a signal, raise
+    ``Interrupted`` and leave the claim unverified."""
 
     def must_stop() -> bool:
         return interruption.number is not None or not lock.in_time()
@@ -249,8 +253,9 @@ def _require(lock: RunLease, interruption: Stop) -> None:
 
 
 def _finalize(change: CheckpointChange, text: str, report: JsonObject, last: bool, line: ClaimVerdict) -> None:
-    """Write the result of a verification to the checkpoint file, unless the file has changed since the verification. In
-    the ``last`` round, reject the claim in a changed file."""
+    """Write the result ``report`` to the checkpoint file if the file still contains ``text``, the verified content. If
+    the file has changed, write nothing. The exception is the ``last`` round: a claim of `done` in the changed file is
+    then rejected."""
     same = jsontext.line(change.checkpoint.raw) == text
     if same and report["status"] == "pass":
         change.verdict = line

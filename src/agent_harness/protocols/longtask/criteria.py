@@ -1,7 +1,7 @@
 """Checks of success criteria against commands, outputs and evidence. The checks write nothing.
 
-If an agent has weakened a file that a command depends on, the command is not run. ``criteria_guard`` writes these
-objections to ``sessions/guard.json``, and every verification reads this file. Source: ``longtask.md`` 13."""
+A command is not run if an agent has weakened a file on which the command depends. ``criteria_guard`` records each
+weakened file in ``sessions/guard.json``. Every verification reads this record. Source: ``longtask.md`` 13."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class _Verification:
 
     @property
     def objection(self) -> str | None:
-        """Message about a change of installed software that makes all proofs worthless, or None without such a
-        change."""
+        """Message that an agent changed installed software in a way that makes all proofs worthless.
+        None if no such change was found."""
         changed = self.installed.findings if self.installed and self.installed.steering else []
         return f"{changed[0].message.rstrip('.')}; {_ALLOWED_BY}" if changed else None
 
@@ -121,7 +121,7 @@ def asks_if_done(report: JsonObject | None) -> list[str]:
 
 
 def unmet_without_commands(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[str]:
-    """Return the ids of unmet criteria. No command is run, and every criterion with a command counts as unmet."""
+    """Return the ids of unmet criteria without running a command. A criterion with a command always counts as unmet."""
     verification = _Verification(layout, task, evidence.everything(layout, checkpoint)[0], 0, None)
     return [
         each.id
@@ -167,7 +167,7 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
 
 
 def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | None:
-    """Return the changes that agents made to software that criteria commands use. Return None if no record of the
+    """Return the changes that agents made to the software which criteria commands use. Return None if no record of this
     software exists. Changes to files in `workerPolicy.mayChange` are allowed and not returned."""
     path, places = layout.outside("installed.json"), [each[1:] for each in commands(layout, task)]
     if not (path and places and os.path.isfile(path)):
@@ -284,8 +284,8 @@ def _texts_of(verification: _Verification, items: list[EvidenceItem]) -> list[st
 
 
 def _counting(text: str | None) -> list[str]:
-    """Return the parts of a file that are searched for expected output. In a file with agent output, these are stdout
-    and stderr."""
+    """Return the parts of a file in which expected output is searched. For a file with an agent's output, the parts are
+    stdout and stderr if the agent exited with 0. If the agent failed, the list is empty."""
     if text is None:
         return []
     head, marked, printed = text.partition(f"\n{_STDOUT}\n")
@@ -343,7 +343,7 @@ class Objection(RecordView):
 
     @property
     def stands(self) -> bool:
-        """True while the weakened file has the content that the agent left."""
+        """True while the weakened file still has the content that the agent wrote."""
         return digest_of(self.path) == self.raw["after"]
 
 

@@ -1,9 +1,9 @@
 """Files that criteria commands mention or load, and the changes that an agent made to these files during a slice.
 
-An agent may add to a script or test that a criterion depends on. If the agent weakens, deletes or rewrites such a file,
-the criterion fails with this reason, in the current run and in every later `verify`. The objection ends when the file
-is restored, a person has edited it, or ``workerPolicy.mayChange`` lists it. ``sessions/guard.json`` contains the
-objections."""
+An agent may add tests or commands to a file that a criterion depends on. If the agent weakens, deletes or rewrites such
+a file, the harness records an objection in ``sessions/guard.json``. The criterion then fails in the current run and in
+every later `verify`. The objection ends when the file is restored, a person has edited it, or
+``workerPolicy.mayChange`` lists it."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ class CriteriaGuard:
             InstalledRecord(path).begin(wanted.now(), project=Path(places[0][1]))
 
     def looked_around(self) -> None:
-        """After an agent has ended, record its changes to installed software. Later runs still report them."""
+        """After an agent has ended, record the changes that the agent made to installed software.
+        Verifications in later runs read this record."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.outside("installed.json")):
             InstalledRecord(path).end(project=Path(places[0][1]), frees=released(self._may_change))
@@ -153,9 +154,9 @@ class CriteriaGuard:
 
 
 def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *, stop: Stop) -> JsonObject:
-    """Apply stricter tests to the criteria commands that passed, and return the updated report. In a git repository,
-    each command runs again in a checkout: under observation, on the commit before the first agent start, and with
-    changed expected values. A report with a failed criterion is returned unchanged."""
+    """Run the criteria commands again under stricter tests if every criterion in ``report`` passed. Return the updated
+    report. In a git repository, each command runs in a checkout. The harness observes the run. It repeats the run on
+    the commit before the first agent start, and with changed expected values."""
     begun = evidence.begun_at(layout) if report["status"] == "pass" else {}
     for each in report["checks"] if begun else ():
         for criterion, command, folder in criteria.commands(layout, task):
@@ -187,8 +188,8 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
 
 
 def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
-    """Return the grade of a command that passed in the working copy. ``found`` is the verdict on its run in a
-    checkout."""
+    """Return the grade of a command that passed in the working copy.
+    ``found`` is the verdict on the command's run in a checkout."""
     if not found.accepted:
         return Grade(CHECKED, "the command passes in the working copy, but fails in a checkout of the work")
     grade = grade_of_verdict(found, trusted=policy.trust == FAST)
@@ -211,8 +212,8 @@ def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
 
 
 def _plain(message: str) -> str:
-    """Return the message with ``workerPolicy.mayChange`` as the setting's name. Characters that JSON cannot contain are
-    escaped."""
+    """Return the message with ``workerPolicy.mayChange`` in place of ``validation.may_change``, which is the setting's
+    name in a task list. Characters that JSON cannot contain are escaped."""
     text = message.replace("validation.may_change", "workerPolicy.mayChange")
     return text.encode("utf-8", "backslashreplace").decode()
 

@@ -1,9 +1,9 @@
 """Evidence: items, their identity, their number in the checkpoint file, the archive, and confirmation by a person.
 
-A person decides manual criteria. After the first agent start, ``words.jsonl`` lists each item that a person confirmed.
-This is an item that existed before an agent started, or an item that a person's command recorded later. The file is in
-the task's state folder outside the task (``kernel/trusted_state.py``). If the file is missing, because the task never
-ran on this machine, all evidence is trusted.
+A person decides manual criteria. After the first agent start, ``words.jsonl`` lists the evidence items that a person
+confirmed. An item counts as confirmed if it existed before the first agent start, or if a person's command recorded it
+later. The file is in the task's state folder outside the task (``kernel/trusted_state.py``). If the task never ran on
+this machine, the file is missing and all evidence is trusted.
 
 An agent's change to ``task.json`` also counts only after a person has accepted the change. Source: ``longtask.md`` 3.3,
 12, 13."""
@@ -51,7 +51,7 @@ def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evi
 
 def add(change: CheckpointChange, *items: JsonObject) -> bool:
     """Add items to the checkpoint's evidence, without duplicates. If there are too many items, move the oldest to the
-    archive and return True. If not, return False. Raise ``OutsideTask`` if the archive is outside the task."""
+    archive. Return True if items were moved. Raise ``OutsideTask`` if the archive is outside the task."""
     checkpoint, size = change.checkpoint, change.task.window
     window = list(checkpoint.items("evidence"))
     known = {each.identity for each in checkpoint.evidence}
@@ -88,8 +88,8 @@ _WORDS = "words.jsonl"
 
 
 def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
-    """Mark all existing evidence as confirmed by people. Only the first call, before the first agent start, has an
-    effect."""
+    """Record that people confirmed all existing evidence.
+    The caller does this before each agent start, but only the first call has an effect."""
     path = layout.outside(_WORDS, make=True)
     if path and not os.path.lexists(path):
         items, _ = everything(layout, checkpoint)
@@ -111,7 +111,8 @@ def believed(layout: LongTaskLayout) -> frozenset[str] | None:
 
 
 def is_word_of(known: frozenset[str] | None, item: EvidenceItem) -> bool:
-    """Return True if a person confirmed the item. If ``known`` is None, every item is trusted."""
+    """Return True if a person confirmed the item.
+    Also return True if ``known`` is None, because all evidence is then trusted."""
     return known is None or _digest(item.raw) in known
 
 
@@ -126,8 +127,8 @@ _CONTRACT = "contract.json"
 def accept_contract(
     layout: LongTaskLayout, contract: JsonObject | None, begun: Mapping[str, str] | None = None
 ) -> None:
-    """Record that a person has accepted the contract. Also record each repository's commit before the first agent
-    start. If ``contract`` is None, delete the record, so that the next run accepts the contract on disk."""
+    """Record that a person has accepted ``contract``. Also record ``begun``: each repository's commit before the first
+    agent start. If ``contract`` is None, delete the record. The next run then accepts the contract in ``task.json``."""
     path = layout.outside(_CONTRACT, make=contract is not None)
     if path and contract is not None:
         files.write_json(path, {"task": contract, "begun": dict(begun or begun_at(layout))})
@@ -137,7 +138,7 @@ def accept_contract(
 
 def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, commit: str | None) -> None:
     """Accept the contract if no contract is accepted yet. Record ``commit`` for the worktree ``top`` if no commit is
-    recorded for it. Record nothing if the contract has changed since a person accepted it."""
+    recorded for this worktree. If the contract differs from the accepted contract, record nothing."""
     path, known = layout.outside(_CONTRACT), begun_at(layout)
     if path is None or not os.path.lexists(path):
         accept_contract(layout, task.raw, {top: commit} if top and commit else {})

@@ -36,7 +36,7 @@ file.
 
 
 class OutsideTask(HarnessError):
-    """Error that a path leads outside the task directory. It is raised before anything is written."""
+    """Error for a path that leads outside the task directory. It is raised before anything is written."""
 
     code = "outside_task"
 
@@ -80,8 +80,8 @@ class LongTaskLayout:
         return self._at("runs", "verdicts")
 
     def ledger(self, *, make: bool = True) -> str:
-        """Return the path of the verdict ledger, in the state folder outside the task or else in ``runs``.
-        ``make=False`` is for readers and creates no folder."""
+        """Return the path of the verdict ledger. The ledger is in the state folder outside the task or, if this folder
+        does not exist, in ``runs``. Readers pass ``make=False``, so that the state folder is not created."""
         from agent_harness.kernel import trusted_state
 
         home = trusted_state.existing(self.task, self.root)
@@ -111,7 +111,8 @@ class LongTaskLayout:
         return os.path.join(home, name) if home else None
 
     def home(self, *, make: bool = False) -> str | None:
-        """Return the state folder outside the task, or None if it does not exist. Agents cannot see this folder."""
+        """Return the state folder outside the task, which agents cannot see.
+        Return None if the folder does not exist."""
         from agent_harness.kernel import trusted_state
 
         if make:

@@ -83,7 +83,7 @@ def decide(checkpoint: Checkpoint, now: datetime) -> SchedulingDecision:
 
 
 def reopened(checkpoint: Checkpoint, now: datetime) -> Checkpoint:
-    """Return a copy of the checkpoint with the status `active` instead of `blocked`. Other statuses stay unchanged."""
+    """Return a copy of the checkpoint. If its status is `blocked`, the copy has the status `active` and no blocker."""
     raw = dict(checkpoint.raw)
     if checkpoint.status == "blocked":
         raw |= {"status": "active", "blockedUntil": None, "blocker": None}

@@ -55,9 +55,10 @@ def warn(text: str) -> None:
 
 
 def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) -> bool:
-    """Append an event to the log of its UTC day, and return True. If the event does not fit the schema, print a warning
-    and return False. If the clock was set back, the event goes to the newest day's log, so that the last line is always
-    the latest event. Events about the cost or the end of ``task_id`` are also saved outside the task."""
+    """Append an event to the log of the event's UTC day, and return True. If the event does not fit the schema, print a
+    warning and return False. If the clock was set back, use the newest day's log, so that the last line is always the
+    newest event. If ``task_id`` is given, events that help to decide whether this task is done are also saved outside
+    the task directory."""
     misfits = schema.misfits(record, schema.RUN_EVENT, "event")
     at = record.get("at")
     if not misfits and (not isinstance(at, str) or records.moment(at) is None):
@@ -85,7 +86,8 @@ def _day_of(layout: LongTaskLayout, at: str) -> str:
 
 def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
     """Raise an error if the log for the date of ``at`` cannot be written. Call this before anything is written. Raise
-    ``OutsideTask`` if the log is outside the task, and ``StateDamaged`` if its path is not a file in a folder."""
+    ``OutsideTask`` if the log is outside the task. Raise ``StateDamaged`` if the log is not a regular file, or the log
+    folder is not a folder."""
     path = _day_of(layout, at)
     layout.inside(layout.relative(path), "runs")
     for place, fits in ((layout.runs, stat.S_ISDIR), (path, stat.S_ISREG)):
@@ -137,8 +139,8 @@ _DECIDING = ("worker_started", *ENDS, "progress_recorded", "checkpoint_written")
 
 
 def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
-    """Save an event outside the task if it helps to decide whether the task is done. Saving begins with the first agent
-    start. Events that an agent records are not saved."""
+    """Save an event outside the task directory if its type can decide whether the task is done.
+    Nothing is saved before the first agent start. Events that an agent records are not saved."""
     from agent_harness.kernel import journal
 
     kind = record["type"]
@@ -172,8 +174,8 @@ def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
 
 
 def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
-    """Yield the events that decide whether the task is done, newest first. These are the events that are saved outside
-    the task. If no such events exist, all logged events count."""
+    """Yield the events that decide whether the task is done, newest first.
+    These are the events saved outside the task directory. If none were saved, yield all events in the log."""
     empty = True
     for record in _course(layout, task_id):
         empty = False
@@ -207,7 +209,8 @@ def refuse_workers(layout: LongTaskLayout, command: str) -> None:
 
 
 def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
-    """Yield all events, the last one written first, regardless of their times. Skip damaged lines without a warning."""
+    """Yield all events. The event that was written last comes first, whatever its time.
+    Skip damaged lines without a warning."""
     from agent_harness.kernel import journal  # few readers need it
 
     for path in reversed(days(layout)):
@@ -216,8 +219,8 @@ def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
 
 
 def slices(layout: LongTaskLayout, task_id: str) -> tuple[int, float]:
-    """Return the number of agent starts and their cost in US dollars. Both values are recorded inside and outside the
-    task. For each of them, return the higher record."""
+    """Return the number of agent starts and their cost in US dollars. Both numbers are recorded twice: in the task
+    directory and outside it. If the two records differ, the higher number is returned."""
     started, cost = 0, 0.0
     for path in days(layout):
         for record in filter(None, (_record(line, ("type",)) for _, line in _numbered(path))):
@@ -237,8 +240,8 @@ def _paid(record: JsonObject) -> float:
 
 
 def total_usage(events: Iterable[LogEvent]) -> JsonObject:
-    """Return the total usage of all started agents. An agent that has not ended counts as a run with unknown usage. The
-    cost is None if a run with known usage did not report its cost."""
+    """Return the total usage of all agents of the task that were started. An agent that has not ended counts as a run
+    with unknown usage. The cost is None if no usage is known, or if a run with known usage reported no cost."""
     told = [event for event in events if event.type == "worker_started" or event.type in ENDS]
     ended = [event for event in told if event.type in ENDS]
     silent = max(0, len(told) - 2 * len(ended))
@@ -269,8 +272,8 @@ def events(layout: LongTaskLayout) -> tuple[list[LogEvent], int]:
 
 
 def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
-    """Return the archived evidence items without duplicates, oldest first, and the number of damaged lines, which are
-    skipped. Raise ``OutsideTask`` if the checkpoint file refers to an archive outside the task."""
+    """Return the archived evidence items and the number of damaged lines, which are skipped. The items are without
+    duplicates, oldest first. Raise ``OutsideTask`` if the checkpoint file refers to an archive outside the task."""
     named = checkpoint.section("evidenceArchive").text("path") or ARCHIVE
     read, skipped = lines(layout.inside(named, "evidenceArchive.path"), ())
     items = [EvidenceItem(line["evidence"]) for line in read if isinstance(line.get("evidence"), dict)]
@@ -281,8 +284,8 @@ def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evide
 
 
 def lines(path: str, texts: tuple[str, ...]) -> tuple[list[JsonObject], int]:
-    """Return the valid records of a JSON Lines file and the number of damaged lines. Warn about each damaged line. A
-    valid record is an object whose members named in ``texts`` are strings. A missing file has no records."""
+    """Return the valid records of a JSON Lines file and the number of damaged lines. A record is valid if it is an
+    object whose members named in ``texts`` are strings. Warn about each damaged line. A missing file has no records."""
     found: list[JsonObject] = []
     skipped = 0
     for number, line in _numbered(path):

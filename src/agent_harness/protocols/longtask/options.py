@@ -96,8 +96,8 @@ def number(words: Words, name: str) -> int | float | None:
 
 
 def seconds(words: Words, name: str) -> int | float | None:
-    """Return the value of an option in seconds, or None if the option was not given. A higher value than 31 days counts
-    as 31 days. Raise ``UsageError`` if the value is negative or not a number."""
+    """Return the value of an option in seconds, or None if the option was not given.
+    A value above 31 days counts as 31 days. Raise ``UsageError`` if the value is negative or not a number."""
     found = text(words, name)
     if found is not None and found.isascii() and found.isdigit() and len(found) > 12:
         return LONGEST_SECONDS
@@ -163,7 +163,7 @@ class TickOptions:
 
 
 class RunOptions:
-    """Options of ``lth run`` and ``lth resume``. If ``oss`` is None, the setting in ``task.json`` applies."""
+    """Options of ``lth run`` and ``lth resume``. If ``oss`` is None, the ``oss`` setting in ``task.json`` applies."""
 
     def __init__(self, words: Words = NONE) -> None:
         self.worker = text(words, "worker")

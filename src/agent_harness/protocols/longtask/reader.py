@@ -50,7 +50,8 @@ class LongTaskSource:
         return [self._layout.task, self._layout.checkpoint, self._layout.lock, *self.journals()]
 
     def state(self, read: Read) -> StatePart:
-        """Return the state of the task for a view. A claim of ``done`` that is not verified is ignored."""
+        """Return the state of the task for a view.
+        The state ignores a claim of ``done`` that the harness has not verified."""
         layout = self._layout
         task = Contract(read("task.json", lambda: files.read_json(layout.task), {}))
         held = Checkpoint(read("checkpoint.json", lambda: files.read_json(layout.checkpoint), {}))

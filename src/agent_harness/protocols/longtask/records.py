@@ -1,4 +1,4 @@
-"""Contents of a long task's files: typed views that accept invalid values, and a check that reports every problem.
+"""Contents of a long task's files: typed views that tolerate invalid values, and a check that reports every problem.
 
 A view wraps the dictionary that was read from the file. The same dictionary is later written to the file, so that
 unknown members are kept. The field tables are in ``schema``. Source: ``longtask.md`` 3."""
@@ -58,15 +58,15 @@ def _has_shape(text: str) -> bool:
 
 
 def slug(text: str, otherwise: str) -> str:
-    """Return the text's lower-case letters and digits, joined by ``-``, as an id. Return ``otherwise`` if it has
-    none."""
+    """Return an id made from the text: its lower-case letters and digits, joined by ``-``.
+    Return ``otherwise`` if the text has no letter or digit."""
     letters = "".join(letter if letter in _SLUG else " " for letter in text.lower())
     return "-".join(letters.split()) or otherwise
 
 
 class RecordView:
     """View of one JSON object. A member with a wrong type counts as missing. ``raw`` is the object as read from the
-    file. ``raw`` is later written to the file with all its unknown members."""
+    file. A later write keeps all members of ``raw``, including unknown members."""
 
     def __init__(self, raw: JsonObject) -> None:
         self.raw = raw
@@ -109,8 +109,8 @@ class Criterion:
 
     @property
     def command(self) -> RecordView:
-        """Target of a criterion with the metric ``command``. Its members are ``command``, ``cwd`` and
-        ``timeoutSeconds``."""
+        """Command of a criterion with the metric ``command``, as an object with the members ``command``, ``cwd`` and
+        ``timeoutSeconds``. The criterion's target may be this object or only the command's text."""
         found = {"command": self.target} if isinstance(self.target, str) else self.target
         return RecordView(found if isinstance(found, dict) else {})
 
@@ -130,7 +130,8 @@ class Constraint:
 
 
 class WorkerPolicy(RecordView):
-    """Member ``workerPolicy`` of ``task.json``. Agents have the names that the file uses."""
+    """Member ``workerPolicy`` of ``task.json``.
+    Agent names are returned as the file spells them, not in canonical form."""
 
     @property
     def preferred(self) -> str | None:
@@ -218,8 +219,7 @@ class Contract(RecordView):
 
     @property
     def repo_path(self) -> str | None:
-        """Path of the trusted working copy: ``context.repoPath``, or ``context.repository`` if there is no such
-        member."""
+        """Path of the trusted working copy: ``context.repoPath`` or, if that is missing, ``context.repository``."""
         context = self.section("context")
         return context.text("repoPath") or context.text("repository")
 
@@ -230,8 +230,8 @@ class Contract(RecordView):
 
     @property
     def archive_path(self) -> str:
-        """Path, relative to the task directory, of the archive for evidence items that no longer fit in the checkpoint
-        file."""
+        """Path of the evidence archive, relative to the task directory.
+        The archive contains items that no longer fit in the checkpoint file."""
         return self.section("evidencePolicy").text("archivePath") or ARCHIVE
 
     @property
@@ -281,8 +281,8 @@ class EvidenceItem(RecordView):
 
     @property
     def proves(self) -> bool:
-        """True if the item can prove a criterion. An item that reports a failure, or output of a failed agent, proves
-        nothing."""
+        """True if the item can prove a criterion.
+        False if the item reports a failure or is the output of a failed agent."""
         code = self.raw.get("exitCode")
         failed = self.raw.get("type") == "worker-output" and code is not None and code != 0
         return not failed and not self.says_failed

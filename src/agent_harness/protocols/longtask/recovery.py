@@ -76,7 +76,8 @@ def is_unfinished(events: Iterable[LogEvent]) -> bool:
 
 
 def clear_away(layout: LongTaskLayout, retired: JsonObject | None) -> None:
-    """End the processes of a killed run, and remove its temporary files. The caller must hold the lease."""
+    """End the processes of a killed run, and remove its temporary files. ``retired`` is the content of the run's
+    expired lease, or None if no lease was left. The caller must hold the lease."""
     if retired is not None:
         from agent_harness.kernel.process import end_orphans
 

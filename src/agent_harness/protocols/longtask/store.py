@@ -118,7 +118,7 @@ class DirectoryLock:
 
 
 class InvalidTask(HarnessError):
-    """Error that the task is not valid. ``errors`` contains one line for each problem."""
+    """Error for a task that is not valid. ``errors`` contains one line for each problem."""
 
     code = "invalid_task"
 
@@ -128,7 +128,8 @@ class InvalidTask(HarnessError):
 
 
 def _word_for(record: JsonObject, verdict: ClaimVerdict | None) -> JsonObject:
-    """Return the grade and its reason as fields for an event that accepts `done`. Return no fields for other events."""
+    """Return an accepting verdict's grade and the reason for the grade, as fields for an event with the status `done`.
+    Return no fields for other events."""
     if verdict is None or not verdict.accepted or not verdict.grade or record.get("status") != "done":
         return {}
     return {"grade": verdict.grade, "basis": verdict.basis}
@@ -163,8 +164,8 @@ class CheckpointChange:
         self.events.append({"type": kind, "at": self.at, **members})
 
     def free_name(self, name: str) -> str:
-        """Return an unused path, relative to the task, for a new file. If ``name`` is taken, ``-2``, ``-3`` and so on
-        is added."""
+        """Return a free path for a new file. The path is relative to the task.
+        If ``name`` is taken, ``-2``, ``-3`` and so on is added."""
         for path in names(self.layout.inside(name)):
             if path not in self.kept and not os.path.lexists(path):
                 return self.layout.relative(path)
@@ -248,16 +249,16 @@ class LongTaskStore:
     # ---- writing
 
     def exclusive(self) -> DirectoryLock:
-        """Return the lock on the task directory, which may be held only for milliseconds. ``change`` takes this lock
-        itself."""
+        """Return the lock on the task directory. Hold the lock only for milliseconds.
+        ``change`` takes this lock itself."""
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def change(self, act: Callable[[CheckpointChange], T], *, fallback: Checkpoint | None = None) -> T:
         """Run ``act`` on the checkpoint under the lock, write the changes, and return the result of ``act``. If another
-        program edits the file at the same time, ``act`` runs again, so it must have no other effect. If an error is
-        raised, nothing is written. Raise ``InvalidTask`` if the task or the new checkpoint is not valid. ``fallback``
-        replaces a damaged checkpoint. The damaged file is kept as ``evidence/invalid-checkpoint-STAMP.json``
-        (``change.damaged``)."""
+        program edits the file at the same time, ``act`` runs again. Therefore, ``act`` must have no other effect. If an
+        error is raised, nothing is written. Raise ``InvalidTask`` if the task or the new checkpoint is not valid. If
+        the checkpoint is damaged and ``fallback`` is given, ``act`` gets ``fallback`` instead. The damaged file is then
+        kept as ``evidence/invalid-checkpoint-STAMP.json`` (``change.damaged``)."""
         with self.exclusive():
             return files.change(
                 self.layout.checkpoint,

@@ -1,8 +1,8 @@
 """One agent on one slice (a run with limited time and cost), as work for the engine that all protocols share.
 
-Every agent runs under the same monitors as agents in other protocols (``run.worker``). A slice has no fix rounds,
-because the next slice follows. If an agent was stopped early, its claim of `done` is not accepted. Source:
-``longtask.md`` 10.2 - 10.5."""
+The engine's monitors watch the agent, as in task lists and feature projects (``run.worker``). A slice has no fix
+rounds, because the next slice can continue the work. If an agent was stopped early, its claim of `done` is not
+accepted. Source: ``longtask.md`` 10.2 - 10.5."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ Still stuck: no file changed, no test ran. Record what blocks you as the next st
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimCheck:
-    """Verification reports on a run whose agent succeeded. There are none if the checkpoint had nothing to verify."""
+    """Verification reports on a run whose agent succeeded. ``verified`` is empty if there was nothing to verify."""
 
     verified: dict[str, JsonObject] = field(default_factory=dict)  # reports by the text of the checkpoint
     final: bool = True
@@ -113,7 +113,8 @@ class SliceWork:
         self._now = NowRecord()
 
     def walked(self) -> Answer:
-        """Run the agent, record its result and return the command's answer. All processes of the agent are ended."""
+        """Run the agent, record its result and return the command's answer.
+        Before the return, all processes of the agent are ended."""
         slice_, plan = self.slice, self.plan
         task = slice_.prepared.task
         place = session_folder.begun(
@@ -216,12 +217,12 @@ class SliceWork:
     # ---- end of the worker
 
     def claimed(self) -> bool:
-        """Return False, because a claim does not count if the agent failed or was stopped early."""
+        """Return False, because a claim of an agent that failed or was stopped early does not count."""
         return False
 
     def closed(self) -> Answer | None:
-        """Save the agent's output, and check the files of the criteria. Return an answer if the lease is lost, or else
-        None."""
+        """Save the agent's output, and check the files that the criteria depend on.
+        Return None if the run still has its lease. If the lease is lost, return the command's answer."""
         self.attempt = self.slice.kept(self._judged(), self.prefix)
         if self.slice.lock.lost:
             return self._lost()
@@ -230,7 +231,7 @@ class SliceWork:
         return None
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> ClaimCheck | None:
-        """Verify the agent's work and return the reports. Return None if the agent failed or was stopped early."""
+        """Verify the agent's work and return the reports, or None if the agent failed or was stopped early."""
         if ending is not None or self.known.ran.exit_code:
             return None
         self._now.step("criterion")
@@ -244,7 +245,8 @@ class SliceWork:
             return self._lost()
 
     def rejected(self, ruling: ClaimCheck, ending: Ending | None) -> Answer:
-        """Record that the agent succeeded and that its claim of `done` is withdrawn. Return the command's answer."""
+        """Record that the agent succeeded but that its claim of `done` is not proven and is withdrawn.
+        Return the command's answer."""
         return self.accepted(ruling)
 
     def unfinished(self, ending: Ending) -> Answer:
@@ -276,8 +278,8 @@ class SliceWork:
         return self._answer(slice_.failed(ended, earliest=self.is_stand_in), ended.ran.exit_code)
 
     def _agree_on_the_end(self, ended: WorkerResult) -> None:
-        """Set the end of a rate limit to the end that is recorded for the account. The checkpoint file later contains
-        it."""
+        """After a rate limit, set the end of the wait to the end that is recorded for the agent's account.
+        If no reliable end is recorded yet, first record the end that the agent's output shows."""
         account = adapters.account_of(self.plan.worker) if ended.limited else None
         if account is None:
             return
@@ -337,8 +339,8 @@ class SliceWork:
         return found
 
     def _note_denials(self, ran: Ran) -> None:
-        """If Claude Code was denied a tool, print a warning. A read-only agent that exited with 0 is marked as failed
-        instead."""
+        """If Claude Code was denied a tool, print a warning.
+        If the agent is read-only and exited with 0, mark it as failed instead of printing the warning."""
         denied = claude.denied_tools(self._printed.stdout.text()) if self.plan.wrapped else []
         if not denied:
             return
@@ -412,7 +414,7 @@ def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
 
 
 class StandIn(SliceWork):
-    """Work of the fallback agent. Its result is a part of the answer about the rate-limited agent."""
+    """Work of the fallback agent. Its result is added to the answer about the rate-limited agent."""
 
     prefix = "fallback "
     is_stand_in = True

@@ -9,10 +9,9 @@
     store       reads the state, and changes it under the lock; hooks may use this module and the modules above
     claims/     workers, claiming a task and renewing the claim, sessions, leases
     attempts/   one attempt: its work tree, commit, validation, end, rollback, recovery, rescue
-    parallel/   several concurrent agents: the list as their coordinator sees it, and the start of such a run
+    parallel/   runs with several concurrent agents: their start, and the coordinator's interface to the list
     work, run       `harness run`: one attempt and its prompt, the whole run; `harness drive`
-    planning, status, proven        the list itself, and the facts about it
+    planning, status, proven        changes to the list by the user, its status, the proof records
     api         the public API
 
-Source: ``tasklist.md``.
-"""
+Source: ``tasklist.md``."""

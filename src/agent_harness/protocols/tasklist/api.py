@@ -1,8 +1,7 @@
 """Public API of a task list, with one method per command. Each method's answer contains the next command to type.
 
 An agent starts a new process for every step, so each method imports only the modules that it needs. Source:
-``tasklist.md`` 13.3.
-"""
+``tasklist.md`` 13.3."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ def _with_next(answer: JsonObject, command: str) -> JsonObject:
 
 
 class TaskList:
-    """Task list as one worker sees it. The methods raise only exceptions of type ``HarnessError``."""
+    """Task list, used by one worker or by the user. All errors that the methods raise are of type ``HarnessError``."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
@@ -107,8 +106,8 @@ class TaskList:
 
     @classmethod
     def begin(cls, folder: str, tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskList, JsonObject]:
-        """Create a task list with its first tasks. Return the list and the answer. If a task is invalid, create
-        nothing."""
+        """Create a task list that contains these tasks. Return the task list, and a JSON answer with the task ids. If a
+        task is invalid, create nothing."""
         from agent_harness.protocols.tasklist import planning
 
         planning.check_first(tasks)
@@ -151,7 +150,8 @@ class TaskList:
         return _with_next({"task": planning.set_fields(self.store, task_id, changes)}, "harness status")
 
     def reset(self, task_ids: Sequence[str] = (), *, failed: bool = False) -> JsonObject:
-        """Allow failed tasks to be attempted again: set their attempt count to 0. Agents may not call this method."""
+        """Make failed tasks pending, set their attempt count to 0, and return a JSON answer with their ids. ``failed``
+        selects all tasks that have no attempts left. Agents may not call this method."""
         owner.refuse_agents(self.layout.root, "harness task reset")
         from agent_harness.protocols.tasklist import planning
 
@@ -192,14 +192,15 @@ class TaskList:
         return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
 
     def pause(self, why: str = "", *, by: str | None = None) -> JsonObject:
-        """Pause the task list until ``resume`` is called. ``by`` names the view in which the user asked for it."""
+        """Pause the task list until ``resume`` is called. Return the JSON answer. ``by`` names the interface that the
+        user used, such as the browser page."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.pause(self.caller, why, by=by), "harness resume")
 
     def resume(self, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
-        """Let work on the task list continue after a pause or a halt. Raise ``Superseded`` if the list is now halted
-        for a reason other than the one in ``shown``."""
+        """End a pause and a halt of the task list, and return the JSON answer. ``shown`` is the question about a halt
+        that the user has seen. Raise ``Superseded`` if the list is now halted for another reason."""
         owner.refuse_agents(self.layout.root, "harness resume")
         from agent_harness.protocols.tasklist.claims import sessions
 
@@ -231,9 +232,11 @@ class TaskList:
     ) -> JsonObject:
         """Run the agents on the task list's tasks, and return a JSON answer with ``exit_code``. The ``limits`` are
         ``max_tasks``, ``max_minutes`` of each attempt, and ``max_cost_usd`` of all attempts together. Raise
-        ``NothingEligible`` for an empty list. With ``workers``, agents run concurrently, each in its own workspace, and
-        the answer has another format. Their work is merged into ``branch``, by default the checked-out branch.
-        ``engine_factory`` makes the engine of the workers."""
+        ``NothingEligible`` if the list contains no tasks.
+
+        With ``workers``, agents run concurrently, each in its own workspace. The answer is then that of
+        ``run_parallel``. The work is merged into ``branch``, by default the checked-out branch. ``engine_factory``
+        makes the object that executes the workers' attempts."""
         import os
         from contextlib import suppress
         from pathlib import Path
@@ -349,8 +352,7 @@ class TaskList:
             now.keep_said(self.layout.run_log, text)
 
     def _left_by_run(self) -> tuple[int, str | None] | None:
-        """Return the worker count and the branch of a dead run that still has claims on tasks. Otherwise, return
-        None."""
+        """Return the worker count and the branch of a dead run that still has claims on tasks, or None."""
         from agent_harness.protocols.tasklist.claims import leases
 
         try:
@@ -400,10 +402,11 @@ class TaskList:
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
 
     def preview(self, *, workers: int | None = None, **limits: Any) -> JsonObject:
-        """Return the next task of `harness run` and the estimated cost of the open tasks, without any change.
+        """Return the next task of `harness run` and the estimated cost of the open tasks. Change nothing.
 
-        ``lines`` in the answer is the preview as text. With ``workers``, ``parallel`` contains each worker's first task
-        and the reason for its choice. ``engine_factory`` may be one of the ``limits``, but it is not called."""
+        ``lines`` in the answer is this preview as text. With ``workers``, ``parallel`` in the answer contains each
+        worker's first task and the reason for its choice. The ``limits`` are those of ``run``. If they contain
+        ``engine_factory``, the workers are on other machines."""
         from agent_harness.agents import usage
         from agent_harness.protocols.tasklist import costs
 
@@ -451,7 +454,7 @@ class TaskList:
         return _with_next(answer, f"harness task complete {task_id}")
 
     def run_step(self, task_id: str, command: Sequence[str], *, timeout_seconds: float = 3600.0) -> JsonObject:
-        """Run a long command for a task, and return its result. The claim on the task is renewed meanwhile."""
+        """Run a long command for a task, and return its result. Renew the claim while the command runs."""
         from agent_harness.protocols.tasklist.claims.caller import run_step
 
         answer = run_step(self.caller, task_id, command, timeout_seconds=timeout_seconds)
@@ -471,8 +474,8 @@ class TaskList:
         return _with_next(answer, "harness status" if answer.get("requested") else self._go_on())
 
     def accept(self, task_id: str, patterns: Sequence[str] = ()) -> JsonObject:
-        """Verify the work of a task's last attempt for the user, and complete the task. Return the JSON answer. Changes
-        to files that match one of the ``patterns`` are allowed."""
+        """Complete a task that the user accepts, after a new verification of its last attempt's work. Return the JSON
+        answer. The work may also change the files that match one of the ``patterns``."""
         owner.refuse_agents(self.layout.root, "harness task accept")
         from agent_harness.protocols.tasklist.attempts import accept_change
 
@@ -510,8 +513,8 @@ class TaskList:
         return _with_next({"restored": restored, "tasks": found}, self._after_recovery(found))
 
     def rollback(self, task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-        """Restore the work tree to its state when the task was claimed. With ``dry_run``, only return the necessary
-        changes. With ``allow_pushed``, also roll back commits that are already on a remote."""
+        """Restore the work tree to its state when the task was claimed. With ``dry_run``, change nothing and only
+        return the changes. With ``allow_pushed``, also roll back commits that are already on a remote."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.roll_back(self.caller, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
@@ -546,7 +549,7 @@ class TaskList:
 
     def rescue_restore(self, ref: str, *, to: str | None = None) -> JsonObject:
         """Restore work that a rollback removed and kept under ``ref``, and return the JSON answer. With ``to``, write
-        all files into this new folder. Without ``to``, apply only the changes to the work tree."""
+        all files into this new folder. Without ``to``, write the changes into the work tree."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.restore(self.caller, ref, to=to), "harness status")
@@ -571,8 +574,7 @@ def status(folder: str, *, tail: int = 5) -> JsonObject:
 
 
 def reader(folder: str) -> ProjectReader:
-    """Return an object that reads the task list repeatedly for a view. All protocols return values of the same
-    types."""
+    """Return the object with which views read the task list. Its values have the types that all protocols share."""
     from agent_harness.protocols.tasklist.reader import TaskListSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -612,7 +614,7 @@ def parallel_file(folder: str) -> str:
 def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
-    """Format the answer of ``status`` as lines for a terminal with ``columns`` columns. See ``status.lines``."""
+    """Return the answer of ``status`` (``found``) as lines of text. The parameters are those of ``status.lines``."""
     from agent_harness.protocols.tasklist import status
 
     return status.lines(found, everything=everything, columns=columns, hooks=hooks)
@@ -660,8 +662,9 @@ def restore(folder: str) -> JsonObject | None:
 def traces(folder: str) -> JsonObject:
     """Return everything that the harness added to a folder, so that an uninstall can remove it. Change nothing.
 
-    In ``files``, files that people wrote come last. The answer also has the lines in two git ignore files, and the
-    ``lock``. ``place`` is the path of the list file. Raise ``Busy`` or ``Refused`` during a session."""
+    ``files`` in the answer contains the paths of the files, with the list file last. ``excluded`` and ``gitignore``
+    contain the lines in two git ignore files. ``place`` is the path of the list file, and ``lock`` describes the lock.
+    Raise ``Busy`` or ``Refused`` while a task is in progress."""
     from agent_harness.protocols.tasklist import planning
 
     return planning.traces(TaskListLayout(folder))

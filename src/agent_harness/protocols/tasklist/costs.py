@@ -53,9 +53,9 @@ def paid(rows: Sequence[JsonObject]) -> float:
 
 
 def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str, spent_usd: float) -> None:
-    """Append a cost row for a killed attempt of a parallel run. ``spent_usd`` is its cost in US dollars, from the run's
-    budget. The number of tokens and the agent come from the attempt's last ``now.json``. If nothing was spent and no
-    agent is known, write no row, because no agent was started."""
+    """Append a cost row for an attempt of a parallel run that was killed. ``spent_usd`` is the attempt's cost in US
+    dollars, as the run's budget counted it. The agent and the number of tokens come from the attempt's last
+    ``now.json``. If the attempt spent nothing and has no such file, write no row, because no agent was started."""
     counted = {row.get("run") for row in journal.tail(layout.costs, 1000)}
     heard = [each for each in status.now_records(layout) if not each["alive"] and each.get("item") == task_id]
     nothing: JsonObject = {}
@@ -72,8 +72,8 @@ def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str,
 
 
 def note_killed(layout: TaskListLayout) -> list[str]:
-    """Append a cost row for each attempt whose harness process was killed. Return the ids of the tasks. The data comes
-    from the last ``now.json``. A repeated call does not add a second row for an attempt."""
+    """Append a cost row for each attempt whose harness process was killed, with the data of its last ``now.json``.
+    Return the ids of the attempted tasks. A repeated call does not add a second row for an attempt."""
     dead = [each for each in status.now_records(layout) if not each["alive"] and each.get("run")]
     if not dead:
         return []

@@ -19,8 +19,7 @@
         logs/run.log            messages of `harness run` itself
         logs/verdicts/          output of the verification steps
 
-Source: ``tasklist.md`` 1.
-"""
+Source: ``tasklist.md`` 1."""
 
 from __future__ import annotations
 
@@ -164,7 +163,7 @@ class TaskListLayout:
         return self._at(".harness", "logs", "verdicts")
 
     def linked(self) -> str | None:
-        """Return the path of the first folder of the harness that is a symbolic link, or None if there is no link."""
+        """Return the first of the harness's folders that is a symbolic link, or None if there is no such folder."""
         own = ("", "claims", "logs", "logs/verdicts", "validate", "rescue-files", "sessions")
         return next((path for name in own if os.path.islink(path := self._at(".harness", name).rstrip("/"))), None)
 

@@ -5,8 +5,7 @@
                                    ──release──> pending
 
 ``attempts`` is the number of finished attempts. ``complete`` and ``fail`` increase the number, but ``release`` does
-not. Source: ``tasklist.md`` 1.1, 7.2, 7.4, 10, 11.
-"""
+not. Source: ``tasklist.md`` 1.1, 7.2, 7.4, 10, 11."""
 
 from __future__ import annotations
 
@@ -127,7 +126,7 @@ def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool
 
 
 def keep_rescues(task: Task, refs: Iterable[str]) -> None:
-    """Add git refs that keep rolled-back work to the task. Do not add a ref that the task already has."""
+    """Append ``refs``, which keep rolled-back work, to the task's list of such refs. Do not append a ref twice."""
     task.raw["rescues"] = [*task.rescues, *(ref for ref in refs if ref not in task.rescues)]
 
 
@@ -147,7 +146,7 @@ def reopen(task: Task) -> None:
 
 
 def unprove(task: Task, message: str, at: datetime) -> None:
-    """Mark a completed task as failed because its check now fails. It is not retried until the user decides."""
+    """Mark a completed task as failed because its check now fails. The task is not retried until the user decides."""
     task.raw.update(status="failed", attempts=max(task.attempts, task.max_attempts), completed_at=None)
     task.raw["failed_at"] = clock.timestamp(at, fraction=True)
     _note(task, "TEST_FAIL", message)

@@ -87,9 +87,9 @@ def create(
     init_script: bool = False,
     gitignore: str = "exclude",
 ) -> JsonObject:
-    """Create the missing files of a task list. Return the ``created`` files and the existing files (``kept``).
-    ``gitignore`` selects the file for git's ignore rules: ``exclude`` (``.git/info/exclude``), ``gitignore``
-    (``.gitignore``) or ``none``."""
+    """Create the missing files of a task list. Return the names of the new files (``created``), and of the files that
+    existed before (``kept``). ``gitignore`` selects the file for git's ignore rules: ``exclude``
+    (``.git/info/exclude``), ``gitignore`` (``.gitignore``) or ``none``."""
     layout = TaskListLayout(folder)
     if not os.path.isdir(layout.root):
         raise Refused(f"{layout.root} is not a folder", hint=f"mkdir -p {layout.root}")
@@ -438,9 +438,9 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
 
 
 def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) -> list[str]:
-    """Make failed tasks pending with all their attempts, and return their ids. ``failed`` selects all tasks that have
-    no attempts left. If a named task is unknown or has not failed, raise ``UsageError`` or ``Refused`` and reset
-    none."""
+    """Make failed tasks pending, set their attempt count to 0, and return their ids. ``failed`` selects all tasks that
+    have no attempts left. If a task in ``task_ids`` is unknown or has not failed, reset no task and raise
+    ``UsageError`` or ``Refused``."""
 
     def act(change: TaskListChange) -> list[str]:
         by_id = change.state.by_id
@@ -493,8 +493,8 @@ def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -
 
 
 def _speaker() -> str:
-    """Return a text for the log that names the caller: a known client, or ``command``. ``command`` stands for the user
-    or for an agent of an unknown client."""
+    """Return the words with which the log names the caller of a command. They are ``an agent's command`` in the
+    environment of a known client, and otherwise ``command``."""
     return "an agent's command" if any(os.environ.get(name) for name in _CLIENTS) else "command"
 
 

@@ -2,8 +2,7 @@
 
     [2025-07-01T10:20:00Z] [SESSION-1] ERROR [task-002] [TASK_EXEC] Redis connection refused
 
-Source: ``tasklist.md`` 6.2, 13.1.
-"""
+Source: ``tasklist.md`` 6.2, 13.1."""
 
 from __future__ import annotations
 
@@ -127,8 +126,8 @@ def tail(layout: TaskListLayout, count: int) -> list[str]:
 
 
 def outcomes(layout: TaskListLayout, session: int) -> int:
-    """Return the number of attempts in a session that have an outcome. Each attempt counts once. The function reads the
-    log backwards to the end of an earlier session, so its cost does not grow with the log."""
+    """Return the number of attempts that have ended in a session. The function reads the log backwards and stops at the
+    end of an earlier session. Its running time therefore does not grow with the log."""
     count = 0
     seen: set[str] = set()
     for found in _backwards(layout):
@@ -162,7 +161,8 @@ def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
 
 
 def sent_back(layout: TaskListLayout) -> dict[str, int]:
-    """Return for each task how many times its proven work was not merged since the task was last completed."""
+    """Return for each task id how many times the task was sent back to an agent because its proven work was not merged.
+    Count only since the task was last completed."""
     done: set[str | None] = set()
     counts: dict[str, int] = {}
     for line in _backwards(layout):
@@ -216,8 +216,8 @@ def last_stats(layout: TaskListLayout) -> str | None:
 
 
 def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 6000) -> list[str]:
-    """Return the log's recent lines about tasks for an agent, without time and session. If the result would exceed the
-    limits, leave out the oldest lines."""
+    """Return the log's recent lines about tasks, without time and session, for the agent's prompt. If the result would
+    exceed the limits, leave out the oldest lines."""
     kept: list[str] = []
     room = characters
     for line in reversed(tail(layout, lines)):

@@ -7,15 +7,14 @@
       proofs.jsonl             the check of each task that a command added or changed; the last line counts
       claims/ID.KEY.json       the check of a task when it was claimed, and the files that passed this check
       red-before.json          results of validations on earlier code, by tree and command
-      installed.json           installed packages where tests run, before an attempt; installed-WORKER.json
+      installed.json           packages that were installed before an attempt; of a worker: installed-WORKER.json
       starts.jsonl             each start of an agent: ``supervision/dispatch.py``
       verdicts.jsonl           the verdict on each claim, kept forever: ``session/ledger.py``
       said.json                messages that are printed once per list
       undo.json                an undo in progress
 
-If a list has no such folder, another program created the list, or the user moved the list. The harness then trusts the
-list as it is. Source: ``tasklist.md`` 8, 11.4, 11.5.
-"""
+A list has no such folder if another program created the list, or if the user moved it. The harness then trusts the
+tasks that the list calls completed. Source: ``tasklist.md`` 8, 11.4, 11.5."""
 
 from __future__ import annotations
 
@@ -92,8 +91,8 @@ class PassOnRecord:
 
 
 def ledger(layout: TaskListLayout, *, make: bool = True) -> str:
-    """Return the path of the verdict ledger: in the state folder outside the project, or else in the task list's log
-    folder. With ``make=False``, create no folder. Readers use this option."""
+    """Return the path of the verdict ledger. It is in the state folder outside the project or, if there is no such
+    folder, in the task list's log folder. With ``make=False``, which readers use, create no folder."""
     return os.path.join(_home(layout, make=make) or layout.logs, LEDGER)
 
 
@@ -168,7 +167,7 @@ def _write_proven(layout: TaskListLayout, home: str, done: set[str], news: dict[
 
 
 def unproven(layout: TaskListLayout, state: State) -> list[Task]:
-    """Return the completed tasks without a proof record. If the task list has no proof records at all, return none."""
+    """Return the completed tasks without a proof record, or [] if the list has no proof records at all."""
     done = [task for task in state.tasks if task.status == "completed"]
     home = _home(layout, make=False) if done else None
     if not home or not os.path.isfile(os.path.join(home, PROVEN)):
@@ -229,10 +228,10 @@ def keep_proof(layout: TaskListLayout, *tasks: Task) -> None:
 
 
 def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonObject | None = None) -> str | None:
-    """Restore a task's check to the recorded one: from the present claim (``claimed``), or from the last command.
+    """Restore a task's check to the recorded check. Return a message for the log, or None if nothing changed.
 
-    Return a message for the log, or None if nothing changed. If no command added the task, record and trust its check,
-    as in ``found`` or as it is now. Call this function under the lock."""
+    With ``claimed``, use the record of the present claim. Otherwise, use that of the last command that set the check.
+    Without a record, use the check in ``found``, and record it. Call this function under the lock."""
     kept = _claim_record(layout, task) if claimed else _kept_proof(layout, task.id)
     changed = _restore(task, kept or found or {})
     if not kept:
@@ -249,8 +248,8 @@ def proofs_of(tasks: Iterable[Task]) -> dict[str, JsonObject]:
 
 
 def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, JsonObject]) -> list[Task]:
-    """Return copies of the tasks with their recorded checks instead of the checks in the list file. A task without a
-    record gets its check from ``found``."""
+    """Return copies of the tasks with their recorded checks instead of the checks in the list file. ``found`` maps task
+    ids to the checks for tasks without a record."""
     home, copies = _home(layout, make=False), [Task(each.copy()) for each in tasks]
     kept = {row.get("task"): row for row in journal.read(os.path.join(home, PROOFS))} if home else {}
     for each in copies:
@@ -311,9 +310,9 @@ def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
 def begin(
     layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject | None = None, base: object = None
 ) -> None:
-    """Record the check of a new claim, and delete the records of the task's earlier claims. Call this under the lock.
-    ``base`` is the baseline commit in a git repository. In a folder outside git, ``kept`` has the files that affect the
-    verdict instead."""
+    """Record the check of a task at its new claim, and delete the records of the task's earlier claims. ``base`` is the
+    baseline commit in a git repository. In a folder outside git, ``kept`` lists the files that affect the verdict. Call
+    this function under the lock."""
     home = _home(layout, make=True)
     if not home:
         return
@@ -364,9 +363,9 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
 
 
 def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | None:
-    """Restore the task list's verification settings to those of the claim. Return a log message, or None if nothing
-    changed. Call this function under the lock. Only the user may change these settings, and only while no task is in
-    progress."""
+    """Restore the task list's verification settings to those of the claim. Return a message for the log, or None if
+    nothing changed. Only the user may change these settings, and only while no task is in progress. Call this under the
+    lock."""
     found, now = _claim_record(layout, task), state.config
     kept = {name: found[name] for name in ("isolation", "requires_red", "sandbox") if name in found}
     kept |= {"requires": found[_LIST_REQUIRES]} if _LIST_REQUIRES in found else {}
@@ -393,8 +392,8 @@ def red_before_file(layout: TaskListLayout) -> str | None:
 
 
 def first_time(layout: TaskListLayout, name: str) -> bool:
-    """Return True for the first call with this name for a list. With this result, a message is printed only once.
-    Return False if no folder outside the project is writable."""
+    """Return True for the first call with this ``name`` for a list, and False for later calls. Callers then print a
+    message only once. Also return False if no folder outside the project is writable."""
     home = _home(layout, make=True)
     if not home:
         return False
@@ -406,7 +405,7 @@ def first_time(layout: TaskListLayout, name: str) -> bool:
 
 
 def note_pass(layout: TaskListLayout, task: Task, record: JsonObject) -> None:
-    """Record that a validation passed during the task's present claim, with the files that passed."""
+    """Record that a validation passed during the task's present claim. ``record`` describes the verified files."""
     note_claim(layout, task, passed=record)
 
 
@@ -420,7 +419,7 @@ def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
 
 
 def noted(layout: TaskListLayout, task: Task, name: str) -> JsonObject:
-    """Return the member that ``note_claim`` added to the present claim's record. Without it, return an empty object."""
+    """Return the member that ``note_claim`` added to the present claim's record, or an empty object."""
     return json_object(_claim_record(layout, task).get(name)) or {}
 
 

@@ -3,9 +3,8 @@
     session_config.parallel.push   REMOTE or REMOTE/BRANCH; the default branch name is that of the local branch
     parallel/push.json             a copy of the setting outside the project, during a run
 
-REMOTE must be the name of an existing remote of the repository, not an address. The setting at the start of the run
-counts. If a run continues a killed run, the killed run's setting counts. (SC-39)
-"""
+REMOTE must be the name of an existing remote of the repository, not an address. A run uses the setting at its start. If
+it continues a killed run, it uses the killed run's setting. (SC-39)"""
 
 import os
 import re
@@ -53,7 +52,7 @@ def forget(folder: str) -> None:
 
 
 def keep_config(change: TaskListChange, before: JsonObject) -> None:
-    """Restore the task list's ``session_config`` to ``before``. The user may change this only between runs."""
+    """Restore the task list's ``session_config`` to ``before``, because the user may change it only between runs."""
     if change.state.raw.get("session_config") != before:
         change.state.raw["session_config"] = before
         change.note("WARN", "session_config was changed while agents were working; restored")
@@ -61,9 +60,9 @@ def keep_config(change: TaskListChange, before: JsonObject) -> None:
 
 
 def target_of(git: Git, push: str | None, branch: str, folder: str | None = None) -> PushTarget | None:
-    """Return the target to which ``branch`` is pushed. Return None if there is no target, or if another branch is
-    checked out. Raise ``ConfigurationError`` if the setting does not name an existing remote or a valid branch. In this
-    case, also delete the record in the run's ``folder``."""
+    """Return the target to which ``branch`` is pushed. Return None if the setting ``push`` is None, or if another
+    branch is checked out. If the setting does not name an existing remote or a valid branch, raise
+    ``ConfigurationError``. In this case, also delete the setting that was recorded in the run's ``folder``."""
     if push is None or branch != git.branch():
         return None
     recorded = git.record_config()

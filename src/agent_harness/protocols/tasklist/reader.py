@@ -1,7 +1,6 @@
 """Reader that provides the records of a task list to views, in the value types that all protocols share.
 
-Source: ``faces.md`` F-REC-7.
-"""
+Source: ``faces.md`` F-REC-7."""
 
 from __future__ import annotations
 
@@ -171,8 +170,8 @@ def _attempt(row: JsonObject) -> PastSession:
 
 
 def transcript(layout: TaskListLayout, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the transcript of a task's last attempt, or None. Do not follow symbolic links. In a parallel
-    run, ``workspace`` is the folder of a running attempt."""
+    """Return the path of the transcript of a task's last attempt, or None. If an attempt is running in a parallel run,
+    ``workspace`` is its folder. Do not follow symbolic links."""
     import re
 
     top, folder = layout.root, layout.sessions

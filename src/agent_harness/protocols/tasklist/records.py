@@ -1,8 +1,7 @@
 """Typed records for the content of ``harness-tasks.json``. Reading them raises no error, whatever the file contains.
 
-The records are views of dictionaries. The same dictionaries are written to the file again. Therefore, unknown members
-stay unchanged, and so do entries that are not objects. Source: ``tasklist.md`` 1.1.
-"""
+Each record wraps a dictionary that was read from the file, and this dictionary is written to the file again. Therefore,
+unknown members stay unchanged, and so do entries that are not objects. Source: ``tasklist.md`` 1.1."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ _LAST_RANK = 3
 
 
 def whole(value: object, default: int) -> int:
-    """Return the value as a non-negative integer. If the value is not a number, return the default."""
+    """Return the number as an integer of at least 0. If the value is not a finite number, return the default."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return default
     try:
@@ -161,7 +160,8 @@ class Task:
 
     @property
     def attempts_made(self) -> int:
-        """Number of attempts that agents have really made. While a task waits for the user, ``attempts`` is higher."""
+        """Number of attempts that agents have really made. While a task waits for the user, the member ``attempts``
+        contains a higher number, so that the task is not retried."""
         return whole((self.question or {}).get("attempts"), self.attempts)
 
     @property
@@ -202,7 +202,7 @@ class Task:
 
     @property
     def proof(self) -> JsonObject:
-        """Facts about the proof of a completed task, with the members ``where`` and ``red_before``."""
+        """Facts about the proof of a completed task, such as ``where`` the check ran."""
         return self._object("proof")
 
     @property
@@ -231,7 +231,7 @@ class Task:
 
     @property
     def rest(self) -> JsonObject:
-        """Members that are not part of the task format. They contain notes for anyone who works on the task."""
+        """Members that the task format does not define. They are notes for anyone who works on the task."""
         return {name: value for name, value in self.raw.items() if name not in KNOWN_MEMBERS}
 
     @property

@@ -1,9 +1,9 @@
 """Recovery after an interruption: a decision table for tasks in progress, and the backup for a damaged state file.
 
 The backup contains the state before the last write. A task that was just claimed or finished therefore has an older
-status in the backup. The log supplies the missing facts. The harness does not trust the log blindly. It proves a
-completed task again, and gives a claim its original lease. Source: ``tasklist.md`` 8, 12.
-"""
+status in the backup. The log supplies the newer status, but it is not trusted. If the log shows a task as completed,
+the harness verifies the task again. If it shows a claim, the task gets a lease from the time of the claim. Source:
+``tasklist.md`` 8, 12."""
 
 from __future__ import annotations
 

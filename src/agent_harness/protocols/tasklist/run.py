@@ -105,10 +105,11 @@ def run(
     part: PartOfRun | None = None,
 ) -> JsonObject:
     """Run agents on the task list's tasks. Return the attempts, the reason for the end and the ``exit_code``.
-    ``counts``, ``begin`` and ``elsewhere`` have the meaning that they have in ``AttemptTerms``. ``part`` describes the
-    parallel run that contains this run. A provider's refusal does not count as an attempt. Depending on the policy,
-    another agent continues, or the run waits or ends. Ctrl-C releases the task, keeps its work on a rescue ref, and
-    ends the session. The errors are those of a session start."""
+
+    ``counts``, ``begin`` and ``elsewhere`` have the same meaning as in ``AttemptTerms``. If this run is part of a
+    parallel run, ``part`` describes the parallel run. A provider's refusal does not count as an attempt. Depending on
+    the refusal policy, another agent continues, the run waits, or the run ends. Ctrl-C releases the task, keeps its
+    work on a rescue ref, and ends the session. Raise the errors of a session start."""
     dispatcher = agents if isinstance(agents, Dispatcher) else Dispatcher([agents], RefusalPolicy(), say)
     caller = own_caller(caller)
     if caller.git:
@@ -174,8 +175,8 @@ def _tell_begin(caller: Caller, begun: JsonObject, say: Callable[[str], None]) -
 
 
 def _looked_over(caller: Caller, terms: AttemptTerms, made: list[Attempted], ending: _Ending) -> _Ending:
-    """Check the tasks that the run completed again, and return the run's ending. A broken task changes this ending. The
-    check of the last task does not run again, because it has already run with all the work."""
+    """Repeat the checks of all tasks that the run completed. Return the run's ending, which changes if a check no
+    longer passes. Do not repeat the check of the last task, because it has already run with all the work."""
     done = [each for each in made if each.result == "completed"]
     if len(done) < 2 or terms.stop.requested():
         return ending
@@ -193,8 +194,9 @@ def _looked_over(caller: Caller, terms: AttemptTerms, made: list[Attempted], end
 
 
 def _chosen(dispatcher: Dispatcher, caller: Caller, terms: AttemptTerms) -> tuple[Agent, _Ending | None]:
-    """Return the agent for the next task, after a wait if necessary. If no agent is available, also return the run's
-    ending. If there is no task, do not wait. The next claim then raises an error with the reason."""
+    """Return the agent for the next task, and None. If the provider refuses all agents, wait until one is available. If
+    the policy does not allow the wait, or a user stops it, return the run's ending instead of None. If there is no
+    task, do not wait, because the next claim raises an error with the reason."""
     while _has_task(caller):
         try:
             return dispatcher.choose(), None
@@ -402,8 +404,8 @@ def drive(
 ) -> JsonObject:
     """Run a client repeatedly in this terminal. Return the number of starts, a message and the ``exit_code``.
 
-    The client gets this environment plus ``HARNESS_STATE_ROOT``, for its hooks. Do not start the client while its
-    provider refuses the account, or while no slot is free on the machine."""
+    The client inherits the environment variables of this process. ``HARNESS_STATE_ROOT`` is added for its hooks. Do not
+    start the client while its provider refuses the account, or while no slot is free on the machine."""
     caller.store.activate()
     dispatcher = _dispatcher_of(caller, command, say, countdown)
     idle = starts = 0

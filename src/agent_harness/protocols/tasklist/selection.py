@@ -1,8 +1,7 @@
 """Selection of the next tasks and the remaining tasks of a list, and measures of the list's progress.
 
 The functions are pure. Their running time is linear in the number of tasks and dependencies. Source: ``tasklist.md``
-6.3, 6.5, 7.1, 13.1.
-"""
+6.3, 6.5, 7.1, 13.1."""
 
 from __future__ import annotations
 
@@ -102,7 +101,6 @@ def _completed(state: State) -> set[str]:
 
 
 def _are_texts(found: list[object]) -> TypeGuard[list[str]]:
-    """Return True if all members of the list are strings."""
     return {*map(type, found)} <= {str}
 
 
@@ -123,9 +121,9 @@ def _needs(state: State) -> dict[str, list[str]]:
 
 
 def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task]:
-    """Return the tasks that can be claimed: first pending tasks, then failed tasks that have attempts left. The failed
-    task with the oldest failure comes first. ``failure_time`` returns the time of a failure if the record of the task
-    does not contain it."""
+    """Return the tasks that can be claimed: first pending tasks, then failed tasks that have attempts left. Among the
+    failed tasks, the task with the oldest failure comes first. If a task does not contain the time of its failure,
+    ``failure_time`` returns it."""
     fresh, again = _candidates(state)
     fresh.sort(key=_urgency)
 
@@ -151,7 +149,7 @@ def _urgency(task: Task) -> tuple[int, object]:
 
 def _candidates(state: State) -> tuple[list[Task], list[Task]]:
     """Return two lists of tasks whose dependencies are completed: pending tasks, and failed tasks with attempts left.
-    Hooks call this function on every turn, so it checks the most common types of a JSON value first."""
+    Hooks call this function on every turn, so it must be fast."""
     done = _completed(state)
     wrong = _ambiguous(state)
     fresh: list[Task] = []

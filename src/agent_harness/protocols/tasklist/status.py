@@ -95,8 +95,8 @@ class ListFacts:
         self._marked = {*self.unproven}
 
     def _last_run(self, layout: TaskListLayout, state: State) -> JsonObject:
-        """Return the reason why the last run ended, or why the next run would end at once. Return an empty object if
-        the user need not act."""
+        """Return the reason why the last run ended, or why the next run would end at once. If the user need not act,
+        return an empty object."""
         home = trusted_state.existing(layout.tasks, layout.root, writable=False)
         if not selection.work_left(state):
             return needs.looks_of(needs.read_end(home))
@@ -105,7 +105,7 @@ class ListFacts:
         return {} if end.get("reason") == needs.HELD and not is_held else end
 
     def standing(self, task: Task) -> str:
-        """Return the state of a task in the words that all views use."""
+        """Return the word with which all views show the status of a task."""
         if task.question:
             return status_summary.NEEDS_YOU
         if task.id in self._marked:
@@ -140,8 +140,7 @@ def now_records(layout: TaskListLayout) -> list[JsonObject]:
 
 
 def parallel_of(layout: TaskListLayout) -> JsonObject | None:
-    """Return the present or last known state of a parallel run. Return None if there is no such run. Do not follow
-    links."""
+    """Return the present or last known state of a parallel run, or None if there is none. Do not follow links."""
     return None if layout.linked() else run_snapshot.told(layout.parallel)
 
 
@@ -155,8 +154,8 @@ def next_command(
 ) -> str:
     """Return the command that the user should type now. ``held`` lists the tasks whose merge the user has postponed.
 
-    ``last_run`` has the reason why the last run ended, if the user must remove this reason first. ``is_proven`` is
-    False if a completed task is not proven. In this case, the next run verifies this task or works on it."""
+    If the user must remove the reason why the last run ended, ``last_run`` contains this reason and the command.
+    ``is_proven`` is False if a completed task is not proven. The next run then verifies this task or works on it."""
     removes = (last_run or {}).get("command")
     if state.halt or paused or removes:
         return answer_of_halt(state) if state.halt or paused else str(removes)
@@ -297,7 +296,8 @@ def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
     """Return the answer of ``harness status`` as lines of text: first the summary, then the details. Without
-    ``everything``, shorten long lists to the important lines."""
+    ``everything``, shorten long lists to the important lines. ``hooks`` returns True if a client has the harness's
+    hooks. Only then, warn that these hooks are disabled."""
     parked = len(found["questions"])
     counts = {**found["counts"], "parked": parked}
     counts["failed"] = counts.get("failed", 0) - parked
@@ -388,8 +388,8 @@ def _warnings(found: JsonObject, *, everything: bool, hooks: Callable[[], bool])
 def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
     """Return the cost of all attempts so far. Return ``None`` if the harness has started no agent for this list.
 
-    ``per_completed_usd`` is the total cost, including failed attempts, for each completed task. It counts only tasks
-    that these attempts completed and that are still completed."""
+    ``per_completed_usd`` is the total cost, including failed attempts, divided by the number of completed tasks. Only
+    tasks that these attempts completed and that are still completed are counted."""
     rows = list(journal.read(layout.costs))
     if not rows:
         return None
@@ -409,8 +409,7 @@ def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
 
 
 def _by_task(rows: list[JsonObject]) -> dict[str, float | None]:
-    """Return the cost of each task in US dollars. It is ``None`` if the cost of one of the task's attempts is
-    unknown."""
+    """Return the cost of each task in US dollars, or ``None`` if the cost of one of its attempts is unknown."""
     found: dict[str, float | None] = {}
     for row in rows:
         task, cost = str(row.get("task_id")), dollars(row.get("cost_usd"))

@@ -2,8 +2,7 @@
 
 A reader sees each change completely or not at all. The file ``.bak`` contains the state before the last change.
 Concurrent changes are not lost, even if a person edits the file. Log lines are written after the change, before the
-lock is released. Source: ``tasklist.md`` 8, 9, 10.2.
-"""
+lock is released. Source: ``tasklist.md`` 8, 9, 10.2."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ _HINT = "harness status"
 
 
 def read(layout: TaskListLayout) -> records.State:
-    """Return the state of the task list, without taking the lock. Raise ``StateDamaged`` if the state is missing or
-    damaged."""
+    """Return the task list's state without taking the lock. Raise ``StateDamaged`` if it is missing or damaged."""
     return records.State(_load(layout, lambda path: files.read_json(path, exact=False)))
 
 
@@ -52,8 +50,8 @@ def _way_out(layout: TaskListLayout) -> str:
 
 
 def copy_of(layout: TaskListLayout) -> records.State | None:
-    """Return the state in the copy outside the project folder. Return ``None`` if a backup exists, even an invalid
-    backup."""
+    """Return the state in the copy outside the project folder, or ``None`` if there is no valid copy. Also return
+    ``None`` if a backup file exists, even if the backup is damaged."""
     from agent_harness.protocols.tasklist import proven
 
     return None if os.path.lexists(layout.backup) else proven.kept_list(layout)
@@ -82,8 +80,9 @@ class TaskListChange:
         self._tasks: list[JsonObject] | None = []  # changed in place; ``None`` if any may be
 
     def touch(self, *tasks: records.Task) -> None:
-        """Mark the given tasks as changed. Without arguments, all tasks may have changed. Added and removed tasks, and
-        changes outside tasks, are detected without this call."""
+        """Mark the state as changed, so that it is written. The arguments are the tasks whose members were changed.
+        Without arguments, any task may have changed. Added or removed tasks, and changes outside tasks, are found by
+        comparison."""
         self.dirty = True
         if self._tasks is not None:
             self._tasks = [*self._tasks, *(task.raw for task in tasks)] if tasks else None
@@ -102,7 +101,7 @@ class TaskListChange:
         self.log(progress.entry(kind, number, at=self.now, task=task, category=category, text=text, note=end))
 
     def halt(self, category: str, message: str, task_id: str | None = None) -> None:
-        """Halt the task list: no task can be claimed before ``harness resume``, and the hooks are disabled."""
+        """Halt the task list. No task can be claimed before ``harness resume``, and hooks allow the agents to stop."""
         at = clock.timestamp(self.now)
         self.state.raw["halt"] = {"category": category, "task_id": task_id, "message": message, "at": at}
         self.touch()
@@ -150,8 +149,7 @@ class TaskStore:
         return self._used
 
     def now(self) -> datetime:
-        """Return the time of the disk's clock, which all workers share. If the disk is not writable, return the local
-        time."""
+        """Return the time of the disk's clock, which all workers share. Return the local time on a read-only disk."""
         if self._now:
             return self._now
         path = self.layout.clock_file

@@ -1,8 +1,7 @@
-"""Attempt of ``harness run`` at a claimed task, in the form that the session runner expects.
+"""Attempt of ``harness run`` at a claimed task, with the methods that the session runner calls.
 
-An attempt starts with the agent's first turn. If the proof fails, rounds follow in which the agent can fix the work.
-The result is completed, failed or released. Source: ``tasklist.md`` 5, 11 to 13.
-"""
+An attempt starts with the agent's first turn. If the check fails, the agent gets further rounds to fix the work. The
+result is completed, failed or released. Source: ``tasklist.md`` 5, 11 to 13."""
 
 import copy
 import json
@@ -98,8 +97,8 @@ class Attempted:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRuling:
-    """Result of the harness's check after an agent's turn: the answer of the completion, or the reason for a
-    rejection."""
+    """Result of the harness's check after an agent's turn. ``completed`` is the answer of ``verbs.complete`` if the
+    task was completed. Otherwise, ``error`` contains the reason for the rejection."""
 
     completed: JsonObject | None = None
     error: VerificationFailed | TimedOut | None = None
@@ -132,8 +131,8 @@ class TaskJournal:
 
 
 def now_path(caller: Caller, counts: str | None) -> str | None:
-    """Return the path of the file in which a worker records its present step. With ``counts``, the file is in that
-    folder. Return None if there is no state folder."""
+    """Return the path of the file in which a worker records its present step. The file is in the folder ``counts`` or,
+    without this folder, in the state folder outside the project. Return None if there is no state folder."""
     if counts:
         return os.path.join(counts, f"now-{safe_name(caller.id or '')}.json")
     return proven.now_path(caller.layout, caller.id, make=True)
@@ -256,8 +255,7 @@ class TaskWork:
         return fix_prompt(task, ruling.error.message, shown, was_run=not ruling.error.data.get("not_run"))
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for the agent's next turn. Its environment lets harness commands find the claim on this
-        task."""
+        """Return the request for the agent's next turn. Its environment lets harness commands find the task's claim."""
         caller, task = self._caller, self._task
         self._before = State(copy.deepcopy(caller.store.read().raw))
         self._files = ListFiles(caller, self._before)
@@ -330,7 +328,7 @@ class TaskWork:
 
     def _put_back(self, change: TaskListChange) -> None:
         """Undo changes to the task list that no command makes: removed tasks, unproven completions and other settings.
-        After that, verification and the next attempt use only the changes by people and by commands."""
+        Verification and the next attempt then use only the changes by people and by commands."""
         before, now = self._before, change.state
         unproven = {each.id for each in proven.unproven(self._caller.layout, now)}
         for was in before.tasks if before else ():
@@ -360,8 +358,8 @@ class TaskWork:
             self._put_init_script_back(change)
 
     def _put_init_script_back(self, change: TaskListChange) -> None:
-        """Restore the user's ``harness-init.sh``, because this script has more rights than an agent. Save the agent's
-        version."""
+        """Restore the user's ``harness-init.sh`` if the agent changed it, because this script has more rights than an
+        agent. Save the agent's version in another file."""
         layout, task, before = self._caller.layout, self._task, self._init_script
         path, found = layout.init_script, _script_at(layout.init_script)
         if before in (found, _NO_FILE) or matcher(tuple(task.may_change))(b"harness-init.sh"):
@@ -523,8 +521,8 @@ def _head_of(caller: Caller) -> str | None:
 
 
 def _script_at(path: str) -> tuple[bytes, int]:
-    """Return the content and the mode of a script. Return ``_NOTHING`` if the file is missing. Return ``_NO_FILE`` if
-    the path is not a regular file."""
+    """Return the content and the mode of a script. Return the constant ``_NOTHING`` if the file is missing. Return the
+    constant ``_NO_FILE`` if the path is not a regular file or cannot be read."""
     try:
         if os.path.islink(path):
             return _NO_FILE
@@ -571,7 +569,7 @@ def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> s
 
 def fix_prompt(task: Task, said: str, output: Sequence[Any], *, was_run: bool = True) -> str:
     """Return the prompt for the agent's next round, after the check failed. ``said`` is the reason for the failure, and
-    ``output`` is the output. Without ``was_run``, the check could not run."""
+    ``output`` contains the lines that the check printed. ``was_run`` is False if the check could not run."""
     if not was_run:
         first = f"The harness did not run the validation: {said}"
         last = "Your work is as you left it. Mend this, and end your turn."

@@ -24,7 +24,7 @@ Line = tuple[int, str]
 
 
 def bent(change: FileChange, named: Named, asked: str = "") -> str | None:
-    """Return why a changed or new file that commands load is refused, or None if it is allowed.
+    """Return why a change to a file that commands load is refused, or None if the change is allowed.
     ``asked`` is the item's text. A new file that this text mentions may set variables."""
     if change.status == "A":
         found = (each for each in named.absent if each.matches(change.path))
@@ -47,8 +47,8 @@ def _bent(path: str, before: bytes, after: bytes, named: Named) -> str | None:
 
 
 def weaker_test(change: FileChange, *, alone: bool) -> str | None:
-    """Return in a few words how a change weakens a test or a support file. Return None if it does not. With ``alone``,
-    only these tests judge the work, so new code must not affect the existing tests."""
+    """Return in a few words how a change weakens a test or a support file, or None if it weakens nothing.
+    ``alone``: only the existing tests judge the work, so new code must not affect them."""
     if why := _obviously(change):
         return why
     if change.path.endswith(".py"):
@@ -101,7 +101,7 @@ def _obviously(change: FileChange) -> str | None:
 
 
 def _package(before: bytes, after: bytes, names: Collection[str]) -> str | None:
-    """Return how a changed ``package.json`` weakens a check by scripts or test settings, or None if it does not."""
+    """Return how the scripts or test settings of a changed ``package.json`` weaken a check, or None if they do not."""
     old, new = package_scripts(before), package_scripts(after)
     hooks = [f"{side}{name}" for name in sorted(names) for side in ("pre", "post")]
     for_tests = [name for name in old if "test" in name]

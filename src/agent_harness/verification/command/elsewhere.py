@@ -37,8 +37,8 @@ _FORMATTED = re.compile(
 
 
 def elsewhere(case: Case) -> None:
-    """Run the check as a user would run it in a terminal, and reject the work if the check fails.
-    Grade the work "checked" instead of "proven" if the check passes but no recorded call could be compared."""
+    """Run the check as a user would run it in a terminal. Reject the work if this run fails.
+    If it passes, but no recorded call could be repeated outside tests, grade the work "checked"."""
     runner = case.runner
     if not isinstance(runner, CommandRunner) or not case.strictness.replay or case.proof is None:
         return
@@ -91,8 +91,8 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
 
 
 def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Sequence[Edits], *, has_mark: bool) -> str:
-    """Run the check with one difference from the harness's run at a time. Return why the work is rejected. Return an
-    empty string and grade the work "checked" if legitimate work could fail in the same way."""
+    """Repeat the check as the harness runs it, but each time with one condition of a user's terminal. Return why the
+    work is rejected. If legitimate work could fail in the same way, return "" and grade the work "checked"."""
     sees_marks = has_mark and not as_a_person(marks=False)
     by_marks = sees_marks and as_a_person(marks=True)
     if by_marks and is_of_work(case):

@@ -37,9 +37,9 @@ def around(
     confined: bool = True,
     linked: Iterable[str] = (),
 ) -> Installed:
-    """Return the programs and Python interpreters that the commands may start, without file contents. ``commands``
-    contains pairs of a command and its folder. The result is empty if no command starts Python. With ``confined``,
-    files that an agent in the sandbox cannot change are omitted. ``linked`` are the folders that checkouts link to."""
+    """Return the programs and Python interpreters that the commands may start. Their files are not yet read.
+    ``commands`` has pairs of a command and its folder. No interpreter is returned if no command starts Python.
+    ``confined``: omit files that a sandboxed agent cannot change. ``linked``: folders that checkouts link to."""
     variables = plain_variables()
     texts = [(text, str(Path(folder).absolute())) for text, folder in commands]
     root = texts[0][1] if texts else ""
@@ -84,7 +84,7 @@ def starts_python(command: str, folder: str) -> bool:
 
 
 class _Folder(Set[str]):
-    """Set of the file paths in a folder. The folder is read only when needed."""
+    """Paths of the files in a folder, as a set. The folder is read only when the set is used."""
 
     def __init__(self, root: str) -> None:
         self._root = root

@@ -1,5 +1,5 @@
 """Search for the files that a check command mentions or loads. The agent's work must not weaken these files. The search
-reads the file tree as of the claim, so that an agent cannot choose which files are protected. A script or test runner
+reads the files of the base commit, so that an agent cannot choose which files are protected. A script or test runner
 whose exit status is the result is protected. A program is part of the work if the command compares its output (``python
 calc.py | grep 3``) or leaves it running (``node server.js &``). So are files that ``grep`` and ``test`` read. Scripts
 that set up an environment are protected, but not the programs that they start."""
@@ -197,7 +197,7 @@ def _read(found: _Names, text: str, folder: str) -> None:
 
 
 def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filtered: bool) -> None:
-    """Add the files that shell commands use. With ``filtered``, another program evaluates the commands' output."""
+    """Add to ``found`` the files that shell commands use. ``filtered``: another program evaluates their output."""
     waits = any(each.name == "wait" for each in commands)
     folders = [folder]  # one for each open subshell
     free, piped = 0, False
@@ -217,7 +217,7 @@ def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filte
 
 
 def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool) -> str:
-    """Add the files that one shell command uses. Return the working folder of the next command."""
+    """Add to ``found`` the files that one shell command uses. Return the working folder of the next command."""
     given = command.plain
     for word in given:
         if assigned := _ASSIGNED.fullmatch(word):
@@ -292,7 +292,7 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
 
 
 def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the expected output files that a comparing program reads. Record the files whose existence is tested."""
+    """Add to ``found`` the files with expected output that a program compares, and files that ``test`` looks for."""
     if program == "cat":
         _read_in(found, rest, folder)
     if program in _COMPARING:
@@ -303,12 +303,12 @@ def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) ->
 
 
 def _read_in(found: _Names, words: Sequence[str], folder: str) -> None:
-    """Add the programs that a command reads as input and that check the work, such as SQL files with assertions."""
+    """Add to ``found`` the programs that a command reads as input, such as SQL files with assertions."""
     found.scripts.update(p for p in _paths(found, words, folder) if JUDGE_NAME.search(p) and _IS_PROGRAM.search(p))
 
 
 def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]]:
-    """Return the commands that ``find`` or ``xargs`` starts, one for each file. Return any other command unchanged."""
+    """Return the commands that ``find`` or ``xargs`` starts, one for each file. Return other commands unchanged."""
     program, *rest = words
     if program not in ("find", "xargs"):
         return [list(words)]
@@ -340,7 +340,7 @@ def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) 
 
 
 def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Add the tests that a script gets as arguments, because the script probably runs them."""
+    """Add to ``found`` the tests among a script's arguments, because the script probably runs them."""
     given = {path for word in words if not word.startswith("-") for path in _test_paths(found, word, folder)}
     if not filtered:
         found.tests.update(each for each in given if is_test_file(each) or TEST_FOLDERS & {*each.split("/")})
@@ -415,7 +415,7 @@ def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
 
 
 def _beside(found: _Names, stem: str, ends: Sequence[str], *, within: str = "") -> None:
-    """Add the module whose path is ``stem`` plus one of ``ends``, if it exists, and the modules that it loads."""
+    """Add the module ``stem`` with an ending in ``ends``, if it exists, and the modules that it loads."""
     for path in (f"{stem}{end}" for end in ends):
         if path in found.tree.paths and path not in found.scripts and path.startswith(f"{within}/" if within else ""):
             found.scripts.add(path)
@@ -612,7 +612,7 @@ def package_scripts(content: bytes | None) -> dict[str, str]:
 
 
 def _by_name(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the files that a program reads by default. Omit settings files that several programs share."""
+    """Add to ``found`` the files that a program reads by default, except settings that several programs share."""
     given = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in _SETTINGS_FROM]
     names = [*_RUN_BY_NAME.get(program, ()), *(given if program in _RUN_BY_NAME else ())]
     shared = {"setup.cfg", "pyproject.toml"}

@@ -51,8 +51,8 @@ _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 
 
 def changed_values(case: Case) -> dict[str, bytes]:
-    """Return the base version of each changed data file, by path. Return an empty dictionary if the work changed no
-    code and the check does not compare the data with another changed file."""
+    """Return the base version of each changed data file, by path.
+    If the work changed only data, return {} unless the check compares the data with another changed file."""
     work = [change for change in case.work if not change.link and not case.guard.has_rule(change.path)]
     data = [change.path for change in work if change.status == "M" and holds_values(change.path)]
     if not data or not (any(is_code(change.path) for change in work) or _is_compared(case, data)):
@@ -78,7 +78,7 @@ def _commands(case: Case) -> Iterator[tuple[str, set[str]]]:
 
 
 def _texts(case: Case) -> list[str]:
-    """Return the texts of the check and of its scripts in the base commit, or [] if other checks judge the work too."""
+    """Return the texts of the check and of its scripts in the base commit, or [] if it is not the only check."""
     if not case.guard.protection.alone:
         return []
     scripts = (case.tree.read(path) or b"" for path in sorted(case.guard.protection.checks.scripts))
@@ -86,7 +86,7 @@ def _texts(case: Case) -> list[str]:
 
 
 def gone_values(case: Case) -> dict[str, bytes]:
-    """Return the base version, by path, of deleted files that the check reads through a pattern or a folder.
+    """Return the base version, by path, of deleted files that the check reads through a pattern or a folder name.
     A file that the check or the item mentions is omitted, because it was deleted on purpose."""
     texts = "\n".join(_texts(case))
     patterns = _PATTERN.findall(texts)
@@ -102,7 +102,7 @@ def gone_values(case: Case) -> dict[str, bytes]:
 
 
 def compared_result(case: Case, command: str) -> None:
-    """Grade the work "checked" if the check compares a file that the work added and the check does not write."""
+    """Grade the work "checked" if the check compares a file that the work added, unless the check writes that file."""
     new = {change.path for change in case.work if change.status == "A" and not is_code(change.path)}
     results = sorted({path for program, named in _commands(case) if program in _COMPARES for path in named & new})
     if results and _fails_with(case, command, dict.fromkeys(results, b"")):
@@ -120,7 +120,7 @@ def rewritten_values(case: Case) -> None:
 
 
 def replaced_parts(case: Case) -> None:
-    """Grade the work "checked" instead of "proven" if it replaces a function of Python's standard library."""
+    """Grade the work "checked" instead of "proven" if the work replaces a function of Python's standard library."""
     for change in case.work:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
         for name in _replaced(tree) if tree else ():
@@ -156,7 +156,7 @@ def is_code(path: str) -> bool:
 
 
 def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gone: Collection[str] = ()) -> None:
-    """Reject the work if the check fails with the base version of the ``returned`` files.
+    """Reject the work if the check fails after the ``returned`` files are restored to their base version.
     Such a check passes only because the work changed the files, or deleted them if ``gone`` is not empty."""
     singles = [{path: content} for path, content in sorted(returned.items())]
     for files in singles if len(singles) <= _MOST_SINGLE else [returned]:
@@ -173,7 +173,7 @@ def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gon
 
 
 def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
-    """Return True if the check fails with these file contents. In a test report, only unchanged tests count."""
+    """Return True if the check fails with the contents ``files``. In a test report, only unchanged test files count."""
     if not case.runs["proof"].report:
         return _run(case, command, files).exit_code not in (0, None)
     run = case.part(command, RunAsked(seconds=case.short_limit, keep_going=True, overlays=(Edits(files),)))

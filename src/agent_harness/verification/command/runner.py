@@ -94,7 +94,7 @@ class CommandCheck:
 
     @property
     def alone(self) -> "CommandCheck":
-        """The same check without further requirements, so that only the exit status counts."""
+        """Copy of the settings in which the check runs neither on the base commit nor with changed values."""
         return replace(self, requires_red=OFF, trust=FAST)
 
     @property
@@ -111,7 +111,7 @@ class CommandCheck:
 
 
 class CommandRunner(Runner):
-    """Runner for any check command. ``git.root`` is the project folder, even without a repository."""
+    """Runner for any check command. ``git.root`` is the project folder, even if the folder has no git repository."""
 
     subject, passes_only, allowed_by = "The command", "The command passes only", ALLOWED_BY
     tests, item, ends_with = "The tests", "task", ""
@@ -173,9 +173,9 @@ class CommandRunner(Runner):
 
     def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
         """Run a command in the checkout, with the run recorder if the command may start pytest.
-        A command may ignore failing tests if it did so on the base commit. If pytest fails to start with the recorder,
-        run the command again without the recorder. If the command passes without a recorded pytest, the exit status
-        counts, unless pytest was recorded on the base commit."""
+        A command may ignore failed tests only if it also ignores them on the base commit. A command that fails before
+        pytest starts is run again without the recorder. A command that passes without pytest is accepted, unless it
+        starts pytest on the base commit."""
         parsed = parse(command)
         if terms.plain or not self._may_run_pytest(parsed):
             return self._unwatched(checkout, command, terms)
@@ -221,10 +221,9 @@ class CommandRunner(Runner):
         marks: bool | None = None,
         checks: Mapping[str, bytes] | None = None,
     ) -> Run:
-        """Run the command as a user would, if possible at the path of the project, and without a network.
-        ``at_home``: the command can read the user's home folder.
-        ``marks``: False loads helper programs that hide which program started the code. True loads helper programs that
-        hide nothing. None loads no helper programs."""
+        """Run the command as a user would, without a network. If possible, the checkout is at the project's path.
+        ``at_home``: the command can read the user's home folder. ``marks``: None loads no helper programs. False loads
+        helper programs that hide which program started the code. True loads helper programs that hide nothing."""
         texts = [command.encode(), *(checks or {}).values()]
         names_project = any(os.fsencode(self.git.root) in text for text in texts)  # and what is in no commit there
         laid: dict[str, tuple[str, str]] = {} if names_project else self._laid_over_project(checkout)
@@ -296,7 +295,7 @@ class CommandRunner(Runner):
 
     @property
     def _has_to_start(self) -> bool:
-        """True if pytest starts on the base commit, and the user has not allowed changes to files that start pytest."""
+        """True if pytest starts on the base commit, and the user allows no change to the files that start pytest."""
         is_free = matcher(self.check.may_change)
         leading = [path.encode("utf-8", "surrogateescape") for path in self.changed if self._named.loads(path)]
         return not any(map(is_free, leading)) and self._known_before.started
@@ -325,7 +324,7 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None and (run.report is None or bool(run.report.passing))
 
     def on_failure(self, run: Run) -> Told | None:
-        """Return a finding if the check failed although its command exited with 0 or passes in the project folder."""
+        """Return a finding if the check failed, but its command exited with 0 or passes in the project folder."""
         if run.exit_code == 0:
             problem = run.problem or "no test passed"
             message = f"The command exited with 0, but its run is not trusted: {problem}"
@@ -348,7 +347,7 @@ class CommandRunner(Runner):
         return Told("passes_only_in_place", message, {"missing": missing[:50]})
 
     def on_pass(self, run: Run) -> Told | None:
-        """Return a finding if tests were skipped while they ran, unless the base commit's tests mention skipping."""
+        """Return a finding if tests were skipped while they ran, unless their base version mentions skipping."""
         report = run.report
         silent = {
             node
@@ -433,7 +432,7 @@ class CommandRunner(Runner):
 
     @property
     def _mapped(self) -> Mapped:
-        """Project folders from which the Python environments of the command may import modules."""
+        """Folders of the project from which the Python environments of the command may import modules."""
         search = process.scrubbed_environment().get("PATH", os.defpath)
         return mapped_in(Path(self.git.root), self._linked(), search)
 
@@ -449,7 +448,7 @@ class CommandRunner(Runner):
 
 
 def _ran_nothing(command: str, output: str) -> str | None:
-    """Return why no test ran. Return None if a test ran, or if the command does more than call one test runner."""
+    """Return why no test ran, or None if a test ran. Return None also if the command starts several programs."""
     started = (each.plain for each, _ in read(command).every())
     heads = [head for words in started for head in words[program_at(words) :][:1]]
     alone = [head for head in heads if head not in ("cd", "export", "set", "true", ":")]

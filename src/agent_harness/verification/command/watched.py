@@ -10,8 +10,8 @@ from agent_harness.verification.verdict import Run
 
 
 def judged(command: Command, watched: Watched, plain: Run) -> Run:
-    """Return the ``plain`` run with the trusted parts of its test report added.
-    The reports may be incomplete and may contain failures if the command does more than run pytest."""
+    """Return ``plain`` with the trusted part of its test report.
+    If the command does more than run pytest, the report may be incomplete and may contain failures."""
     done, sessions, path = watched
     last = None if done.exit_code == 0 else -1
     run = replace(watched.seen(plain), goes_on=any(each.finished != 0 for each in list(sessions.values())[:last]))

@@ -35,7 +35,7 @@ Edited = tuple[str, Collection[Edit]]  # a text, and what is changed in it
 
 
 def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
-    """Return the edit that changes a string's content, or none for an expansion. ``grows``: it may become longer."""
+    """Return the edit that changes a string, or [] for text like ``$NAME``. ``grows``: the text may become longer."""
     places = _of_values(inside, [found.start() for found in _PLAIN.finditer(inside) if found["plain"]])
     if places:
         place = places[len(places) // 2 if len(places) > 2 else 0]
@@ -57,7 +57,7 @@ def other_pattern(inside: str, at: int) -> list[Edit]:
 
 
 def _of_values(inside: str, places: Sequence[int]) -> list[int]:
-    """Return the ``places`` that are not part of a key. A check would not find a changed key."""
+    """Return the positions outside keys. Keys stay unchanged, because a check would not find a changed key."""
     of_keys = {at for key in _KEY.finditer(inside) for at in range(*key.span())}
     return [place for place in places if place not in of_keys]
 
@@ -68,7 +68,7 @@ def searched_number(written: str, at: int) -> list[Edit]:
 
 
 def other_number(written: str, at: int) -> list[Edit]:
-    """Return the edit that makes a number clearly different but not longer. Return no edit for other text."""
+    """Return the edit that makes a number clearly different but not longer, or [] if the text has no number."""
     found = _LEADING.match(written)
     if not found:
         return []
@@ -94,7 +94,7 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
-    """Convert edits of a value to edits of the surrounding text. ``offsets``: positions of the value's letters."""
+    """Convert edits of a value to edits of the text around it. ``offsets``: positions of the value's letters there."""
     return [
         Edit(offsets[e.start], offsets[e.end - 1] + 1 if e.end > e.start else offsets[e.start], e.text)
         for e in edits

@@ -60,7 +60,7 @@ def expected(text: str, language: str) -> list[Edit]:
 
 
 def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add the literals on either side of a comparison to ``places``. If there are none, add the names to ``names``."""
+    """Add to ``places`` the literals of a comparison. If there is no literal, add the compared names to ``names``."""
     word = program.tokens[at].text
     equal = word in program.language.equal
     if (not equal and word not in program.language.unequal) or _chooses_rows(program, at):
@@ -91,7 +91,7 @@ def _chooses_rows(program: ParsedProgram, at: int) -> bool:
 
 
 def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
-    """Return the positions of the literals that form one side of a comparison, or [] if it has anything else."""
+    """Return the positions of the literals that form one side of a comparison, or [] for a side with other code."""
     here = at + step
     if step > 0 and program.word(here) in ("-", "+", "&"):
         here += 1
@@ -190,7 +190,7 @@ def _refused(program: ParsedProgram, at: int) -> bool:
 
 
 def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
-    """Return the indexes of the arguments that an assertion compares: the first two, not counting a leading ``t``.
+    """Return the indexes of the arguments that an assertion compares: the first two, or the two after Go's ``t``.
     For a method of the result, as in ``expect(x).toBe(3)``, return only the first index."""
     first = program.word(at + 2 if bracket else at + 1)
     name = program.tokens[at].text
@@ -206,7 +206,7 @@ def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
 
 
 def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]) -> list[int]:
-    """Return the positions of the literals in the arguments ``which``, without nested calls. Add names to ``names``."""
+    """Return the positions of the literals in the arguments ``which``. Add names in these arguments to ``names``."""
     groups = _split(program, at)
     if which == range(2) and len(groups) == 3 and program.language is LANGUAGES["java"]:
         is_text = len(groups[0]) == 1 and program.tokens[groups[0][0]].kind == TEXT
@@ -231,7 +231,7 @@ def _table(program: ParsedProgram, group: Sequence[int]) -> str:
 
 
 def _split(program: ParsedProgram, at: int) -> list[list[int]]:
-    """Return the token positions of each argument after a bracket, or after a name until the statement ends."""
+    """Return the token positions of each item between brackets, or of each argument after a name without brackets."""
     bracket = program.word(at) in OPEN
     end = min(program.pair.get(at, at) if bracket else len(program.tokens), at + _LONGEST_ROW)
     groups: list[list[int]] = [[]]
@@ -253,7 +253,7 @@ def _split(program: ParsedProgram, at: int) -> list[list[int]]:
 
 
 def _plain(program: ParsedProgram, group: Sequence[int]) -> list[int]:
-    """Return the positions of the literals in an argument, or [] if it is not a literal or a collection."""
+    """Return the positions of the literals in an argument, or [] if it is neither a literal nor a collection."""
     rest = [at for at in group if program.word(at) not in ("-", "&", "*", "ref", "\\")]
     if len(rest) == 1 and program.literal(rest[0]):
         return rest
@@ -292,7 +292,7 @@ def _inside(program: ParsedProgram, opened: int) -> list[int]:
 
 
 def _given(program: ParsedProgram, at: int) -> list[int]:
-    """Return the positions of the literals that are assigned to a name, or [] if the value has anything else."""
+    """Return the positions of the literals in an assigned value. Return [] unless it is a literal or a collection."""
     bound = at + 1
     while program.word(bound) in ("[", "]") and bound < at + 4:
         bound += 1  # char want[] = "..."
@@ -334,8 +334,8 @@ def _of_collection(program: ParsedProgram, at: int) -> list[int]:
 
 
 def _in_rows(program: ParsedProgram, names: set[str]) -> Iterator[int]:
-    """Yield the positions of expected literals in table rows below column names, and in calls.
-    In calls, the names of the function's parameters are the column names."""
+    """Yield the positions of expected literals in table rows and in calls.
+    Column names show which values are expected. In calls, the parameter names of the function are the column names."""
     heads: dict[int, set[int]] = {}
     functions: dict[str, set[int]] = {}
     for at, end in program.pair.items():
@@ -364,7 +364,7 @@ def _selected(program: ParsedProgram, at: int, wanted: Collection[int]) -> Itera
 def _cells(
     program: ParsedProgram, at: int, heads: Mapping[int, set[int]], functions: Mapping[str, set[int]]
 ) -> list[int]:
-    """Return the positions of the expected literals in a table row or in a call of a comparing function."""
+    """Return the positions of the expected literals in a table row, or in a call of a function that compares."""
     before = program.tokens[at - 1] if at else None
     groups = _split(program, at)
     if program.word(at) == "(" and _is_name(program, at - 1):

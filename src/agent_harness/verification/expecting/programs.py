@@ -122,7 +122,7 @@ class ParsedProgram:
         return self._in_statement(here, equal)
 
     def _in_call(self, here: int, outer: int, before: str, equal: bool) -> bool | None:
-        """Return True if a comparison in these brackets requires equal values, None if the brackets only group."""
+        """Return True if a comparison in these brackets must find equal values, or None if the brackets only group."""
         if before in _CONDITIONS:
             return self._decided(equal, before, *self._bodies(self.pair.get(outer, len(self.tokens)) + 1))
         if before == "!" or not self._is_call(outer):

@@ -88,7 +88,7 @@ def _as_function(body: list[ast.stmt]) -> ast.FunctionDef:
 
 
 def _denied(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes in conditions, negations and failing exits. Comparisons in these nodes need not be true."""
+    """Yield the nodes in which a comparison need not be true: conditions, negations, ``exit`` and ``assertFalse``."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.While | ast.comprehension):
             tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
@@ -103,7 +103,7 @@ def _denied(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
-    """Yield the literal that ``node`` compares with this operator. Yield nothing for other expressions."""
+    """Yield the literal side of ``node`` if it is a comparison with ``operator``. Otherwise yield nothing."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], operator):
         return
     left, right = node.left, node.comparators[0]
@@ -116,7 +116,7 @@ def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
 
 
 def _statuses(tree: ast.Module) -> Iterator[int]:
-    """Yield the object ids of zeros that are compared with an exit status or a failure count."""
+    """Yield the ``id()`` of each literal 0 that is compared with an exit status or a failure count."""
     for node in ast.walk(tree):
         sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
         sides = node.args[:2] if isinstance(node, ast.Call) else sides
@@ -145,7 +145,7 @@ class _Lines:
         ] = {}  # of lines with letters of several bytes: by column, how many are before
 
     def place(self, line: int, column: int) -> int:
-        """Return the character offset of a line and byte column in the syntax tree."""
+        """Return the character offset in the text for a line and a byte column of the syntax tree."""
         content = self.lines[line - 1]
         if len(content) == self.starts[line] - self.starts[line - 1]:
             return self.starts[line - 1] + column

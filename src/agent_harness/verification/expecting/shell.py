@@ -64,7 +64,7 @@ class _Script:
     names: set[str] = field(default_factory=set)
 
     def edits(self, commands: Sequence[ShellCommand], *, denied: bool = False) -> list[Edit]:
-        """Return edits of the expected values in commands. With ``denied``, the check requires empty output."""
+        """Return edits of the expected values in commands. ``denied``: the check requires that they print nothing."""
         found: list[Edit] = []
         for at, command in enumerate(commands):
             if command.words:
@@ -324,7 +324,7 @@ def _is_failure(command: ShellCommand) -> bool:
 
 
 def _denies(words: Sequence[ShellWord]) -> bool:
-    """Return True if a test requires that its command substitutions print nothing, zero or a different text."""
+    """Return True if a test requires that its command substitutions print nothing, zero or not a given value."""
     if not words or words[0].text not in ("[", "test", "[["):
         return False
     values = [word.text for word in words]

@@ -92,7 +92,7 @@ class WorkMutants:
 
 
 def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
-    """Return the function names in changed Python files, by path and first line (of a decorator, if there is one)."""
+    """Return the function names in Python files, by path and first line. The first line may be a decorator's."""
     found: dict[str, dict[str, str]] = {}
     for change in files:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
@@ -129,8 +129,8 @@ def of_answers(
     files: Iterable[FileChange], calls: Iterable[RecordedCall], only: Collection[Named] | None = None
 ) -> tuple[Mutant, ...]:
     """Return mutants in which changed functions return wrong values of the right types, known from recorded calls.
-    The first mutant returns a fixed other value, but not for objects. The second mutant changes each answer. The third
-    repeats the first answer for every call. The result is empty if no answer can be changed."""
+    The first mutant returns one fixed wrong value, except for objects. The second mutant changes each answer. The third
+    repeats the first answer for every call. If no answer can be changed, the result is empty."""
     known: dict[tuple[str, str], str] = {}
     for call in calls:
         if (other := _other_answer(call.answer)) is not None:
@@ -197,7 +197,7 @@ _OBJECT = re.compile(r"[A-Za-z_][\w.]*\(\w+=")
 
 def _other_answer(text: str) -> str | None:
     """Return Python source for another value of a recorded answer's type. Return "" for a dataclass, and None for any
-    other object. For a method call, the record also contains the object's state, which is ignored."""
+    other object. A method's record also has the object's state, which is ignored."""
     for told in (text, *(text[: each.start()] for each in re.finditer(" on ", text))):
         if found := _SET.fullmatch(told):
             return f"{found[1]}(['~'])"
@@ -363,7 +363,7 @@ def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) 
 
 def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Mutant]:
     """Return mutants that each change one value of an expected object: its first value, or its last value.
-    They show whether the comparison ignores the value, because the work defines how its objects are compared."""
+    They show whether the comparison ignores the value, because work can define how its objects are compared."""
     trees = (sources.parse(change.after) for change in work if change.path.endswith(".py"))
     classes = {each.name for tree in trees if tree for each in ast.walk(tree) if isinstance(each, ast.ClassDef)}
     read = [(c, tree) for c in tests if classes and _is_plain(c.after) and (tree := sources.parse(c.after))]
@@ -407,7 +407,7 @@ def _objects(
 
 
 def _one_of(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that need not be equal: everything below ``or``, and containers that are searched with ``in``."""
+    """Yield the nodes of alternatives, of which one must match: everything below ``or``, and operands of ``in``."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         yield from ast.walk(node)
     elif isinstance(node, ast.Compare):
@@ -518,7 +518,7 @@ def _is_failure(value: ast.expr) -> bool:
 def written_out(
     expected: ast.expr, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> Iterator[ast.Constant | ast.JoinedStr]:
-    """Yield the literals of an expected expression. A name counts as its value if only expectations use it."""
+    """Yield the literals of an expected expression. A name is replaced by its value if only expectations use it."""
     if isinstance(expected, ast.Constant):
         if isinstance(expected.value, str | bytes | int | float) and not isinstance(expected.value, bool):
             yield expected
@@ -553,7 +553,7 @@ def _wrapped(expected: ast.expr) -> Iterator[ast.expr]:
 def _bound_to(
     name: str, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> list[ast.expr]:
-    """Return the values that are assigned to a name, or [] if code outside expectations uses the name."""
+    """Return the values that a name may have, or [] if code other than an expectation uses the name."""
     otherwise, loops = _uses(function)
     if name in otherwise:
         return []
@@ -570,7 +570,7 @@ def _bound_to(
 
 @lru_cache(maxsize=8)
 def _uses(function: _Function) -> tuple[set[str], dict[str, list[ast.For]]]:
-    """Return the names that code outside expectations uses, and the loops that bind each name."""
+    """Return the names that code other than expectations uses, and the loops that bind each name."""
     compared = {id(part) for each, _ in _expected(function) for part in _wrapped(each)}
     otherwise, loops = set[str](), dict[str, list[ast.For]]()
     for node in ast.walk(function):

@@ -131,7 +131,7 @@ def _is_value(value: ast.expr | None) -> bool:
 
 
 def _not_made(name: str, work: Sequence[FileChange], tree: Tree, gone: Collection[str]) -> NamedFunction | None:
-    """Return the requested function if it is only a placeholder, or if no code has its name. Otherwise return None."""
+    """Return the requested function if it is only a placeholder or no code contains its name. Otherwise return None."""
     own = name.rpartition(".")[2]
     found = False
     for path, module in _product(tree, gone, f"def {own}"):

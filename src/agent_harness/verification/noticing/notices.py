@@ -39,7 +39,7 @@ _PART = re.compile(r"::|(^|\s)(-k|--deselect|--ignore)\b")  # of a command that 
 
 
 def notice(case: Case) -> None:
-    """Record in the case whether the check notices changed values, and whether it rewrites its expected values."""
+    """Record in the case whether the check notices changed values and, if so, whether it rewrites expected values."""
     _notice(case)
     if case.noticed and not case.ended:
         rewritten_values(case)
@@ -82,7 +82,7 @@ def changed_checks(case: Case) -> list[ChangedCheck]:
 
 
 def _by_exit_status(case: Case, command: str) -> None:
-    """Run the check with changed expected values, then with restored data, then with the test runner hidden."""
+    """Run the check with changed expected values, then with restored data, then with a hidden test runner."""
     versions, returned, gone = changed_checks(case), changed_values(case), gone_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
@@ -102,9 +102,9 @@ def _by_exit_status(case: Case, command: str) -> None:
 
 
 def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
-    """Run the check with some expected values changed one at a time. If the check notices no change, run it with all
-    values changed. If one change stays unnoticed, the check may never reach the value, and the work is graded
-    "checked". If all changes or several changes in one program stay unnoticed, reject the work."""
+    """Run the check with some expected values changed, one at a time. If it notices no change, run it with all values
+    changed. If one change stays unnoticed, the check may never reach that value, so grade the work "checked". If all
+    changes, or several changes in one program, stay unnoticed, reject the work."""
     if not versions:
         return
     files, data = case.guard.check_files(case.changes)
@@ -135,8 +135,8 @@ def _asked(
     case: Case, versions: Sequence[ChangedCheck], *, to_first: bool = False
 ) -> tuple[list[ChangedCheck], list[ChangedCheck]]:
     """Return the versions of the check that failed, and the versions that passed.
-    With ``to_first``, stop after a failure. A run over its time limit ends the loop without a result, because work may
-    wait when it sees changed values. A run that could not start is ignored."""
+    With ``to_first``, stop after the first failure. Stop without a result if a run exceeds its time limit, because the
+    work may wait when it detects changed values. Ignore a run that could not start."""
     red: list[ChangedCheck] = []
     green: list[ChangedCheck] = []
     for each in versions:
@@ -153,7 +153,7 @@ def _asked(
 
 
 class _Notice:
-    """Runs of one check with changed expected values and on changed work, and the results of these runs."""
+    """Test of one check: runs it with changed expected values and on changed work, and stores the results."""
 
     def __init__(self, case: Case, command: str) -> None:
         self._case, self._command = case, command
@@ -218,14 +218,15 @@ class _Notice:
     def _sabotaged(
         self, answering: Sequence[mutants.Mutant], work: Sequence[mutants.Mutant]
     ) -> tuple[list[str], set[str]]:
-        """Return the mutants of the work on which the check passes, if they suffice to reject the work.
-        Otherwise return an empty list, and the test files that fail on a mutant."""
+        """Return a list and a set, one of them empty. If the check misses enough mutants to reject the work, the list
+        contains these mutants. Otherwise, the set contains the test files that fail on a mutant."""
         return self._same_type(answering) if answering else self._not_noticed(work)
 
     # ---- what the item names -------------------------------------------------------------------------------------
 
     def _named_functions(self, covered: frozenset[mutants.Named]) -> list[str]:
-        """Return the mentioned functions that are missing, or whose mutants (except ``covered``) no test notices."""
+        """Return the functions mentioned in the item that are missing or whose mutants no test notices.
+        ``covered`` are the functions whose mutants were already tried."""
         runner, found = self._case.runner, list[str]()
         for each in self.named[:_MOST_NAMED]:
             if each.problem:
@@ -244,7 +245,7 @@ class _Notice:
         return found
 
     def _unnoticed(self, named: NamedFunction, covered: frozenset[mutants.Named]) -> Sequence[str]:
-        """Return the mutants of this function on which the check passes, if they suffice to reject the work."""
+        """Return the mutants of this function that the check misses, or [] if they are too few to reject the work."""
         if named.rebound:
             return self._not_noticed([named.rebound])[0]
         if covered and named.functions >= covered:
@@ -256,7 +257,7 @@ class _Notice:
     # ---- other expectations --------------------------------------------------------------------------------------
 
     def _blind(self, expecting: Sequence[mutants.Mutant]) -> list[str]:
-        """Return the descriptions of the test mutants in which most of the changed tests still pass."""
+        """Return the descriptions of the mutants of tests in which most of the changed tests still pass."""
         found: list[str] = []
         for mutant in expecting:
             answer = self._expects_nothing(mutant)
@@ -266,9 +267,9 @@ class _Notice:
         return found
 
     def _expects_nothing(self, mutant: mutants.Mutant) -> bool | None:
-        """Return True if most tests with changed values still pass.
-        Return None if the check runs no such test. Tests are selected without their parameters, which may contain
-        changed values. If no selected test reports a result, the result of the whole run decides."""
+        """Return True if most tests with changed values still pass, or None if the check runs no such test.
+        Tests are selected without their parameters, because these may contain changed values. If no selected test
+        reports a result, the result of the whole run decides."""
         report = self._case.runs["proof"].report
         ours = {mutants.function_of(node) for node in mutant.asked(report.cases)} if report else set[str]()
         if not ours and _PART.search(self._command):
@@ -282,7 +283,7 @@ class _Notice:
         return len(green) * 2 > len(asked) if asked else self._case.runner.passed(run)
 
     def _unnoticed_value(self, outcomes: Collection[str]) -> str:
-        """Return the line of a value in an expected object that can change unnoticed. Return "" if there is none."""
+        """Return the line of a value in an expected object that can change unnoticed, or "" if no value can."""
         known = {change.path for change in self.own}
         others = sorted(self._case.runner.files_of(outcomes) - known)[:_MOST_EXPECTING]
         for mutant in mutants.of_fields([*self.own, *self._case.as_they_were(others)], self._files):
@@ -297,8 +298,8 @@ class _Notice:
     # ---- answers of the right type -----------------------------------------------------------------------------
 
     def _same_type(self, answering: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return the mutants with wrong answers of the right type on which the check passes, if they are the majority.
-        Otherwise return an empty list, and the test files that fail on a mutant."""
+        """Return a list and a set, one of them empty. If the check passes on most mutants with wrong answers of the
+        right type, the list contains these mutants. Otherwise, the set contains the test files that fail on one."""
         green: list[str] = []
         noticed: set[str] = set()
         most, asked = len(answering) // 2 + 1, 0
@@ -315,9 +316,9 @@ class _Notice:
     # ---- sabotaged work ------------------------------------------------------------------------------------------
 
     def _not_noticed(self, sabotaged: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return the mutants of the work on which the check passes, if no test notices any mutant.
-        If a test fails an assertion on a mutant, return an empty list and the files of the failing tests. A crash
-        inside an assertion counts only if the check passes on no mutant. Other crashes do not count."""
+        """Return a list and a set. If a test fails an assertion on a mutant, the set contains the files of the failed
+        tests. Otherwise, the list contains the mutants on which the check passes. If there are none, a crash inside an
+        assertion counts as a noticed mutant. Other crashes never count."""
         green: list[str] = []
         raised = frozenset[str]()
         for mutant in sabotaged:

@@ -69,20 +69,20 @@ class RunEnvironment:
         return {name: version for name, version in known.items() if version}
 
     def mapped(self) -> Mapped:
-        """Return the import entries of installed packages that lead into the project."""
+        """Return the folders and packages of the project from which installed packages import modules."""
         return mapped(self.sites, self.root)
 
     def looked_at_again(self, frees: Callable[[str], bool] = lambda _: False) -> tuple["RunEnvironment", list[Finding]]:
         """Compare the installed files with their state before the agent started.
-        Return the environment for further runs, and the findings. ``frees`` returns True for a path that the user
-        allows to change. New pytest plugins are not loaded. If changed bytecode of a test runner cannot be compiled
-        again, each run compiles its own bytecode."""
+        Return the environment for further runs, and the findings. ``frees`` returns True for a path whose change the
+        user allows. The environment does not load new pytest plugins. If changed bytecode of a test runner cannot be
+        compiled again, each run compiles its own bytecode."""
         found = differences(self.before, self.before.now(), project=self.root).without(frees)
         found = without_compiled(found, self.before.interpreters)
         return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
-        """Return this environment with the recorded installed files. ``begins``: start a new record for an agent."""
+        """Return this environment with the earlier installed files from ``record``. ``begins``: start a new record."""
         now = self.before.now()
         before = (record.begin if begins else record.before)(now, project=self.root)
         if (before.interpreters, before.closed) != (now.interpreters, now.closed):
@@ -106,8 +106,8 @@ class RunEnvironment:
         return replace(self, interpreters={**self.interpreters, command.head: found}, programs=programs)
 
     def python_of(self, command: Command, said: str) -> str:
-        """Return the path of a command's interpreter, or "" if it is unknown. For a shell command, return the
-        interpreter ``said`` that the run reported, if the harness already knew this interpreter."""
+        """Return the path of a command's interpreter, or "" if it is unknown. ``said`` is the interpreter that the run
+        reported. It is returned only for a shell command, and only if the harness already knew this interpreter."""
         known = [each.executable for each in (*self.interpreters.values(), *self.before.interpreters)]
         found = self.interpreters.get(command.head)
         return said if not command.words and said in known else found.executable if found else ""
@@ -119,14 +119,14 @@ class RunEnvironment:
         return [*(self._placed(word, cwd) for word in started), *command.words[command.program + 1 :]]
 
     def _placed(self, word: str, cwd: Path) -> str:
-        """Return a word of the command. A relative path that the checkout lacks becomes a path in the project."""
+        """Return a word of the command. A relative path that only the project contains becomes an absolute path."""
         if "/" not in word or word.startswith(("/", "-")) or (cwd / word).exists():
             return word
         return str(self.root / word) if (self.root / word).exists() else word
 
     def variables_for(self, command: Command, checkout: Checkout) -> dict[str, str]:
         """Return the environment variables of a run. Modules are imported from the checkout. If a launcher such as
-        ``poetry run`` starts the program, PATH begins with the folder of its interpreter."""
+        ``poetry run`` starts the program, PATH begins with the folder of the selected interpreter."""
         variables = {**self.variables, "PWD": str(checkout.cwd)}
         found = self.interpreters.get(command.head)
         if found and command.launched:
@@ -145,7 +145,7 @@ class RunEnvironment:
 def search_path(
     first: Iterable[str], command: Command, variables: Mapping[str, str], project: Path, checkout: Checkout | None
 ) -> str:
-    """Return a ``PYTHONPATH``: the folders ``first``, then the entries set by the command, or else by the user."""
+    """Return a ``PYTHONPATH``: the folders ``first``, then those that the command sets, or else those of the user."""
     wished = dict(command.variables).get("PYTHONPATH")
     given = wished if wished is not None else variables.get("PYTHONPATH", "")
     own = [entry for entry in given.split(os.pathsep) if entry]
@@ -166,9 +166,9 @@ def resolve(
     looks: bool = True,
 ) -> RunEnvironment:
     """Return the programs and interpreters of the commands, with digests of the installed files.
-    Call this function before the agent starts. A missing program is not an error here, because the run reports it.
-    Installed files are recorded for commands that may start Python. With ``looks``, they are recorded now, otherwise by
-    ``RunEnvironment.begun``."""
+    Call this function before the agent starts. A missing program raises no error here, because the run reports it.
+    Installed files are recorded for commands that may start Python. This happens now if ``looks`` is set. Otherwise,
+    ``RunEnvironment.begun`` records them."""
     place = Path(root).absolute()
     variables = plain_variables()
     programs: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -213,22 +213,22 @@ def own_environments(root: Path, asked: Interpreters) -> list[Interpreter]:
 
 
 def plain_variables() -> dict[str, str]:
-    """Return the variables of every run. Relative entries of PATH, which would lead into the checkout, are removed."""
+    """Return the environment variables of all runs. Relative PATH entries, which lead to the checkout, are removed."""
     variables = scrubbed_environment()
     search = variables.get("PATH", os.defpath).split(os.pathsep)
     return {**variables, "PATH": os.pathsep.join(entry for entry in search if entry.startswith("/"))}
 
 
 def released(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return a function that returns True for an absolute or project-relative path that the user allows to change."""
+    """Return a function that returns True for a path, absolute or in the project, whose change the user allows."""
     is_free = matcher(tuple(patterns))
     return lambda path: is_free(os.fsencode(path.lstrip("/")))
 
 
 def _started(command: Command, found: Interpreter | None, root: Path, path: str) -> tuple[str, ...]:
     """Return the first words of the command, with absolute paths of programs.
-    In another folder, a launcher such as ``poetry run`` may select another environment. The program of the environment
-    selected here replaces the launcher."""
+    In another folder, a launcher such as ``poetry run`` may select another environment. Therefore the launcher is
+    replaced by the program from the environment that the launcher selects here."""
     head = list(command.head)
     program = _program(command, found, root, path)
     if command.launched and found:

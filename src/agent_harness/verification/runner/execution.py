@@ -67,8 +67,8 @@ def run_tests(
     keep_going: bool = False,
     stop: Stop | None = None,
 ) -> Run:
-    """Run a test command on a commit, and end all processes that it started. Return the run. With ``keep_going``, no
-    failure stops the run. Without a valid report, the run has a ``problem`` instead. (C61)"""
+    """Run a test command on a commit, and end all processes that it started. Return the run. ``keep_going``: no failure
+    stops the run. A run without a valid report has a ``problem`` instead. (C61)"""
     with place_for(git, commit, environment=environment, overlays=overlays) as checkout:
         asked = RunAsked(seconds=timeout_seconds, keep_going=keep_going)
         return execute(checkout, command, asked, environment=environment, stop=stop)
@@ -83,8 +83,8 @@ def place_for(
     overlays: Sequence[Overlay | Edits] = (),
     neutral: bool = False,
 ) -> Iterator[Checkout]:
-    """Yield a new checkout for runs of commands. With ``isolation: in_place``, yield the project folder itself. The
-    path of a ``neutral`` checkout does not reveal the check."""
+    """Yield a new checkout for runs of commands, or the project folder itself with ``isolation: in_place``.
+    The path of a ``neutral`` checkout does not reveal the check."""
     if environment.isolation == IN_PLACE:
         with in_place(git, commit) as checkout:
             yield checkout
@@ -283,7 +283,7 @@ def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
 def access_of_checkout(
     checkout: Checkout, project: Path, linked: Iterable[str], sandbox: SandboxSettings
 ) -> FolderAccess:
-    """Return the folder access of a run in a checkout. Linked folders may change, except Python environments."""
+    """Return the folder access of a run in a checkout. The run may change linked folders except Python environments."""
     folders = (project / link for link in linked)
     own = [checkout.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
     return FolderAccess(
@@ -327,7 +327,7 @@ def run_command(
     """Run a command in a sandbox, with a temporary home folder. The command may change only the folders in ``access``.
     A missing working folder is reported like a missing command. If a failure looks like missing network or a missing
     file in the home, an explanation is added to the output. Raise ``Refused`` if a required sandbox is missing.
-    ``plain``: the command gets the user's variables, this ``network``, and the mounts in ``laid``.
+    ``plain``: the command gets the user's variables, the network access ``network``, and the mounts in ``laid``.
     ``needs_temporary``: TMPDIR is set for a ``plain`` command that cannot write to the usual temporary folder.
     ``at_home``: the command may read the user's home folder."""
     with TemporaryFolder() as temporary:
@@ -387,7 +387,7 @@ def _completed(command: str | list[str], **terms: Any) -> process.Completed:
 
 
 def _judged(done: process.Completed, read: Callable[[], Report], limit_seconds: float, where: str) -> _Found:
-    """Return the run's report and None, or None and the reason if there is no valid report."""
+    """Return the run's report and None. If there is no valid report, return None and the reason."""
     if done.over_limit:
         return None, f"it {done.over_limit}{f' in {where}' if where else ''}"
     if done.timed_out:

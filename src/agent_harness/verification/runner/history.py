@@ -34,9 +34,9 @@ class _TooManyObjects(Exception):
 def make_repository(
     git: Git, folder: Path, commit: str, *, base: str | None, others: Iterable[str], cache: Path
 ) -> str:
-    """Create a checkout's repository in ``folder``. Return the id of the commit to check out. If ``base`` is given,
-    this is a new commit with the files of ``commit`` and the parent ``base``. The repository also gets the files of the
-    commits ``others``. ``cache`` is the folder for packed objects."""
+    """Create a checkout's repository in ``folder``. Return the id of the commit to check out. Without ``base``, this is
+    ``commit``. With ``base``, it is a new commit with the files of ``commit`` and the parent ``base``. The repository
+    also contains the files of the commits ``others``. ``cache`` is the folder for packed objects."""
     for name in ("objects/info", "objects/pack", "refs", "info"):
         (folder / name).mkdir(parents=True)
     base = None if base == commit or _is_older(git, commit, base) else base

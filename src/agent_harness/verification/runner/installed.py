@@ -49,8 +49,8 @@ class Installed:
     entries: Mapping[str, str] = field(default_factory=dict)
 
     def now(self, *, programs_only: bool = False) -> "Installed":
-        """Return the current state. A file is read again only if its stamp has changed. With ``programs_only``, only
-        programs and linked folders are updated."""
+        """Return the current state. A file is read again only if its size, times or inode changed. With
+        ``programs_only``, only programs and linked folders are updated."""
         reader = _Reader(self.entries)
         for name in self.programs:
             path = program_path(name, root=Path("/"), path=self.search) or ""
@@ -111,7 +111,7 @@ def places(
     above: str = "",
     lent: Sequence[str] = (),
 ) -> Installed:
-    """Return a record that lists where an agent could change files, but has no entries yet.
+    """Return a record of the interpreters and programs that an agent could change. No file is recorded yet.
     With ``confined``, agents are in a sandbox."""
     is_open = left_open([root], settings=settings) if confined else lambda _: True
 

@@ -246,7 +246,7 @@ class _Comparison:
             self._changed(key, whole if old is None and whole not in self._tops else key, old, new)
 
     def _plugin(self, key: str, old: str | None, new: str | None) -> None:
-        """Block a new plugin. If an older plugin had the same name, report a change of the test run instead."""
+        """Block a new plugin. If it has the name of an older plugin, report a change that affects test runs instead."""
         if new is None or not self._versions:
             return
         names, place = new.split("\t")
@@ -258,8 +258,9 @@ class _Comparison:
             self.plugins[key] = Change(self._shown(place), names=tuple(sorted(fresh)))
 
     def _steers_from(self, site: str, path: str, old: str | None, new: str | None) -> bool:
-        """Return True if a changed file runs at every start, belongs to a test runner, or differs from what was
-        installed. Otherwise record that its package changed, or report the file if no installer wrote it."""
+        """Return True if a change affects test runs: the file runs at every start of Python, is part of a test runner,
+        or differs from the installed version.
+        Otherwise, record its package as changed, or report a file of no installer."""
         key, top, owner = f"{site}/{path}", path.partition("/")[0], self._owner(site, path)
         runner = self._runner_of.get(top)
         if path in START or (path.endswith(".pth") and "/" not in path):
@@ -280,7 +281,7 @@ class _Comparison:
         return False
 
     def _is_known_top(self, site: str, top: str, new: str) -> bool:
-        """Return True if an entry existed before, is in the project, or is in an old installation format."""
+        """Return True if an entry existed before, links into the project, or belongs to an old package format."""
         known = f"{site}/{top}" in self._tops or top.endswith(".egg")
         old_ones = (each for each in self._packages[site] if not any(each.contents.values()))
         is_own = Path(new.removeprefix("-> ")).is_relative_to(self._project)
@@ -358,7 +359,7 @@ def _interpreter_of(path: str, interpreters: Iterable[Interpreter]) -> Interpret
 
 
 def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) -> Differences:
-    """Return the differences without changed bytecode of test runners, if this bytecode was compiled again."""
+    """Compile changed bytecode of test runners again. If this succeeds, return the differences without bytecode."""
     again = bool(found.compiled) and compiled_anew(found.compiled, interpreters)
     return replace(found, compiled=()) if again else found
 

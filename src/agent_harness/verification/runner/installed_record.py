@@ -22,10 +22,10 @@ _KEPT = ("pythons", "programs", "search", "above", "root", "lent", "closed")  # 
 
 
 class FirstLook:
-    """State of installed files outside the workspaces before the first agent of ``run``, in one shared file.
-    Several agents may use one environment. If another agent changes it before a workspace is recorded, the change would
-    seem old. Later records are therefore compared with the run's first record. Files in the workspace ``inside`` are
-    not included."""
+    """State of the installed files outside workspaces before the first agent of ``run`` started, in a shared file.
+    Several agents may use one environment. If an agent changes it before another workspace is recorded, the change
+    would seem old. Therefore, later records are compared with this first record. Files in the workspace ``inside`` are
+    omitted."""
 
     def __init__(self, path: str, run: str, inside: str) -> None:
         self._path = path
@@ -33,8 +33,8 @@ class FirstLook:
         self._inside = (f"{inside}/", f"{os.path.realpath(inside)}/")
 
     def before(self, before: Installed, now: Installed) -> Installed:
-        """Return ``before`` with the shared entries replaced by those of the run's first record. Changes that this
-        workspace already knows are kept. If the shared record cannot be written, return ``before`` unchanged."""
+        """Return ``before`` with the entries of shared files from the run's first record. Entries that already differ
+        from ``now`` stay. If the shared record cannot be written, return ``before`` unchanged."""
         shared = tuple(each for each in now.interpreters if not each.prefix.startswith(self._inside))
         outside = now if shared == now.interpreters else replace(now, interpreters=shared, above="", lent=()).now()
         tells = _scope(shared, now.programs)
@@ -75,7 +75,7 @@ class FirstLook:
 
     @contextmanager
     def _held(self) -> Iterator[dict[str, Any]]:
-        """Yield this run's record under an exclusive file lock, or an empty record if the file is another run's."""
+        """Yield this run's record under an exclusive file lock, or {} if the file belongs to another run."""
         lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -104,10 +104,10 @@ def _scope(interpreters: tuple[Interpreter, ...], programs: tuple[str, ...]) -> 
 
 class InstalledRecord:
     """Record of the installed files before an agent started, in a file outside the project.
-    There is no file if ``path`` is None. A change that influences tests also counts in later sessions, until somebody
-    undoes it or the user allows it. A killed session counts as still running. ``leave`` keeps a session without changes
-    open for the next session of the same process or run (``goes_on``). Changes made between these sessions count as
-    made by an agent. ``close`` ends a session that was left open."""
+    If ``path`` is None, there is no file. A change that influences tests also counts in later sessions, until somebody
+    undoes it or the user allows it. A killed session counts as still running. ``leave`` keeps a session open if nothing
+    changed. The next session of the same process or run can then continue its record (``goes_on``). Changes made
+    between these sessions count as made by an agent. ``close`` ends a session that was left open."""
 
     def __init__(self, path: str | None, first: FirstLook | None = None) -> None:
         self.path = path
@@ -126,8 +126,8 @@ class InstalledRecord:
         return self._state == _SAME
 
     def goes_on(self, wanted: Installed, by: str = "") -> bool:
-        """Begin the next session with the previous record, without reading the installed files. Later changes count as
-        made by an agent. Return False if no previous record is usable, or if it does not cover ``wanted``."""
+        """Begin the next session with the previous record, without reading the installed files. Changes since that
+        record count as made by an agent. Return False if there is no usable record that covers ``wanted``."""
         found, known = self._read(), self.places()
         if known is None or not known.includes(wanted) or not (self.is_unchanged or self._was_left(found, by)):
             return False
@@ -146,7 +146,7 @@ class InstalledRecord:
         return bool(by) and found.get("by") == by and fresh and not found["left"]
 
     def leave(self) -> bool:
-        """Keep the session open for the run's next process. Return False after a change, or without a record."""
+        """Keep the session open for the run's next process. Return False if files changed or there is no record."""
         if not self.is_unchanged or not self.path:
             return False
         with suppress(OSError):
@@ -172,7 +172,7 @@ class InstalledRecord:
         self, *, project: Path, frees: Callable[[str], bool] = lambda _: False, programs_only: bool = False
     ) -> Differences:
         """Return the changes since the session began. Without an open session, return the changes that earlier sessions
-        left. Changed bytecode of test runners is compiled again, and returned only if this fails. With
+        left. Changed bytecode of test runners is compiled again, and is returned only if this fails. With
         ``programs_only``, only programs and linked folders are compared."""
         known = self.places()
         if known is None:
@@ -198,7 +198,7 @@ class InstalledRecord:
 
     def _widened(self, now: Installed) -> Installed:
         """Return ``now``, extended by the files that agents of an open session could write.
-        Sessions that left changes count too. Their agents may have worked without a sandbox."""
+        Agents of sessions that left changes count too. All these agents may have worked without a sandbox."""
         found, known = self._read(), self.places()
         if known is None or not (found.get("open") or found["left"]):
             return now
@@ -230,7 +230,7 @@ class InstalledRecord:
     ) -> None:
         """End the session and record its changes, except those that the user allows.
         ``before`` defaults to the stored state. ``by`` names the run that may continue with this record. With
-        ``again=False``, reuse the last comparison, because no agent has run since."""
+        ``again=False``, reuse the last comparison. The caller knows that no agent has run since."""
         before, seen = before or self.places(), self._seen
         self._state, self._seen = _CLOSED, None
         if before is None:

@@ -102,7 +102,7 @@ class Interpreters:
         return self.answers[path, root]
 
     def _answer(self, path: str, root: Path) -> Interpreter | None:
-        """Return the interpreter that a program starts, or None. A program that has not changed is not asked again."""
+        """Return the interpreter that a program starts, or None. An unchanged program is not started again."""
         key = (path, root, _decided_by(path, root, self.variables), frozenset(self.variables.items()))
         if key not in _ANSWERS and (said := _ask([path], root, self.variables)):
             _ANSWERS[key] = said

@@ -47,14 +47,14 @@ _OURS = ("harness-", ".harness")
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Import entries of an environment that lead into the project. Paths are relative to the project."""
+    """Folders and packages of the project from which an environment imports. Paths are relative to the project."""
 
     roots: tuple[str, ...] = ()  # folders of imports
     packages: tuple[tuple[str, str], ...] = ()  # (top-level name, path) where folder and name differ
 
 
 def mapped(sites: Iterable[str], project: Path) -> Mapped:
-    """Return the folders of ``project`` from which an interpreter with these package folders imports modules."""
+    """Return the folders and packages of ``project`` that these package folders add to Python's import path."""
     place = Path(os.path.realpath(project))
     roots: dict[str, None] = {}
     packages: dict[str, str] = {}
@@ -98,7 +98,7 @@ def _pth(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _finder(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the mappings in a module that a ``.pth`` file imports, from setuptools' table or from absolute paths."""
+    """Yield pairs of module name and path from a module that a ``.pth`` file imports, such as setuptools' table."""
     tree = sources.parse(_text(path).encode())
     if tree is None:
         return
@@ -176,8 +176,8 @@ def compared(root: Path, linked: Iterable[str]) -> tuple[str, ...]:
 
 
 def without(linked: Iterable[str], changed: Iterable[str]) -> tuple[str, ...]:
-    """Return the changed paths in linked folders that a checkout must omit.
-    The result is empty if a lock file changed too, because an installer then made the changes."""
+    """Return ``linked``, the changed paths in linked folders, because a checkout must omit them.
+    Return () if ``changed`` contains a lock file, because an installer then made the changes."""
     is_locked = any(PurePosixPath(path).name in _LOCKS for path in changed)
     return () if is_locked else tuple(linked)
 
@@ -216,7 +216,7 @@ def _is_needed(root: Path, path: str) -> bool:
 
 
 def mapped_in(root: Path, linked: Iterable[str], search_path: str) -> Mapped:
-    """Return the import entries that lead into the project, from the linked environments and the search path."""
+    """Return what the Python environments in linked folders and on the search path import from the project."""
     prefixes = [root / path for path in linked]
     prefixes += [Path(folder).parent for folder in search_path.split(os.pathsep) if _has_python(folder)]
     prefixes.append(Path(os.path.expanduser("~"), ".local"))  # noqa: PTH111

@@ -82,7 +82,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """Call that a test made. ``arguments`` is Python source, and ``answer`` is text for comparison."""
+    """Call that a test made. ``arguments`` is Python source. ``answer`` is the result, as text for comparison."""
 
     module: str
     name: str

@@ -92,7 +92,7 @@ _LETTERS = re.compile(r"\s+-([hlqsvx]*x[hlqsvx]*)(?=\s|$)")
 
 
 def without(command: str, tests: Iterable[str]) -> str:
-    """Return a pytest command that skips ``tests`` and does not stop at a failure, or any other command unchanged."""
+    """Return a pytest command that skips ``tests`` and runs on after failures. Return other commands unchanged."""
     runner = _runner(command)
     if runner is None:
         return command
@@ -117,7 +117,7 @@ _PYTEST = re.compile(r"(?:.*/)?(?:pytest|py\.test)")
 
 
 def _is_tests_path(word: str, before: str, pytest: bool) -> bool:
-    """Return True if the word is a path to a tests folder. Without pytest, a name such as ``test`` needs a slash."""
+    """Return True if the word is a path to a tests folder. Unless ``pytest`` is true, the path must contain a slash."""
     word = word.strip("\"'")
     return before not in _TAKES_VALUE and _TESTS_FOLDER.fullmatch(word) is not None and (pytest or "/" in word)
 

@@ -29,7 +29,8 @@ class SettingsFile:
     lines: Mapping[Key, int] = field(default_factory=dict)
 
     def line(self, key: Key) -> int | None:
-        """Return the line number of a key, or of its nearest enclosing section. Return None if both are missing."""
+        """Return the line number of a key. If the key is missing, return the line number of the nearest section around
+        it. Return None if there is no such section."""
         return next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), None)
 
 
@@ -66,7 +67,7 @@ def scalar(text: str) -> object:
 
 
 def with_value(text: str, section: str, key: str, value: object) -> bytes:
-    """Return the text of a settings file with one value set. Comments, key order and quotes stay as they are."""
+    """Return the text of a settings file, with the new value of one key. Comments, key order and quotes are kept."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt", pure=True)
@@ -252,7 +253,7 @@ session:
 
 
 def default_text(project_name: str, *, full: str, feature: str, lint: str | None) -> str:
-    """Return a valid ``.harness.yaml`` with comments. If ``lint`` is None, the linter can be added later (C22)."""
+    """Return a valid ``.harness.yaml`` with comments. If ``lint`` is None, the file sets no linter (C22)."""
     name = " ".join("".join(char if char.isprintable() else " " for char in project_name).split())
     return _TEMPLATE.format(
         name=_on_one_line(name or "project"),

@@ -1,6 +1,6 @@
-"""Definitions of the MCP servers that the settings enable. In values, ``${NAME}`` or ``${NAME:-text}`` stands for an
-environment variable, and ``$${`` stands for ``${``. A key of ``config`` that no recipe knows is refused, because the
-key may be a restriction such as ``read_only: true``. Source: features.md UAH-212..216, C59."""
+"""Definitions of the MCP servers that the settings enable. In settings, ``${NAME}`` or ``${NAME:-text}`` stands for an
+environment variable, and ``$${`` stands for ``${``. For known servers, keys of ``config`` become arguments. An unknown
+key is an error, because it may be a restriction such as ``read_only: true``. Source: features.md UAH-212..216, C59."""
 
 import json
 import os
@@ -98,7 +98,7 @@ Started = tuple[tuple[str, ...], dict[str, str]]
 
 @dataclass(frozen=True)
 class GivenConfig:
-    """The ``config`` section of one MCP server. A recipe reads the keys that it knows. Every other key is an error."""
+    """Section ``config`` of one MCP server. It records which keys were read. A key that was not read is an error."""
 
     key: str
     values: Mapping[str, object]
@@ -119,7 +119,7 @@ class GivenConfig:
         return value
 
     def size(self, name: str) -> tuple[int, int] | None:
-        """Read the key ``name``. Return the width and height in pixels, or None if the key is missing."""
+        """Return the width and height in pixels from the key ``name``, or None if the key is missing."""
         value = self._take(name)
         if value is None:
             return None
@@ -141,7 +141,7 @@ class GivenConfig:
             raise ConfigurationError(f"{self.key}.{name} cannot be passed to the agent: {why}", hint=EDIT)
 
     def refuse_the_rest(self, package: str | None) -> None:
-        """Raise ``ConfigurationError`` for the first key that no recipe has read. Do nothing if all keys were read."""
+        """Raise ``ConfigurationError`` for the first key that was not read. The message names ``package``."""
         left = next((name for name in self.values if name not in self.taken), None)
         if left is not None:
             who = f"{package} has no such setting" if package in RECIPES else f"unknown setting of {self.words[0]}"
@@ -227,7 +227,7 @@ _NAME = re.compile(r"(@[\w.-]+/)?[\w.-]+")
 
 
 def _package(words: tuple[str, ...]) -> str | None:
-    """Return the MCP server package that a command line starts, directly or with npx, or None if it starts none."""
+    """Return the package name of the MCP server that the command starts. Return None if the package is not known."""
     if (program := os.path.basename(words[0])) in PROGRAMS:
         return PROGRAMS[program]
     named = (found[0] for word in words[1:] if (found := _NAME.match(word)))

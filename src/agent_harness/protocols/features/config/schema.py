@@ -134,7 +134,7 @@ class Models(Section):
     @model_validator(mode="before")
     @classmethod
     def _fall_back(cls, given: object) -> object:
-        """Return the models. Each prompt type that the file omits gets the file's ``default`` model (UAH-164)."""
+        """Return the models. A prompt type without its own model gets the file's ``default`` model (UAH-164)."""
         if not isinstance(given, Mapping) or given.get("default") is None:
             return given
         listed = {k: v for k, v in given.items() if v is not None}
@@ -406,7 +406,7 @@ class Session(Section):
     @model_validator(mode="before")
     @classmethod
     def _warning_before_limit(cls, given: object) -> object:
-        """Return the settings with a default for the warning time: 5/6 of a session limit of at most 50 minutes."""
+        """Set a missing warning time to 5/6 of the session limit, if this limit is at most 50 minutes."""
         if not isinstance(given, Mapping) or given.get("timeout_warning_minutes") is not None:
             return given
         limit = given.get("timeout_minutes")
@@ -511,8 +511,8 @@ class ReportSection(Section):
 
 
 def _sandbox(value: object) -> object:
-    """Convert a bare value such as ``sandbox: off`` to a section with the value as its mode. YAML may have read ``off``
-    as false."""
+    """Convert a plain value such as ``sandbox: off`` to a section that has the value as ``mode``. The value can be
+    False, because YAML can read ``off`` as false."""
     return {"mode": value} if isinstance(value, str | bool) else value
 
 
@@ -563,8 +563,8 @@ class SandboxSection(Section):
     )
 
     def settings(self, *, services: bool = False) -> SandboxSettings:
-        """Return the sandbox settings. ``network: auto`` means open if the project runs ``services``, and loopback if
-        it runs none."""
+        """Return the sandbox settings. ``network: auto`` becomes ``open`` if the project runs ``services``, and
+        ``loopback`` if it does not."""
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
         return SandboxSettings(
             mode=self.mode,

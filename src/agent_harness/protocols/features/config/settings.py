@@ -59,8 +59,8 @@ class Config:
         return copy.deepcopy(dict(self._raw))
 
     def origin(self, key: str) -> Source:
-        """Return the source of a key. For a section, return the source with the highest precedence among its keys.
-        Raise ``KeyError`` for an unknown name."""
+        """Return the source of a key. For a section, return the source that has the highest precedence among the
+        section's keys. Raise ``KeyError`` for an unknown key."""
         if key in self._rows:
             return self._rows[key][1]
         found = [source for name, (_, source) in self._rows.items() if name.startswith(f"{key}.")]
@@ -69,7 +69,7 @@ class Config:
         return max(found, key=_STRENGTH.index)
 
     def is_model_chosen(self, prompt_type: str) -> bool:
-        """Return True if the user set the model. An agent may ignore a model that is only a default."""
+        """Return True if the user set the model for this prompt type. An agent may ignore a default model."""
         return any(self.origin(f"models.{name}") != "default" for name in ("default", prompt_type))
 
     def rows(self) -> Iterator[tuple[str, object, Source]]:
@@ -116,7 +116,7 @@ def load(
     flags: Mapping[str, object] | None = None,
 ) -> Config:
     """Return a project's settings. ``flags`` maps dotted keys to command-line values. An unknown key causes a warning.
-    For a missing or malformed file or a wrong value, raise ``ConfigurationError`` with the file, key and line."""
+    Raise ``ConfigurationError`` with file, key and line for an unreadable file or a wrong value."""
     root = Path(project)
     environ = os.environ if environ is None else environ
     document = file.read(Path(FeatureLayout(root).settings))

@@ -137,8 +137,7 @@ def _say(line: str) -> None:
 
 
 def _seed(project: Project, job: Job) -> None:
-    """Replace the workspace's state, which an earlier job may have left, with the project's state at the job's
-    start."""
+    """Replace the workspace's state by the state that the project had when the job was created."""
     inputs, at = job.inputs, project.layout
     remove(at.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(at.logs)
@@ -161,7 +160,7 @@ def _seed(project: Project, job: Job) -> None:
 
 
 def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
-    """Create a checkpoint, check out a feature's earlier work as a WIP commit, and return the new state."""
+    """Create a checkpoint, commit the feature's earlier work, check out this commit, and return the new state."""
     inputs, git = job.inputs, project.git
     checkpoint = checkpoints.create(project, inputs["session"] - 1, inputs["feature"])
     told = inputs["told"]
@@ -182,7 +181,7 @@ def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
 
 
 def _status_of(last: JsonObject, state: SessionState, problem: HarnessError | None) -> JsonObject:
-    """Return the session's result in the form that the parallel run uses, with any question that the session asked."""
+    """Return the session's status, reason, message and exit code. If the session asked a question, add the question."""
     asked = state.question if questions.stops(state.question) else None
     found: JsonObject = {
         "reason": last.get("reason") or "none",
@@ -201,7 +200,7 @@ def _status_of(last: JsonObject, state: SessionState, problem: HarnessError | No
 
 
 def _alone(project: Project, feature_id: int) -> bool:
-    """Return True if the costs recorded in this workspace alone exceed a budget."""
+    """Return True if the costs in the workspace's cost record use up a budget."""
     return (
         costs.available(project.store.costs(), project.budgets, feature_id) <= 0
         or (project.store.costs().last_session_usd or 0.0) >= project.budgets.per_session
@@ -237,7 +236,7 @@ def _spent(project: Project, before: float, number: int) -> JsonObject | None:
 
 
 def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
-    """Remove the workspace's copies of installed packages. Otherwise, one session could affect the next session."""
+    """Remove the workspace's copies of installed packages, because one session could change them for the next."""
     for path in job.lend:
         with suppress(OSError):
             remove(os.path.join(workspace.folder, path))

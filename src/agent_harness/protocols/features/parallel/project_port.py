@@ -58,8 +58,8 @@ class FeatureProjectPort:
     def __init__(
         self, project: Project, folder: str, workers: int, attempt: JsonObject, branch: str | None = None
     ) -> None:
-        """Open the project for a parallel run in ``folder``. The default for ``branch`` is the checked-out branch.
-        ``attempt`` contains the settings of every session: the agents, the refusal policy and the costs so far."""
+        """Open the project for a parallel run. The run's files are in ``folder``. The default branch is the checked-out
+        branch. ``attempt`` contains data for every session: the agents, the refusal policy and the costs so far."""
         self._project, self._store, self._git = project, project.store, project.git
         self._folder = folder
         self._workers = workers
@@ -85,8 +85,8 @@ class FeatureProjectPort:
         self._state_stamps = []
 
     def put_back(self, *, histories: bool = False) -> dict[str, str]:
-        """Discard other processes' changes to state files, and return the restored files. With ``histories``, restore
-        the complete logs too."""
+        """Discard changes that other processes made to state files. Return a dict whose keys are the restored files. If
+        ``histories`` is true, restore the logs too."""
         if self._state_stamps is None:
             return {}
         lost = self._store.put_back_histories() if histories else []
@@ -99,8 +99,7 @@ class FeatureProjectPort:
         return dict.fromkeys(changed, "")
 
     def note_touched(self, item: str, message: str) -> None:
-        """Log an event: during the job of ``item``, something in the project folder was changed. ``message`` gives the
-        details."""
+        """Log that something in the project folder changed during the job of ``item``. ``message`` gives details."""
         self._store.event("home_touched", "critical", message=f"Feature #{item}: {message}")
 
     def _look_at_state(self) -> None:
@@ -217,8 +216,8 @@ class FeatureProjectPort:
         return answer
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return the exit code and message of a pause, of a question that stops all sessions, or of a used-up budget.
-        Return None if sessions may start."""
+        """Return an exit code and a message if the run must stop: at a pause, at a question that stops all sessions, or
+        at a used-up budget. Return None if sessions may start."""
         self._look_at_state()
         try:
             locking.refuse_resting(self._project)
@@ -245,7 +244,7 @@ class FeatureProjectPort:
         return found
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return three lists. Only the second can have entries: the ids of open features that await no answer."""
+        """Return three lists of ids: failed, open and waiting features. Only the list of open features can have ids."""
         kept = {asked.feature_id for asked in self._store.state().kept_candidates}
         return [], [str(f.id) for f in self.document().features if f.is_open and f.id not in kept], []
 
@@ -277,7 +276,7 @@ class FeatureProjectPort:
     # ---- inputs of a workspace
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """Return the project state that a session needs, with the feature's unfinished work."""
+        """Return the data for a session: the project state and the feature's unfinished or rejected work."""
         self.put_back()
         number = self._store.next_session()
         state = self._store.update_state(last_session=number)
@@ -365,8 +364,8 @@ class FeatureProjectPort:
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Copy the costs, records and logs of a finished job to the project. A second call copies nothing again. Proven
-        work stays assigned to the job until it is merged."""
+        """Copy the costs, records and logs of a finished job to the project. The call can be repeated, and copies
+        nothing twice. Proven work stays assigned to the job until it is merged."""
         self.put_back(histories=True)
         found = well_formed(result if result is not None else self._lost(job, rescues, spent_usd))
         if found.get("id") or result is None:
@@ -389,7 +388,7 @@ class FeatureProjectPort:
             self._note_not_landed(job, fix, records.json_object(found.get("proven")) or {})
 
     def _note_sent_back(self, feature_id: int, fix: JsonObject) -> None:
-        """Log an event with the reason why proven work was not merged, in case the run's journal is lost."""
+        """Log why proven work was not merged. This event is needed if the run's journal is lost."""
         why, met = str(fix.get("why")), records.texts(fix.get("met"))
         printed = redact(str(fix.get("output") or "")).strip().splitlines()
         what = records.texts(fix.get("files")) or printed[:1] or records.texts(fix.get("failing"))
@@ -406,7 +405,7 @@ class FeatureProjectPort:
             ledger.not_landed(self._store.ledger(), at.verdicts, at.root, claim, fix, job=job)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Add a late cost to the project's and the feature's costs. Do nothing if this cost was already added."""
+        """Add the cost ``more_usd``, reported after the job, to the project's and feature's costs. Add it only once."""
         known = self._store.costs()
         jobs, key = records.texts(known.record.get("orders")), f"{job}={spent_usd:.4f}"
         if more_usd <= LEAST_USD or key in jobs:
@@ -476,7 +475,7 @@ class FeatureProjectPort:
         copy_plain(folder, at.logs, lambda name: name.startswith(f"session-{session}."))
 
     def _with_outputs(self, verdict: ClaimVerdict, result: Mapping[str, object]) -> ClaimVerdict:
-        """Save the output of the verdict's steps, and return the verdict as a line for the project's ledger."""
+        """Save the outputs of the verdict's steps. Return the verdict with the paths of the saved outputs."""
         printed = records.json_object(result.get("outputs")) or {}
         path = self._store.ledger()
         steps: list[ledger.VerdictStep] = []
@@ -519,7 +518,7 @@ class FeatureProjectPort:
         self.keep_item(item, state=own, wip=found.get("wip"), question=asked)
 
     def _kept(self, candidate: JsonObject, found: JsonObject) -> JsonObject:
-        """Return the question about a candidate that a person can accept. A ref in the project keeps the candidate."""
+        """Keep a candidate under a private ref, and return the question whether a person accepts the candidate."""
         commit, session = str(candidate.get("commit")), records.number(found.get("session"))
         ref = f"refs/harness/kept/{session}"
         if self._git.commit_of(commit):
@@ -542,8 +541,8 @@ class FeatureProjectPort:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the check that runs the suite on a merge candidate, or an empty list if the commit is already
-        verified. All known tests and the tests that prove the candidate's features must pass."""
+        """Return a list with one check: a run of the suite on a merge candidate. Return [] if the commit is already
+        verified. All known tests must pass, and so must the tests that prove the candidate's features."""
         if members is None and commit in self._verified:
             return []
         self.put_back()
@@ -646,7 +645,7 @@ class FeatureProjectPort:
             raise StateDamaged(found[0], hint=f"git show {commit[:10]}:{self._project.features_name}")
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Record the new commits and their passing tests in the state files, after a merge with the remote."""
+        """After a rebase onto the remote, record the new commits and the tests that pass on ``commit``."""
         store, baseline = self._store, self.baseline()
         passing = baseline.passing
         if checked.get("commit") == commit:
@@ -684,7 +683,7 @@ class FeatureProjectPort:
             self._ask(item, kept)
 
     def _ask(self, item: str | None, asked: JsonObject) -> None:
-        """Store a question in the project. Reset the number of failed sessions of the feature that it is about."""
+        """Store a question in the project. If it is about a feature, reset the feature's number of failed sessions."""
         questions.store(self._project, Question(asked))
         if item:
             state = records.json_object(self.item(item).get("state")) or {}

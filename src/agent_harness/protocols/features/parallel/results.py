@@ -22,7 +22,7 @@ def well_formed(result: JsonObject) -> JsonObject:
 
 
 def _used(found: JsonObject) -> JsonObject:
-    """Return a session's usage in the form of ``costs.Spent``. If the cost is unknown, it stays ``None``."""
+    """Return the usage of a session in the form of ``costs.Spent``. An unknown cost stays ``None``."""
     price = found.get("cost_usd")
     return {
         "started": str(found.get("started") or clock.timestamp()),

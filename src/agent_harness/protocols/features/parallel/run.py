@@ -40,7 +40,7 @@ from agent_harness.supervision import interruption
 
 def run_parallel(project: Project, request: RunRequest) -> JsonObject:
     """Let several agents work on the project in parallel, and return the coordinator's result. A workspace continues
-    the unfinished work of a serial run. Before the first session, raise the same errors as ``Runs.run``."""
+    the unfinished work of a serial run. If no session may start, raise the error that ``Runs.run`` would raise."""
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
     target = branch_to_land_on(project.git, kept, request.branch, otherwise="harness run")
@@ -103,7 +103,7 @@ def settings_of(project: Project) -> ParallelSettings:
 
 
 def _known(folder: str) -> RunPlan:
-    """Return the plan of the last parallel run, or an empty plan if the run's ledger is unreadable."""
+    """Return the plan of the last parallel run. Return an empty plan if the run's event log is unreadable."""
     try:
         return fold(Ledger(folder, only_read=True).events)
     except (KeyError, TypeError, AttributeError, ValueError):
@@ -111,7 +111,7 @@ def _known(folder: str) -> RunPlan:
 
 
 def _doubt(project: Project) -> JsonObject:
-    """Return an error result if a feature is marked as passing but not proven, or else an empty object."""
+    """Return an error result if a feature marked as passing cannot be proven. Return {} if all can be proven."""
     try:
         proven.check(project)
     except HarnessError as error:

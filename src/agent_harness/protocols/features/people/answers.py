@@ -1,6 +1,6 @@
-"""Functions that carry out a person's answers to questions. For one kind of question, a function in ``ANSWERS_OF_KIND``
-takes precedence over a function in ``ANSWERS``. A destructive answer is never selected automatically. Source:
-features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27, C53."""
+"""Functions that carry out a person's answers. ``ANSWERS_OF_KIND`` has functions for one answer to one kind of
+question. ``ANSWERS`` has the functions for all other cases. A destructive answer is never selected automatically.
+Source: features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27, C53."""
 
 import os
 import shlex
@@ -208,7 +208,7 @@ def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _confirm_rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Print that the session was already rolled back, and where its work is. Nothing else happens (C03, E3)."""
+    """Print that the session was already rolled back, and print the rescue ref with its work (C03, E3)."""
     project.say(f"Session {asked.session} has already been rolled back. Nothing is left to do.")
     _say_rescue(project, asked)
     return {"rescue_ref": asked.rescue_ref}
@@ -263,7 +263,7 @@ def _parts(project: Project, feature: Feature) -> list[str]:
 
 
 def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Keep a large feature as it is, and record that no question about its size is asked again."""
+    """Keep a large feature as it is. Record this answer, so that the question about its size is not asked again."""
     state = project.store.state()
     accepted = [*state.sizes_accepted, *asked.features]
     project.store.update_state(sizes_accepted=sorted(set(accepted)))
@@ -283,7 +283,7 @@ def _accept_kept(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _reject_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Record a person's rejection of the feature's work as a failure, with the reason for the next session."""
+    """Record that a person rejected the feature's work. Count a failure, and store the reason for the next session."""
     state, name = project.store.state(), str(asked.feature_id)
     told = f"A person rejected the work of Session {asked.session}: {asked.message}"
     line = [("HARNESS", [f"A person rejected the work on Feature #{asked.feature_id}, which was rolled back."])]

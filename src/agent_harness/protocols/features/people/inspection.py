@@ -1,5 +1,6 @@
-"""Health, verification, preview, checks for `harness doctor`, and maintenance. No agent is started. Source: features.md
-UAH-048..052, UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488, C36, C51, C52."""
+"""Functions that inspect a project: health, verification, preview, checks for `harness doctor`, and maintenance. No
+agent is started. Source: features.md UAH-048..052, UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488,
+C36, C51, C52."""
 
 import os
 import shlex
@@ -112,15 +113,15 @@ def _lines(found: JsonObject) -> list[str]:
 
 
 def verify(project: Project, feature_id: int) -> JsonObject:
-    """Run one feature's tests on a clean copy of the work tree, and return the report. No status changes (UAH-051)."""
+    """Run one feature's tests on a clean copy of the work tree. Return the report. No status changes (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
     return Judge(project).report(selection.existing_feature(preflight.valid_features(project), feature_id))
 
 
 def verify_all(project: Project) -> JsonObject:
-    """Run the whole suite on the work tree and return the results. No feature's status changes. A feature that a person
-    marked as passing is never in ``wrongly_marked``."""
+    """Run the whole suite on the work tree and return the results. No feature's status changes. The list
+    ``wrongly_marked`` never contains a feature that a person marked as passing."""
     project.require_initialised()
     clear_leftovers(project.root)
     document = preflight.valid_features(project)
@@ -242,7 +243,7 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def _estimate(project: Project, document: FeatureList) -> JsonObject:
-    """Return the remaining budget and the estimated cost of the open features, based on proven features."""
+    """Return the remaining budget, and the cost of the open features, estimated from the costs of proven features."""
     spent = project.store.costs()
     rows = {row.get("feature_id"): row for row in spent.by_feature}
     proven_costs: list[float | None] = []
@@ -354,8 +355,8 @@ LOOK_SECONDS = 0.5
 
 
 def maintain(project: Project) -> JsonObject:
-    """Run the test suite at regular intervals until the user ends maintenance mode. Raise ``Escalated`` if a test that
-    should pass fails."""
+    """Run the test suite at regular intervals until the user ends maintenance mode. Raise ``Escalated`` if a baseline
+    test or a test of a feature marked as passing fails."""
     path = project.layout.maintenance
     own_place(path, project.layout.root)
     files.write_json(path, {"since": clock.timestamp(), "harness": owner.current().as_record()})
@@ -398,7 +399,7 @@ def _wait(project: Project, stop: interruption.Stop) -> bool:
 
 
 def _check(project: Project) -> bool:
-    """Run the whole suite once and return True. Return False if another harness process holds the project's lock."""
+    """Run the suite and return True. Return False without a run if another process holds the project's lock."""
     try:
         with locked(project):
             questions.forget_passing(project)

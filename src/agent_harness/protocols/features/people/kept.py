@@ -30,7 +30,7 @@ _PLAN = "rolled back with a plan for more features"
 
 @dataclass(frozen=True, kw_only=True)
 class KeptWork:
-    """Commit with work that was removed from the branch. ``kind`` is a key of ``KINDS``, ``what`` is a description."""
+    """Commit with work that was removed from the branch. ``kind`` is a key of ``KINDS``. ``what`` is a description."""
 
     ref: str
     kind: str

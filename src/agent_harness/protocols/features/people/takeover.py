@@ -22,7 +22,7 @@ Ask = Callable[[str], bool]
 
 
 def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Hand the project over to the user. No session starts until `harness hand-back`. The call can be repeated."""
+    """Hand the project over to the user. No session starts until `harness hand-back`. A second call changes nothing."""
     state = project.store.state()
     document = project.store.features()
     passing, total = document.counts()
@@ -99,8 +99,8 @@ def _is_green(feature: Feature, suite: Suite) -> bool:
 
 
 def _verified(project: Project, feature: Feature, suite: Suite) -> bool:
-    """Run the feature's tests. Return True if they pass and no baseline test is broken, or if the feature was
-    marked."""
+    """Run the feature's tests. Return True if they pass and no baseline test fails. For a feature already marked as
+    passing, return True without a run."""
     project.say(f"{feature.name} test file: {feature.test_file}")
     if feature.passes:
         project.say(f"{feature.name} already passes.")

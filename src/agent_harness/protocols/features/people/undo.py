@@ -1,8 +1,8 @@
 """Undo of an accepted feature. One new commit reverts the feature's changes and reopens the feature. The commit is
 built from git objects, and the whole suite runs on it before the branch moves. History is never rewritten. An undo is
 refused, and changes nothing, if it would break a test of another feature. It is also refused if later work changed the
-same lines, if uncommitted files are in the way, or if a feature is unfinished. An undo cannot itself be undone. Source:
-``faces.md`` F-STORY-2."""
+same lines, or if uncommitted files are in the way. No feature may be unfinished. An undo cannot itself be undone.
+Source: ``faces.md`` F-STORY-2."""
 
 import json
 from dataclasses import dataclass
@@ -56,8 +56,8 @@ class UndoPlan:
 
 
 def named(project: Project, what: str) -> int:
-    """Return the id of the feature that ``what`` names: ``3``, ``#3`` or a session such as ``S8``. Raise ``Refused`` if
-    ``what`` is the commit of an undo, and ``UsageError`` for any other text."""
+    """Return the id of a feature. ``what`` is a feature such as ``3`` or ``#3``, or a session such as ``S8``. Raise
+    ``Refused`` if ``what`` is the commit of an undo, and ``UsageError`` if ``what`` is unknown."""
     word, path = what.strip().removeprefix("#"), project.store.ledger(make=False)
     is_number = word.isascii() and word.isdecimal()
     if is_number and project.store.features().by_id(int(word)):
@@ -71,8 +71,7 @@ def named(project: Project, what: str) -> int:
 
 
 def asked(project: Project, what: str) -> str:
-    """Return the name of the accepted feature to which ``what`` refers. Raise ``UsageError`` or ``Refused`` if it
-    refers to no accepted feature."""
+    """Return the name of the accepted feature ``what``. Raise ``UsageError`` or ``Refused`` if there is none."""
     feature = overrides.feature_of(project, named(project, what))
     if undo_commit.decided(project.store.reversal()) is None:  # else a killed one is completed first
         _accepted(project, feature)
@@ -162,8 +161,8 @@ def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
 
 
 def _contents(project: Project, feature: Feature, told: str, *, head: str) -> dict[str, bytes]:
-    """Return the new contents of features.json, which reopens the feature, and of the progress log, which reports the
-    undo. A progress log with uncommitted changes stays as it is."""
+    """Return the new contents of features.json and of the progress log. In features.json, the feature is open again.
+    The log gets an entry about the undo, unless the log has uncommitted changes."""
     document = project.store.features()
     listed = [
         {name: value for name, value in each.items() if name != "marked"} | {"passes": False}

@@ -42,8 +42,8 @@ MESSAGE = "Plan more features"
 
 
 def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject:
-    """Let an agent plan more features, then commit and return the features. Raise ``VerificationFailed`` if the plan is
-    invalid."""
+    """Let an agent plan more features, commit these features, and return them. Raise ``VerificationFailed`` if the plan
+    is invalid."""
     text = initializer.specification(spec)
     allowed = run.choose_agents(project, agents)
     told: JsonObject = {"project": str(project.root), "item": "harness plan-features"}
@@ -132,7 +132,7 @@ def _problems(project: Project, before: FeatureList, checkpoint: SessionCheckpoi
 
 
 def _wrong_files(project: Project, new: list[Feature], checkpoint: SessionCheckpoint) -> list[str]:
-    """Return one line for each missing test file of a new feature, and for each other file that the agent changed."""
+    """Return one line for each missing test file of a new feature. Add one line for each other file that changed."""
     rollback_point = checkpoint.snapshot
     tests = {f.test_path for f in new}
     candidate = project.candidate("extend", MESSAGE, rollback_point)
@@ -267,7 +267,7 @@ def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject
 
 
 def by_source(document: FeatureList) -> dict[str, int]:
-    """Return the feature id for each import source that a feature records."""
+    """Return a dict from import source to feature id, for the features that were imported."""
     listed = ((each.record.get("source"), each.id) for each in document.features if each.has_id)
     return {source: feature_id for source, feature_id in listed if isinstance(source, str)}
 
@@ -299,8 +299,8 @@ def _size(steps: Sequence[str]) -> str:
 
 
 class NewTestFiles:
-    """Generator of names for new test files. It uses the folder with the most test files of features. Without any test
-    file, the test names in the baseline show whether the project's tests are in Python."""
+    """Generator of names for new test files. The files are in the folder with the most test files of features. Without
+    such test files, the baseline's test names show whether the project uses Python."""
 
     def __init__(self, document: FeatureList, baseline: Baseline | None = None) -> None:
         known = [f.test_path for f in document.features if f.test_file]

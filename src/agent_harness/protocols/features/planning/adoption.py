@@ -214,7 +214,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
 
 
 def _is(name: str, what: str, layout: FeatureLayout) -> bool:
-    """Return True if the script ``name`` is still the unchanged template that the harness wrote."""
+    """Return True if the script ``name`` is unchanged: the harness's template, with the text ``what`` filled in."""
     try:
         return Path(layout.root, name).read_bytes() == initializer.SCRIPT.format(what=what).encode()
     except OSError:

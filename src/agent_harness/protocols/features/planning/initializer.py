@@ -1,5 +1,5 @@
-"""Session 0: an agent turns a specification into features, test stubs, scripts and one commit, with at most one fix
-round. Risky commands in init.sh and reset.sh are reported. Source: features.md section L, UAH-146, C33, C48."""
+"""Session 0: an agent turns a specification into features, test stubs, scripts and one commit. The agent has at most
+one fix round. Risky commands in init.sh and reset.sh are reported. Source: features.md section L, UAH-146, C33, C48."""
 
 import os
 import stat
@@ -135,7 +135,7 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
 
 
 def _left_by_an_earlier_try(layout: FeatureLayout) -> set[str]:
-    """Return the uncommitted files that a failed ``harness init`` left. A file below ``.git`` lists them."""
+    """Return the uncommitted files that a failed ``harness init`` left, as listed in a file below ``.git``."""
     try:
         found = files.read_json(os.path.join(layout.git_dir, "harness", "failed_init.json")).get("paths")
     except (OSError, StateDamaged):
@@ -183,7 +183,7 @@ def ignore(root: Path, lines: list[str]) -> None:
 
 
 def _plan(project: Project, agent: Agent, specification: str, stop: interruption.Stop) -> None:
-    """Let the agent write features.json, with one fix round. Raise ``VerificationFailed`` if it stays invalid."""
+    """Let the agent write features.json, and fix the file once. Raise ``VerificationFailed`` if it stays invalid."""
     config = project.config
     prompt = prompts.render(
         "initializer",
@@ -253,7 +253,7 @@ def _complete_files(project: Project) -> None:
 
 
 def _settle_linter(project: Project) -> None:
-    """Add the linter that the agent has configured to the settings file, unless a linter is already set (C22)."""
+    """Add the linter to the settings file if the agent has configured a linter and the file sets none (C22)."""
     place = Path(project.layout.settings)
     if place.is_symlink() or not place.is_file():
         return
@@ -323,7 +323,7 @@ COMPOSERS = ("docker", "docker-compose", "podman", "podman-compose")
 
 
 def findings(text: str, root: Path) -> list[str]:
-    """Return one line for each command that can damage files that the script did not create, or for a syntax error."""
+    """Return a line for each command that may damage data or end other programs. A syntax error also gives a line."""
     script = read(text)
     if script.fault:
         return [f"it cannot be read: {script.fault}"]

@@ -172,7 +172,7 @@ class GitHubTracker:
         raise AssertionError("stamina ends with an answer or an error")
 
     def _wait_before_next(self, error: Exception) -> bool | float:
-        """Return True if a retry can help, False if it cannot, or the seconds to wait if GitHub asks for a delay."""
+        """Return True if a retry can help, or False if not. If GitHub asks for a delay, return the seconds to wait."""
         import requests
 
         if isinstance(error, self._library.GithubException):

@@ -1,6 +1,6 @@
-"""Mirror of features as GitHub issues, written after sessions. The harness never reads decisions from issues. Each
-issue ends with a marker, so that a lost ``github_issues.json`` causes no duplicates. Source: features.md section U,
-C01, C17, C37, C38."""
+"""Mirror of features as GitHub issues, written after sessions. The harness never reads decisions from issues. A marker
+in each issue prevents duplicates if ``github_issues.json`` is lost. Source: features.md section U, C01, C17, C37,
+C38."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -163,8 +163,8 @@ class Mirror:
         self._act(name, feature, found)
 
     def _find(self, feature_id: int, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
-        """Return the recorded issue of the feature, or else the first issue with the feature's marker. Return None if
-        neither issue exists."""
+        """Return the issue that the harness recorded for the feature. If this issue is missing, return the first issue
+        with the feature's marker. Return None if there is none."""
         number = self._known.get(str(feature_id), {}).get("number")
         if isinstance(number, int):
             recorded = listed.get(number) or self._tracker.issue(number)
@@ -218,7 +218,7 @@ class Mirror:
 
 
 def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
-    """Return the recorded issues by feature id, or an empty object if the record belongs to another repository."""
+    """Return the record of issues, by feature id. Return {} if the record belongs to another repository."""
     rows = found.get("issues")
     if found.get("repository") != repository or not isinstance(rows, dict):
         return {}
@@ -251,8 +251,8 @@ def after_session(project: Project, session: int) -> str | None:
 
 
 def close(project: Project, result: Result) -> Result:
-    """Update the issues and return the session's result (C38). If the update fails with ``on_sync_failure: fail``, the
-    exit code is 5. After Ctrl-C, no update is made until the next session."""
+    """Update the issues and return the session's result (C38). The exit code is 5 if the update fails and the settings
+    say ``on_sync_failure: fail``. After Ctrl-C, the issues are not updated."""
     if result.reason == "user_pause":
         return result
     problem = after_session(project, result.session)

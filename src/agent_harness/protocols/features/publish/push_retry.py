@@ -8,8 +8,8 @@ the accepted commit, and the project is paused.
     push         pushes once more
 
 Nothing may be pushed before it is accepted. The harness prevents the agent's own pushes if possible, and reports other
-pushes. Because the prevention is not complete, it checks the remotes after each session. It never removes pushed
-content: a person decides about it. Source: features.md UAH-380, C04, C30, S10."""
+pushes. Because the prevention is not complete, the harness checks the remotes after each session. It never removes
+pushed content: a person decides about this content. Source: features.md UAH-380, C04, C30, S10."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -54,8 +54,8 @@ def after_push(
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Published:
-    """Return the tip of the branch after a push. If the remote rejected the push, retry it. ``judge`` is called only
-    for a retry. ``undisturbed`` makes a context in which no signal interrupts the move of files and branch."""
+    """Return the tip of the branch after a push. A rejected push is retried. Only a retry calls ``judge``. While the
+    retry moves the branch and the files, the context ``undisturbed`` prevents interruptions by signals."""
     if not finalized.push_rejected:
         if finalized.push_problem:
             project.say(f"Push failed: {finalized.push_problem}")
@@ -100,7 +100,7 @@ class _Again:
         self.commit = str(finalization.commit)
 
     def push(self) -> str:
-        """Pull if the remote has new commits, push, and return the pushed commit. Raise ``_GivenUp`` if this fails."""
+        """Push the accepted commit, after a pull if the remote has new commits. Raise ``_GivenUp`` if this fails."""
         upstream = self._project.git.upstream(self._branch)
         if upstream is None:
             raise _GivenUp("the branch no longer has an upstream")
@@ -117,7 +117,7 @@ class _Again:
         return self.commit
 
     def _pull(self, theirs: str) -> None:
-        """Rebase the local commits onto the remote's commits, if the suite passes on the rebased commits."""
+        """Rebase the local commits onto the remote's commits. Use the result only if the suite passes on it."""
         project = self._project
         joined = on_top_of(project.git, theirs, self.commit)
         if joined.problem:
@@ -168,7 +168,7 @@ class _Again:
         git.update_ref(str(self._branch), tip, self.commit, message="agent-harness: pulled")
 
     def _record(self, joined: Joined, passing: frozenset[str], total: int) -> None:
-        """Update the baseline, proven features and session summary, so that they name the rebased commits."""
+        """In the state files, replace the old commits by the rebased commits. Also record the tests that pass."""
         store = self._project.store
         tree = self._project.git.tree_of(joined.tip)
         store.write_baseline(store.baseline().measured(passing, total, tree=tree))
@@ -191,8 +191,8 @@ Config = Mapping[str, list[str]]
 
 
 def no_push_variables(config: Config) -> dict[str, str]:
-    """Return environment variables that prevent pushes by the agent's git. Fetching still works. An address that one
-    remote uses to fetch and another remote uses to push is not redirected."""
+    """Return environment variables that prevent pushes by the agent's git. The agent can still fetch. A push URL that
+    is also the fetch URL of another remote is not blocked."""
     fetched = _addresses(config, "url")
     pushed = _addresses(config, "pushurl")
     rules = [(f"url.{NOWHERE}.pushInsteadOf", address) for address in sorted(fetched)]
@@ -215,8 +215,7 @@ def known_tips(project: Project) -> frozenset[str]:
 
 
 def report_pushes_of_agent(project: Project, under_way: OpenSession, before: Iterable[str]) -> None:
-    """Report each ref on a reachable remote that points to a commit of this session but was not pushed by the
-    harness."""
+    """Report each ref on a remote that has a commit of this session but was not pushed by the harness."""
     known = frozenset(before)
     for remote in sorted({match["name"] for key in under_way.git_config if (match := _ADDRESS.match(key))}):
         for ref, commit in _refs_of(project, remote, under_way.git_config).items():

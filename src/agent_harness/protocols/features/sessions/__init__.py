@@ -1,2 +1,2 @@
-"""Modules for the steps of a session. All sessions: run, locking, recover. Up to the verification: prepare, actions.
-Records made before the agent starts: open_session, checkpoints. End of a session: accept, wip, finalization."""
+"""Modules for the steps of a session. In every step: run, locking, recover. Before the agent starts: prepare,
+open_session, checkpoints. While the agent works: actions. At the end: accept, wip, finalization."""

@@ -1,6 +1,6 @@
-"""Finalizations of accepted and rolled-back sessions. First, the state files are restored from memory, and the settings
-from the commit before the session. Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09; rows
-UAH-296..300, UAH-341..346."""
+"""Finalizations of accepted and rolled-back sessions. State files are first restored from memory. The settings are
+first restored from the commit before the session. Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09;
+rows UAH-296..300, UAH-341..346."""
 
 import os
 from collections.abc import Sequence
@@ -46,8 +46,8 @@ def branch_tip(project: Project, branch: str) -> str | None:
 
 
 def candidate(project: Project, under_way: OpenSession, message: str) -> str:
-    """Commit everything that the agent left to a private ref, and return the commit. The branch does not move. If the
-    agent rewrote history or committed the harness's files, ``refs/harness/rewritten/N`` keeps the agent's commits. The
+    """Commit all files that the agent left. A private ref keeps the commit, and the branch does not move. If the agent
+    rewrote history or committed the harness's files, ``refs/harness/rewritten/N`` keeps the agent's commits. The
     returned commit is then one new commit on the original history."""
     rollback_point = under_way.checkpoint.snapshot
     tip = branch_tip(project, rollback_point.branch)
@@ -274,8 +274,8 @@ TAMPERED = "harness_state_tampered"
 
 
 def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
-    """Restore the harness's files that the agent changed, and return their names. Rows that logs lost are restored too.
-    Return an empty list if only logs had changed, because lost rows do not cause a rejection."""
+    """Restore the harness's files and log rows that the agent changed or removed. Return the names of these files.
+    Return [] if only logs had changed, because lost log rows do not cause a rejection."""
     lost = project.store.put_back_histories()
     changed = [*_tampered_settings(project, under_way), *project.store.tampered()]
     if lost and not changed:

@@ -1,6 +1,6 @@
-"""Log of the agent's actions in a session, from message prefixes, tool calls, output and git. Images that
-``[VISUAL:SCREENSHOT]`` names are copied. Source: features.md section W, UAH-092, UAH-139, UAH-422..436, UAH-448, C43,
-C44, C59."""
+"""Log of the agent's actions in a session. Sources are message prefixes such as ``[CMD:RUN]``, tool calls, output and
+git. Images that ``[VISUAL:SCREENSHOT]`` names are copied. Source: features.md section W, UAH-092, UAH-139,
+UAH-422..436, UAH-448, C43, C44, C59."""
 
 import os
 import shutil
@@ -82,7 +82,7 @@ MOST_TOLD = 20  # lines of one part of an entry
 
 
 def told_by_traces(project: Project, under_way: OpenSession) -> list[progress.Part]:
-    """Return a progress entry for an agent that wrote none. It is made from the agent's commits, files and prefixes."""
+    """Return the parts of a progress entry for an agent that wrote none, from its commits, files and decisions."""
     decided = [
         " ".join(str(row.get("text")).split())
         for row in project.store.recent("decisions.jsonl", _OF_ONE_SESSION)
@@ -120,8 +120,8 @@ def last_test_run(project: Project, session: int) -> str | None:
 
 
 def missing_prefixes(project: Project, session: int) -> str | None:
-    """Return why the claim is rejected if ``logging.require_prefixes`` is set but the agent used no message prefixes
-    (UAH-200). Return None in all other cases."""
+    """Return the reason to reject a claim if ``logging.require_prefixes`` is set and the agent used no message prefixes
+    (UAH-200). A prefix is, for example, ``[CMD:RUN]``. Return None in all other cases."""
     settings = project.config.logging
     if not settings.require_prefixes or not settings.structured_agent_output:
         return None
@@ -188,7 +188,8 @@ def _folder(project: Project, session: int) -> str:
 
 
 def _image(project: Project, path: str) -> str | None:
-    """Return the absolute path of an image inside the project. Return None for a link, another file or a large file."""
+    """Return the absolute path of an image inside the project. Return None for a symbolic link, a large file, or a file
+    that is not an image."""
     root = os.path.realpath(project.root)
     try:
         found = os.path.join(root, path)

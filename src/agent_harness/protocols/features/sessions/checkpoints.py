@@ -58,7 +58,7 @@ class SessionCheckpoint:
         return {**known, "snapshot": self.snapshot.as_record(), **self.rest}
 
     def is_gone(self, project: Project) -> bool:
-        """Return True if the checkpoint's commit is missing in git, so that no rollback is possible (UAH-390)."""
+        """Return True if git no longer has the checkpoint's commit. No rollback is then possible (UAH-390)."""
         return project.git.commit_of(self.snapshot.commit) is None
 
 
@@ -158,8 +158,8 @@ def _expired(found: Mapping[str, JsonObject], kept: set[str], old: datetime) -> 
 
 
 def _all(project: Project) -> dict[str, JsonObject]:
-    """Return the record of every checkpoint by id. Each record is from the checkpoint's folder, or else from its
-    ref."""
+    """Return the records of all checkpoints by id. A record comes from the checkpoint's folder. If the folder has no
+    valid record, the record comes from the ref."""
     found: dict[str, JsonObject] = {}
     listed = project.git.text("for-each-ref", "--format=%(refname) %(creatordate:iso-strict)", REFS)
     for line in listed.splitlines():
@@ -177,8 +177,7 @@ def _all(project: Project) -> dict[str, JsonObject]:
 
 
 def _remove(project: Project, record: JsonObject) -> bool:
-    """Remove a checkpoint's ref and folder and return True. If the ref cannot be removed, keep both and return
-    False."""
+    """Remove a checkpoint's ref and folder, and return True. If git cannot remove the ref, return False."""
     snapshot = record.get("snapshot")
     ref = str(snapshot.get("ref")) if isinstance(snapshot, Mapping) else ""
     try:

@@ -248,7 +248,7 @@ def _logs(project: Project, finalization: Finalization, rescue: JsonObject) -> N
 
 
 def push(project: Project, finalization: Finalization, recorded: JsonObject | None) -> Pushed | None:
-    """Push the commit of an accepted session and return the outcome, or None if there is nothing to push."""
+    """Push the commit of an accepted session, and return the outcome. Return None if the session pushes nothing."""
     upstream = project.git.upstream(finalization.branch) if finalization.push else None
     if upstream is None or project.config.git.push != "auto":
         return None

@@ -21,8 +21,8 @@ RUN_LOCK = "run.lock"
 
 @contextmanager
 def locked(project: Project) -> Iterator[None]:
-    """Hold the project's lock during the context. Raise ``Busy`` if another process holds the lock. A second lock file
-    outside the project excludes other processes even if an agent removes the first lock file."""
+    """Hold the project's lock while the ``with`` block runs. Raise ``Busy`` if another process holds the lock. If an
+    agent removes the lock file, a second lock file outside the project still excludes other processes."""
     name = project.layout.relative(project.layout.lock)
     lock = Lock(project.root, file=name, compatible=False, timeout_seconds=LOCK_SECONDS)
     kept = trusted_state.make(project.layout.git_dir, project.layout.root)[0]
@@ -46,7 +46,7 @@ def _take_beside(held: ExitStack, lock: LockFile) -> None:
 
 @contextmanager
 def finalized(project: Project) -> Iterator[None]:
-    """Hold the project's lock during the context. First migrate old state and recover an interrupted session."""
+    """Hold the project's lock in the ``with`` block. First, migrate old state and recover an interrupted session."""
     project.require_initialised()
     with locked(project):
         if note := project.store.finalize_in():
@@ -64,8 +64,8 @@ LOOK_SECONDS = 0.2
 
 
 def pause(project: Project, reason: str | None) -> JsonObject:
-    """Request a pause, wait until the running session has ended, and return the pause. Raise ``Busy`` after ten
-    minutes. The request stays in force."""
+    """Request a pause, wait until the running session has ended, and return the pause request. After ten minutes, raise
+    ``Busy``, but keep the request."""
     project.require_initialised()
     project.store.finalize_in()
     paused = {"reason": reason or "paused by a person", "at": clock.timestamp(), **project.store.by}

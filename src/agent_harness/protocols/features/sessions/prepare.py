@@ -138,8 +138,7 @@ def _has_tests(project: Project, commit: str) -> bool:
 
 
 def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
-    """Take the checkpoint, record the session as open, and return the session. From now on, a crash can be
-    recovered."""
+    """Take the checkpoint, record the session as open, and return the session. From now on, a recovery is possible."""
     state = start.state
     checkpoint = checkpoints.create(project, start.number, start.feature.feature_id)
     kept = state.feature_checkpoint if start.prompt_type == "continuation" else None

@@ -74,7 +74,7 @@ def recover(project: Project) -> JsonObject | None:
 
 
 def _finalize(project: Project, found: JsonObject) -> str:
-    """Carry out the recorded finalization and return the step taken. If the branch has moved, only keep the commit."""
+    """Carry out the recorded finalization. If the branch has moved, only keep the commit. Return the step taken."""
     finalization = engine_finalization.Finalization.from_record(found["settlement"])
     if not engine_finalization.is_overtaken(project, finalization):
         finalized = engine_finalization.carry_out(project, found)
@@ -109,7 +109,7 @@ def _recover_copy(project: Project) -> JsonObject | None:
 
 
 def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
-    """Return the session of an untrusted record, with the state from disk, or None if record and state do not match."""
+    """Return the session of an untrusted record, with the state from disk. Return None if the two do not match."""
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)
@@ -142,7 +142,7 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
 
 
 def _is_of_this_repository(project: Project, found: JsonObject) -> bool:
-    """Return True if git has the checkpoint in the record. Otherwise, another repository here wrote the record."""
+    """Return True if git has the checkpoint in the record. If not, a different repository wrote the record."""
     try:
         commit = SessionCheckpoint.from_record(found.get("checkpoint") or {}).snapshot.commit
     except StateDamaged:

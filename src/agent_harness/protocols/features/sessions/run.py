@@ -40,7 +40,7 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
-    """Return the agent and its fallbacks that can start. Raise ``ToolMissing`` if a needed program is missing."""
+    """Return the agents that can start, the fallbacks last. Raise ``ToolMissing`` if a needed program is missing."""
     demand_programs(switched_on(project.config.tools.mcp_servers), project.root)
     agents = registry.resolve_all(specs, configured=project.config.agent, environ=os.environ, root=project.root)
     return startable(agents, project.say, "harness run --agent SPEC", project.root)
@@ -80,9 +80,9 @@ class Runs:
         until_done: bool = False,
         feature_id: int | None = None,
     ) -> JsonObject:
-        """Run sessions until all features (or ``feature_id``) are proven, a limit is reached, or a person is needed. A
-        rejected session also ends the run, unless ``until_done`` is set. Sessions that the provider refused do not
-        count for ``max_sessions``. Raise ``Busy`` if the project is paused, and ``LimitInForce`` if no session could
+        """Run sessions until all features (or ``feature_id``) are proven, a limit is reached, or a person is needed.
+        Unless ``until_done`` is set, a rejected session also ends the run. ``max_sessions`` does not count sessions
+        that the provider refused. Raise ``Busy`` if the project is paused. Raise ``LimitInForce`` if no session could
         start."""
         project = self._project
         project.require_initialised()
@@ -116,7 +116,7 @@ class Runs:
     def _stretch(
         self, dispatcher: Dispatcher, stop: interruption.Stop, results: list[Result], limits: "_Limits"
     ) -> JsonObject:
-        """Run sessions and return the result of the run. Raise ``LimitInForce`` if the provider lets no agent start."""
+        """Run sessions and return the run's result. Raise ``LimitInForce`` if a provider's limit prevents a start."""
         project, feature_id = self._project, limits.feature_id
         with locked(project):
             recovered = self.put_in_order()
@@ -136,9 +136,9 @@ class Runs:
         return _summary(project, results, recovered)
 
     def put_in_order(self, *, marks: bool = True) -> JsonObject | None:
-        """Bring the project into order before a run, and return the result of the recovery. The caller holds the lock.
-        ``marks=False`` skips the check of features marked as passing, because an interrupted merge must be completed
-        first."""
+        """Prepare the project for a run: migrate, recover, remove old data. Return the result of the recovery. The
+        caller holds the lock. With ``marks=False``, features marked as passing are not checked. This is needed if an
+        interrupted merge must be completed first."""
         project = self._project
         clear_leftovers(project.root)
         if note := project.store.finalize_in():
@@ -260,8 +260,8 @@ class Runs:
 
 
 def _refuse_waiting(project: Project, feature_id: int | None) -> None:
-    """Raise the error of a pending question, or of a project without eligible features. This error says more than an
-    error about a missing agent. Do nothing if a session needs recovery."""
+    """Raise the error of a pending question or of a project without eligible features. The caller uses this before it
+    reports a missing agent. Do nothing if a session needs recovery."""
     if project.store.open_session() is not None:
         return
     state, document = project.store.state(), valid_features(project)
@@ -278,7 +278,7 @@ def _refuse_waiting(project: Project, feature_id: int | None) -> None:
 
 
 def _as_fault(error: Exception) -> HarnessError:
-    """Return the error that ends a run after an agent was started. Its exit code is never the code for a refusal."""
+    """Return the error that ends a run. Its exit code differs from a refusal's code, because an agent was started."""
     if not isinstance(error, HarnessError):
         told = " ".join(f"{type(error).__name__}: {error}".split())
         return HarnessError(f"Unexpected: {told}", hint="HARNESS_DEBUG=1 harness run shows where")
@@ -359,7 +359,7 @@ def _nothing_left(
 
 
 def _final_check(project: Project, passing: int, total: int, recovered: JsonObject | None) -> JsonObject:
-    """Run the whole suite and the linter, and return the result of a run without sessions (UAH-483)."""
+    """Run the suite and the linter, and return the result of a run in which no session was needed (UAH-483)."""
     head = project.git.head() or "HEAD"
     judge = Judge(project)
     facts = judge.suite(head)

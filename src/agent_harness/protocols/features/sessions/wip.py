@@ -116,7 +116,7 @@ WORDINGS = {
 
 
 def recorded(reason: str) -> str:
-    """Return the value of ``lifecycle.REASONS`` under which the records store ``reason``."""
+    """Return the form in which the end reason ``reason`` is recorded: one of ``lifecycle.REASONS``."""
     return (WORDINGS[reason].recorded or reason) if reason in WORDINGS else reason
 
 
@@ -133,9 +133,9 @@ def handed_off(
     failure: str | None = None,
     message: str | None = None,
 ) -> Finalization:
-    """Return the finalization of a session with unfinished work. Unverified claims are discarded. If no file has
-    changed, no commit is made, and the next session starts from scratch (C66). An unfinished merge or rebase is rolled
-    back into a rescue ref. ``unfinished`` is the suite's result on the unfinished work, or None if no tests ran."""
+    """Return the finalization of a session with unfinished work. Unverified claims are discarded. Without changed
+    files, no commit is made, and the next session starts from scratch (C66). If a merge or rebase is unfinished, all
+    work is rolled back into a rescue ref. ``unfinished`` is the suite's result, or None if no tests ran."""
     if waiting := accept.cannot_be_judged(project, under_way):
         return accept.rolled_back(project, under_way, waiting[1], used)
     accept.put_back_features(project, under_way)
@@ -213,7 +213,7 @@ def overtaken(project: Project, under_way: OpenSession, finalization: Finalizati
 
 
 def _take_back_claim(project: Project, commit: str) -> None:
-    """Restore the branch's features.json if the file on disk still equals the version in the unmerged commit."""
+    """Restore the branch's features.json, if the file on disk still has the content from the unmerged ``commit``."""
     theirs = project.git.show("HEAD", project.features_name)
     claimed = project.git.show(commit, project.features_name)
     try:
@@ -256,8 +256,8 @@ def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Lef
 
 
 def _is_committed(project: Project, reason: str) -> bool:
-    """Return True if the settings ask for a WIP commit after a session that ended for this reason. If they do not, the
-    changes stay uncommitted (UAH-171, UAH-219)."""
+    """Return True if work is committed as a WIP commit after a session that ended for this reason. For some reasons,
+    the settings can turn the commit off (UAH-171, UAH-219)."""
     if reason == "timeout":
         return project.config.session.on_timeout.auto_commit
     return reason != "context_limit" or project.config.context.on_limit.auto_commit
@@ -326,8 +326,8 @@ def _tell_termination(project: Project, under_way: OpenSession, reason: str) -> 
 def _partial(
     project: Project, under_way: OpenSession, reason: str, left: _Left, unfinished: Unfinished | None
 ) -> JsonObject:
-    """Return the record of the unfinished work, from the progress entry, git and the tests. The earlier session's
-    record fills gaps, except for failing tests."""
+    """Return the record of the unfinished work, from the progress entry, git and the tests. Missing parts come from the
+    earlier session's record, except the failing tests."""
     entries = [e for e in progress.recent_entries(project.layout.progress) if e.session == under_way.session]
     told = entries[-1] if entries else None
     done = told.part("WHAT I DID") if told else []
@@ -348,7 +348,7 @@ def _partial(
 
 
 def _failing(feature: Feature, unfinished: Unfinished | None) -> list[str]:
-    """Return lines about the results of tests on the unfinished work, or an empty list if no tests were run."""
+    """Return lines about the test results of the unfinished work. Return [] if no tests were run."""
     if unfinished is None or unfinished == NOT_RUN:
         return []
     lines = [f"these tests worked before, and fail now: {listed(unfinished.red, 5)}"] if unfinished.red else []

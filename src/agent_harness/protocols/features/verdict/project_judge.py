@@ -82,7 +82,7 @@ class Ruling:
 
     @classmethod
     def unproven(cls, failure: str, *, code: str) -> "Ruling":
-        """Return a rejection. The agent can still fix the work in the same session."""
+        """Return a rejection of a claim that the agent can still fix in the same session."""
         return cls(accepted=False, code=code, failure=failure)
 
     def of(self, commit: str) -> "Ruling":
@@ -108,7 +108,7 @@ class BuiltAlready:
 
     @property
     def problem(self) -> str | None:
-        """Reason why the evidence does not show that the feature was built before, or None if the evidence does."""
+        """Reason why the evidence does not show that the feature was built before, or None if it shows this."""
         if self.hollow:
             return self.hollow
         return None if self.placeholder_at else "These tests failed on no known commit, not even as placeholders."
@@ -203,8 +203,8 @@ class Judge:
 
     @contextmanager
     def session(self, may_change: Iterable[str]) -> Iterator[None]:
-        """Record the installed packages before an agent starts, so that its tests run with them. After the context,
-        packages that the agent changed are not accepted, unless ``may_change`` allows the change."""
+        """Record the installed packages before an agent starts. Tests run with these packages. After the ``with``
+        block, changed packages are accepted only if ``may_change`` allows the change."""
         known = vars(self).get("_environment", self._resolved)
         self._environment = known.begun(self._record, begins=True)
         yield
@@ -230,7 +230,7 @@ class Judge:
 
     @contextmanager
     def tree(self, name: str = "all") -> Iterator[str]:
-        """Yield a commit of the current work tree. A private ref keeps the commit until the end of the context."""
+        """Yield a commit of the current work tree. A private ref keeps this commit while the ``with`` block runs."""
         git, excluded = self._project.git, self._project.excluded
         commit, ref = repository.named_ref(
             git,
@@ -243,8 +243,7 @@ class Judge:
             git.update_ref(ref, None)
 
     def lint(self, commit: str) -> quality.Lint:
-        """Return the linter's findings on a commit. ``problem`` is set if no linter is configured or the linter fails
-        to run."""
+        """Return the linter's findings on a commit. ``problem`` is set if no linter is configured or it cannot run."""
         if not self._lint:
             return quality.Lint(problem="no linter is configured: quality.lint_command")
         with execution.place_for(self._project.git, commit, environment=self._environment) as space:
@@ -313,7 +312,8 @@ class Judge:
 
     def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
         """Verify a kept candidate with the whole suite, but allow the change that ``asked`` is about. Return the
-        ruling. If the candidate is accepted as built before, also return the evidence, or else None."""
+        ruling. If ``asked`` is about a feature built before, and the candidate is accepted, also return the
+        evidence."""
         built = asked.kind == "built_already"
         verdict = self._verdict(under_way, candidate, may_change=asked.paths, may_be_green=built, whole=True)
         ruling = self._ruling(under_way, verdict)
@@ -323,7 +323,7 @@ class Judge:
 
     def doubt(self, feature: Feature, commit: str) -> str | None:
         """Return why the marked feature is not proven at ``commit``, or None if it is proven. Verify all changes since
-        the last commit in which the feature was open. If no such commit exists, also return None."""
+        the last commit in which the feature was open. If there is no such commit, return None."""
         name = self._project.features_name
         commits = self._project.git.text("log", "--format=%H", commit, "--", f":(literal){name}", check=False).split()
         base = next((each for each in commits[:_MARKS_BACK] if self._is_open(feature.id, each)), None)
@@ -347,7 +347,7 @@ class Judge:
         return verdict.reasons[0].message if verdict.reasons else None
 
     def together(self, check: Mapping[str, Any], commit: str) -> Verdict:
-        """Return the suite's verdict on merged features. Each feature's own proof and mutants were checked before."""
+        """Return the suite's verdict on merged features. The proof and mutants of each feature were checked before."""
         config = self._project.config
         return judge.judge(
             self._project.git,
@@ -487,8 +487,9 @@ class Judge:
         )
 
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
-        """If only changes to protected files prevent acceptance, return the ruling with a question for a person. If the
-        agent can fix other findings, return a ruling with all findings and without a question."""
+        """Verify again with changes to protected files allowed. If everything is accepted, return ``ruling`` with a
+        question for a person. If there are other problems that the agent can fix, return a rejection that lists them
+        all. In other cases, return ``ruling`` unchanged."""
         paths = sorted({path for each in verdict.reasons for path in released_by(each)})
         self._project.say(f"Verifying again with changes to these files allowed: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
@@ -532,7 +533,7 @@ class Judge:
         return sources.parse(self._project.git.show(commit, path)) if commit and path.endswith(".py") else None
 
     def _asserts_nothing(self, candidate: str, node: str) -> bool:
-        """Return True if no test with the id ``node``, which may be a whole file, has an assertion that can fail."""
+        """Return True if the test ``node`` has no assertion that can fail. ``node`` can also be a whole test file."""
         path, _, name = node.partition("::")
         tree = self._tree_of(candidate, path)
         return tree is not None and sources.asserts_nothing(tree, name or None)
@@ -548,9 +549,9 @@ class Judge:
         return "With the old versions of these files, every known test passes, too."
 
     def built_already(self, feature: Feature, verdict: Verdict, before: str | None) -> BuiltAlready:
-        """Return the evidence that a feature was built before the commit ``before``. At that commit, or at the commit
-        that planned the feature, its tests were a placeholder that did not pass. The evidence is stronger if the
-        current tests fail on the code of the planning commit."""
+        """Return the evidence that a feature was built before its session. Its tests were placeholders that did not
+        pass at ``before``, or at the commit that planned the feature. The evidence is stronger if the feature's current
+        tests fail on the code of the planning commit."""
         report = verdict.proof.report if verdict.proof else None
         passing = tuple(sorted(report.passing)) if report else ()
         planned = self._planned(feature, verdict.base)
@@ -587,20 +588,20 @@ class Judge:
         return tuple(p for p in paths if p not in ours and not is_test_file(p) and not belongs(p, [feature.test_file]))
 
     def _planned(self, feature: Feature, commit: str) -> str | None:
-        """Return the first commit that added the feature's test file, up to ``commit``, or None if none added it."""
+        """Return the first commit up to ``commit`` that added the feature's test file, or None if there is none."""
         words = ("log", "--diff-filter=A", "--format=%H", commit, "--", f":(literal){feature.test_path}")
         added = self._project.git.text(*words, check=False).split()
         return added[-1] if added else None
 
     def own_tests(self, feature: Feature, commit: str) -> Run | None:
-        """Run the feature's own tests at a commit and return the run, or None if the commit has no such test file."""
+        """Run the feature's own tests at a commit and return the run. Return None if the commit has no test file."""
         git = self._project.git
         if git.show(commit, feature.test_path) is None and not git.text("ls-tree", commit, "--", feature.test_path):
             return None
         return self._run(commit, self._project.config.test_command(feature.test_file))
 
     def _keep(self, verdict: Verdict) -> dict[str, str]:
-        """Save the output of failed steps and of the feature's own tests. Return the files' relative paths by step."""
+        """Save the output of failed steps and of the feature's own tests. Return each file's relative path by step."""
         folder, kept = self._project.layout.verdicts, dict[str, str]()
         for each in verdict.steps:
             if each.run is None or (each.state != "failed" and each.step != "proof"):
@@ -649,7 +650,7 @@ class Judge:
         return grade_of_verdict(verdict, trusted=self._project.config.verification.trust == FAST, needs_change=False)
 
     def _lint_of(self, verdict: Verdict) -> tuple[quality.Lint | None, Mapping[str, int]]:
-        """Return the candidate's lint findings, or None if no linter ran, and the number of new findings by kind."""
+        """Return the candidate's lint findings (None if no linter ran), and the number of new findings by kind."""
         run = verdict.lint
         if run is None or verdict.found("lint_unavailable"):
             return None, {}

@@ -68,7 +68,7 @@ def _accepted(project: Project, head: str | None) -> set[int]:
 
 
 def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
-    """Record a person's decision in proven.json: the feature counts as accepted, or it no longer counts."""
+    """Record a person's decision in proven.json. If ``proven`` is true, the feature counts as accepted."""
     head = project.git.head()
     others = _accepted(project, head) - {feature_id}
     project.store.write_proven({"commit": head, "features": sorted(others | ({feature_id} if proven else set()))})
@@ -92,8 +92,8 @@ def require(project: Project, facts: Suite) -> None:
 
 
 def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
-    """Return the failing baseline tests if they explain every failure and a feature is still open, or else an empty
-    list. If all features are marked, a person must decide what is wrong (E9)."""
+    """Return the failing baseline tests if they explain all failures and a feature is still open. Return [] in all
+    other cases. If all features are marked, a person must decide what is wrong (E9)."""
     known = project.store.baseline().passing
     lost = known - facts.passing
     explained = failing <= known and all(any(belongs(node, file) for node in lost) for file in empty)

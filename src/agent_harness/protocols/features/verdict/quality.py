@@ -52,8 +52,8 @@ _SUM = re.compile(r"(?:Found (\d+) errors?(?:\.| in )|\W*(\d+) problems?\b)")
 
 def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
     """Return the lint findings by code and file, read from the output of ruff, flake8, pylint, mypy, eslint or rustc. W
-    codes are warnings. If the printed total is higher, the difference has the kind ``OTHER``. If a linter failed with
-    unknown output, each line is one error. Absolute file names become relative to ``root``."""
+    codes are warnings. If the output states a higher total, the difference has the kind ``OTHER``. If a linter fails
+    with unknown output, each line is one error. File names become relative to ``root``."""
     lines, kinds, files, soft = output.splitlines(), Counter[str](), Counter[str](), 0
     for kind, warns, file in _findings(lines):
         kinds[kind] += 1
@@ -68,7 +68,7 @@ def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
 
 
 def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield three values for each finding: the kind, True for a warning, and the file."""
+    """Yield the kind of each finding, True if the finding is a warning, and the file."""
     title = ""
     for line in lines:
         if _PLACE.match(line):
@@ -123,8 +123,8 @@ GROWS_FAST = 50  # lines from one accepted session to the next
 
 
 def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Return an alert for each file that is too large or grows fast. ``grown`` is the number of lines added since the
-    last accepted session, and ``sessions`` is the number of sessions since then."""
+    """Return an alert for each file that is too large or grows fast. ``grown`` is the number of lines that the file
+    grew since the last accepted session. ``sessions`` is the number of sessions since then."""
     found: list[JsonObject] = []
     old, since = before.get("files") or {}, before.get("session")
     number = sizes.get("session")

@@ -1,6 +1,6 @@
 """Cleanup session, which does not work on a feature. Either all of its work is kept, or all is rolled back.
 
-accepted       the suite passes and no feature was marked: the work is pushed, file sizes and lint are measured
+accepted       the suite passes, no feature was marked as passing: the work is pushed; sizes and lint are measured
 rejected       the work is rolled back; the next cleanup starts at the next multiple of the interval
 ended early    the work is rolled back into a rescue ref (Ctrl-C, time, context, crash); the next run cleans up again
 
@@ -52,8 +52,7 @@ class CleanupWork(SessionWork):
         raise AssertionError("a cleanup session has no fix rounds")
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling:
-        """Return the ruling on the cleanup. The cleanup is rejected if tests fail or if it marks a feature as
-        passing."""
+        """Return the ruling on the cleanup: a rejection if tests fail or if the cleanup marks a feature as passing."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken
@@ -71,7 +70,7 @@ class CleanupWork(SessionWork):
         return self._on_record(ruled, ())
 
     def _worse(self, ruled: Ruling) -> str:
-        """Return a message if the cleanup added lint findings or lines above the file limit, or "" if not (UAH-324)."""
+        """Return a message if the cleanup added lint findings or lines above the file limit, or else "" (UAH-324)."""
         project, base = self._project, self._under_way.base.snapshot.head
         lint, most = ruled.proof.lint, project.config.quality.max_file_lines
         if base is None:

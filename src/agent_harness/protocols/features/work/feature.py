@@ -1,5 +1,5 @@
-"""Session on one feature. Its claim is accepted, returned for a fix round, or rejected, or the session ends before a
-claim. Source: features.md sections K, M, N, O, Q, R, V, C03, C14, C20."""
+"""Session on one feature. A claim is accepted, rejected, or sent back for a fix round. The session can also end without
+a claim. Source: features.md sections K, M, N, O, Q, R, V, C03, C14, C20."""
 
 import os
 import shlex
@@ -51,8 +51,7 @@ class FeatureWork(SessionWork):
         )
 
     def _failure(self, ruling: Ruling) -> str:
-        """Return the failure to report: the failure of ``ruling`` if it is final, or else of the last rejected
-        claim."""
+        """Return the failure to report: that of ``ruling`` if it is final, or else that of the last rejected claim."""
         return self._refused.failure if self._refused and not ruling.final else ruling.failure
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling | None:
@@ -116,7 +115,8 @@ class FeatureWork(SessionWork):
         return ruling
 
     def _reviewed(self, ruling: Ruling, so_far: TurnSoFar) -> Ruling:
-        """Return the ruling. If the reviewer that ``review:`` names objects, return a rejection with the objections."""
+        """Return the ruling after a review. If the reviewer objects, the ruling is a rejection. After an earlier
+        objection, or without a fix round left, the work can still be accepted, with the code ``review_objected``."""
         if not ruling.accepted or ruling.of("") == self._without_objection:
             return ruling
         self.turns.now.step("review")
@@ -178,7 +178,7 @@ class FeatureWork(SessionWork):
         return self._result("complete", "complete", told, finalization, finalized, exit_code=published.exit_code)
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
-        """Roll back and return the result. If a person can allow the candidate, keep it and ask the person."""
+        """Roll back and return the result. If a person can accept the candidate, keep it, and ask the person."""
         last = self._refused if ruling.question is None and ruling.code == "no_claim" and self._refused else ruling
         return super().rejected(ruling, ending) if last.question is None else self._kept(last, last.question)
 
@@ -196,8 +196,8 @@ class FeatureWork(SessionWork):
         return replace(result, asked=asked.kind)
 
     def unfinished(self, ending: Ending) -> Result:
-        """Keep the unfinished work, and return the session's result. Roll back instead if the last claim was rejected
-        because of changes to protected files."""
+        """Keep the unfinished work, and return the session's result. If the last claim was rejected because of changes
+        to protected files, roll the work back instead."""
         if self._refused and self._refused.bent and ending.reason in JUDGED_WHEN_CUT_OFF:
             return self.rejected(self._refused, ending)
         return self._no_evidence() if ending.reason == "no_evidence" else super().unfinished(ending)
@@ -273,7 +273,8 @@ def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -
 
 
 def _sanity(project: Project, under_way: OpenSession) -> str:
-    """Return shell commands that exit with 0 if nothing is broken, joined by commas (UAH-154, UAH-156..158, C23)."""
+    """Return shell commands as text, with a comma before each command. The commands exit with 0 if nothing is broken
+    (UAH-154, UAH-156..158, C23)."""
     sanity = project.config.testing.sanity
     named = dict.fromkeys(c for c in (sanity.type_check, sanity.health, *_sanity_tests(project, under_way)) if c)
     return "".join(f", `{command}`" for command in named)
@@ -286,8 +287,8 @@ cd {root} && {commands}
 
 
 def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
-    """Return commands that run the tests known to pass. If tests of open features must be skipped, return one script,
-    so that the prompt does not name these features (C57)."""
+    """Return commands that run the tests known to pass. If the commands must skip tests of open features, return one
+    script. The prompt then does not name these features (C57)."""
     testing, config, root = project.config.testing, project.config, project.root
     own = [getattr(testing, name) for name in ("unit", "e2e") if config.origin(f"testing.{name}") != "default"]
     worked = {name.partition("::")[0] for name in under_way.baseline.passing}

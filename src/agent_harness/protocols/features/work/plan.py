@@ -1,4 +1,4 @@
-"""Plan for which an agent writes features, for `harness init --spec` or `harness plan-features --spec`.
+"""List of features that an agent plans, for `harness init --spec` or `harness plan-features --spec`.
 
 The plan is checked by rules, and the agent can fix it in one more round. The caller adopts or discards the plan
 (``initializer.py``, ``add_features.py``). If the plan is for an existing project, a record makes recovery possible
@@ -47,8 +47,8 @@ class PlanRuling:
 
 
 class PlanWork:
-    """Work of an agent on one plan. Its result is the list of problems after the fix round. A failed turn raises
-    ``KeyboardInterrupt`` for a pause, ``LimitInForce`` for a rate limit, or another ``HarnessError``."""
+    """Work of an agent on one plan. The result is the list of problems after the fix round. A turn that fails raises
+    ``KeyboardInterrupt`` (pause), ``LimitInForce`` (rate limit) or another ``HarnessError``."""
 
     name = "The plan"
     policy = POLICIES["plan"]
@@ -56,7 +56,7 @@ class PlanWork:
     def __init__(
         self, project: Project, agent: Agent, stop: Stop, *, prompt: str, problems: Callable[[], list[str]], what: str
     ) -> None:
-        """Prepare the turns. ``problems`` checks the files of the plan, and ``what`` names the plan in messages."""
+        """Prepare the turns. ``problems`` returns the plan's problems. ``what`` is the plan's name in messages."""
         self._project = project
         self._prompt = prompt
         self._problems = problems
@@ -147,7 +147,7 @@ PLANNING, PLANNED = "planning", "planned"
 
 
 def begin(project: Project, checkpoint: SessionCheckpoint, run_id: str) -> JsonObject:
-    """Record durably that an agent is planning, with the state before the plan, and return this record."""
+    """Record durably that an agent is planning, and record the state before the plan. Return this record."""
     store = project.store
     record = {
         "session": 0,
@@ -191,7 +191,7 @@ def _adopt(project: Project, record: JsonObject) -> None:
 
 
 def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
-    """Restore the state before the plan. Return the rescue ref that keeps the agent's work, or None without work."""
+    """Restore the state before the plan. Return the rescue ref with the agent's work, or None if there is none."""
     ref = repository.free_ref(project.git, f"refs/harness/rolled-back/plan-{checkpoint.id}")
     rescued = project.go_back(checkpoint.snapshot, ref, checkpoint.id, set_aside_operation=True)
     close(project)
@@ -208,7 +208,7 @@ def close(project: Project) -> None:
 
 
 def _overtaken(project: Project, record: JsonObject) -> str | None:
-    """Create and return a ref that keeps the valid plan if the branch has moved. Return None if it has not moved."""
+    """If the branch has moved, keep the valid plan under a ref and return the ref. If not, return None."""
     branch, commit = SessionCheckpoint.from_record(record["checkpoint"]).snapshot.branch, str(record["commit"])
     tip = accept.branch_tip(project, branch)
     if tip in (None, commit, record.get("tip", tip)) or project.git.ancestor(commit, str(tip)):

@@ -1,5 +1,5 @@
 """Review of proven work by a second agent, in a checkout and without the first agent's conversation. Objections become
-findings. A review never accepts work, and a failed review blocks nothing. Source: docs/verification.md, "A review"."""
+findings. A review cannot accept work. A failed review changes nothing. Source: docs/verification.md, "A review"."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,8 +49,8 @@ class Review:
 
 
 def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -> Review | None:
-    """Return the review of an accepted candidate, or None if the settings name no reviewer. If the reviewer fails or
-    the provider refuses it, the review's ``problem`` gives the reason."""
+    """Return the review of an accepted candidate, or None if the settings name no reviewer. If the review cannot be
+    held, ``problem`` gives the reason."""
     wanted = project.config.review
     if wanted.agent is None:
         return None
@@ -114,7 +114,7 @@ class _ReviewWork:
         )
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for the reviewer's turn. Tokens that the reviewer uses count as usage of the session."""
+        """Return the request for the reviewer's turn. The tokens of the reviewer count as usage of the session."""
         project, under_way = self._project, self._under_way
         brief = Brief(
             prompt=prompt,

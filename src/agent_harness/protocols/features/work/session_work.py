@@ -70,7 +70,7 @@ def turns_of(
     base: SessionCheckpoint | None = None,
     title: str = "",
 ) -> Turns:
-    """Return the turns of one session, with the session's limits, its recording and its entry in ``now.json``."""
+    """Return the turns of a session, with its limits and its recording. ``now.json`` gets an entry for the session."""
     config, began = project.config, time.monotonic()
     limits = _limits(project, feature_id, config.models.for_prompt(prompt_type))
     left = {each.name: each.limit_usd - each.spent_usd for each in limits.budgets}
@@ -141,7 +141,7 @@ def _limits(project: Project, feature_id: int | None, model: str) -> SessionLimi
 
 
 class SessionWork(ABC):
-    """Work of an agent in one session. The session has a checkpoint, and its record says that it is open."""
+    """Work of an agent in one session. The session has a checkpoint and is recorded as open."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class SessionWork(ABC):
         return self._under_way.feature.name
 
     def brief(self, ruling: Ruling | None) -> str:
-        """Return the prompt of the next turn. Before that, keep the current state files in memory."""
+        """Keep the current state files in memory, then return the prompt of the next turn."""
         self._project.store.hold()
         return self._opening() if ruling is None else self._again(ruling)
 
@@ -266,7 +266,7 @@ class SessionWork(ABC):
         return proven.compare_claims(self._under_way.features, found)
 
     def _broken_rule(self, changes: proven.ClaimedChanges) -> Ruling | None:
-        """Return a rejection if the agent broke a rule that is checked without tests (C03 c), or None if it did not."""
+        """Return a rejection if the agent broke a rule that needs no tests to check (C03 c). Return None if not."""
         found = self._broken(changes)
         if found is None:
             return None
@@ -274,8 +274,8 @@ class SessionWork(ABC):
         return self._on_record(ruling, changes.claims)
 
     def _on_record(self, ruling: Ruling, claims: Iterable[int]) -> Ruling:
-        """Return the ruling with its ledger line. A rejection is written to the ledger immediately. An acceptance, or a
-        claim without evidence (``no_evidence``), is written later."""
+        """Return the ruling with its ledger entry. A rejection is written to the ledger immediately. An acceptance is
+        written later. A rejection because the agent showed no evidence (``no_evidence``) is also written later."""
         project, under_way, so_far = self._project, self._under_way, self.turns.so_far
         found = ruling.line or ClaimVerdict(id=new_run_id(), item=item_of(under_way), verdict=ledger.REJECTED)
         code = () if ruling.accepted else ("no_evidence" if ruling.asks else ruling.code,)
@@ -297,8 +297,8 @@ class SessionWork(ABC):
         return replace(ruling, line=written or line)
 
     def _write_noted(self, but: str = "") -> ClaimVerdict | None:
-        """Write the recorded rejection to the ledger and return its line. Return None if there is no rejection, or if
-        its id is ``but``."""
+        """Write the recorded rejection to the ledger, and return the entry. Return None if there is no recorded
+        rejection, or if its id is ``but``."""
         noted = ClaimVerdict.from_record(self._under_way.verdict) if self._under_way.verdict else None
         if noted is None or noted.accepted or noted.id == but:
             return None
@@ -345,7 +345,7 @@ class SessionWork(ABC):
         return ruling.failure
 
     def unfinished(self, ending: Ending) -> Result:
-        """Keep the unfinished work and return the session's result. If the provider asks for payment, the exit code
+        """Keep the unfinished work, and return the session's result. If the provider demands a payment, the exit code
         says that a person is needed."""
         reason = "complete" if ending.reason == "no_claim" else ending.reason
         result = self._hand_off(reason, ending.provider.sentence if ending.provider else None)
@@ -432,7 +432,7 @@ def handed(project: Project, brief: Brief) -> Brief:
 
 
 def tool_rules(project: Project) -> ToolRules:
-    """Return the rules in ``tools:`` and the enabled MCP servers. Raise ``ConfigurationError`` if one is invalid."""
+    """Return the rules in ``tools:`` and the enabled MCP servers. Raise ``ConfigurationError`` for invalid settings."""
     tools = project.config.tools
     return ToolRules(
         filesystem_enabled=tools.filesystem.enabled,

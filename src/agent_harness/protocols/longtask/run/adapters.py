@@ -7,10 +7,10 @@ overrides the default.
     local-command (local)                   shell command
     KIND:TEXT                               built-in agent under the supervisor (``agents.registry``)
 
-`lth run` refuses every other name, because a person or OpenClaw itself does that work. One clock for all tasks contains
-the end of each account's rate limit (``kernel/rate_limits.py``). The checkpoint file contains the end that was known at
-the time of the refusal. For a shell command, only the checkpoint file contains an end. Source: ``longtask.md`` 9, 10.1,
-10.4."""
+`lth run` refuses all other names. They stand for work that a person or OpenClaw itself does. The ends of rate limits
+are recorded for each account, and all tasks share this record (``kernel/rate_limits.py``). The checkpoint file contains
+the end that was known when the provider refused the request. A shell command has no account, so its limit is recorded
+only in the checkpoint file. Source: ``longtask.md`` 9, 10.1, 10.4."""
 
 from __future__ import annotations
 
@@ -57,15 +57,16 @@ _BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 class PlanRefused(HarnessError):
-    """Error that the configuration does not allow the start of an agent. It is raised before anything is started."""
+    """Error for settings that do not allow the start of an agent. It is raised before anything is started."""
 
     code = "worker_plan"
 
 
 class Plan:
-    """Command, folder and limits of one agent that is ready to start. ``run`` is a shell command or a program's words.
-    For a built-in agent, ``run`` is None. ``command`` is the text that is shown to people. If ``reads_only``, the agent
-    cannot write the checkpoint file. If ``wrapped``, the agent prints one JSON object."""
+    """Command, folder and limits of one agent that is ready to start. ``run`` is a shell command, or a list with a
+    program and its arguments. For a built-in agent, ``run`` is None. ``command`` is the text that is shown to people.
+    If ``reads_only`` is true, the agent cannot write the checkpoint file. If ``wrapped`` is true, the agent prints one
+    JSON object."""
 
     def __init__(self, worker: str, run: str | list[str] | None, cwd: str) -> None:
         self.worker = worker
@@ -295,14 +296,16 @@ def _is_rate_limited(checkpoint: Checkpoint) -> bool:
 
 
 def _blocking(task: Contract, checkpoint: Checkpoint) -> str:
-    """Return the agent whose rate limit blocks the task, as recorded in the blocker, or else the preferred agent."""
+    """Return the agent whose rate limit blocks the task.
+    If the checkpoint's blocker names no agent, return the preferred agent."""
     named = checkpoint.blocker or RecordView({})
     source = named.text("source") or ""
     return named.text("worker") or (source if source in _KINDS else normalised(task.policy.preferred or ""))
 
 
 def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str | None:
-    """Return the earliest end of the rate limits that block a task, or None if the recorded end is still correct."""
+    """Return the earliest end of the rate limits that block a task.
+    Return None if the accounts' records have not changed since the checkpoint was blocked."""
     observed = checkpoint.blocker and checkpoint.blocker.raw.get("observedAt")
     workers = dict.fromkeys([_blocking(task, checkpoint), *cooling.cooldowns])
     ends = {worker: _decided_since(worker, observed, checkpoint) for worker in workers}
@@ -314,7 +317,8 @@ def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str 
 
 
 def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str | None:
-    """Return the end of the agent's rate limit if the account's record has changed since ``observed``, or else None."""
+    """Return the end of the agent's rate limit if the record of the agent's account has changed since ``observed``.
+    Return None if the record has not changed."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     seen = moment(observed) or moment(checkpoint.raw.get("updatedAt"))
@@ -327,7 +331,7 @@ def limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> list[JsonObject]:
     """Return the active rate limits of a task's agents and of ``workers``, each with the command that lifts the limit.
-    The caller must pass a checkpoint with the current ends of rate limits (see ``told``)."""
+    ``checkpoint`` must contain the current ends of rate limits (see ``told``)."""
     from agent_harness.kernel.rate_limits import LimitClock, clearing
 
     blocked = _blocking(task, checkpoint) if _is_rate_limited(checkpoint) else ""
@@ -357,8 +361,8 @@ def limits(
 
 
 def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | None:
-    """Return the rate limit that the agent must wait for, or None if the agent may start. The caller must pass a
-    checkpoint with the current ends of rate limits (see ``told``)."""
+    """Return the rate limit that the agent must wait for, or None if the agent may start.
+    ``checkpoint`` must contain the current ends of rate limits (see ``told``)."""
     if lifecycle.is_cooling(checkpoint, worker, now):
         return checkpoint.cooldowns[worker]
     from agent_harness.kernel.rate_limits import LimitClock
@@ -381,8 +385,8 @@ def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | N
 
 
 class Prepared:
-    """Plan and prompt of the agent that a run starts. If ``plan`` is None, no agent starts, and only ``answer`` is
-    valid."""
+    """Plan and prompt of the agent that a run starts.
+    If ``plan`` is None, no agent starts, and the run only prints ``answer``."""
 
     def __init__(self, answer: JsonObject, task: Contract) -> None:
         self.answer = answer

@@ -1,8 +1,8 @@
 """Agent slot of a run. A slot is the right to run one agent. All agents on this machine share a limited number of
 slots, and the agent also obeys its account's throttle.
 
-The slot is taken when everything is known that is needed to start the agent. The slot is released when the run or the
-process ends. A shell command has no account, so its name is used instead. Source: ``scale.md`` SC-40, SC-43."""
+A run takes the slot immediately before it starts the agent. The slot is released when the run or the process ends. A
+shell command has no account, so its agent name is used as the account. Source: ``scale.md`` SC-40, SC-43."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class SliceSlot:
         self._said = ""
 
     def take(self, worker: str) -> str | None:
-        """Release the current slot, if any, and take a slot for this agent. Return None, or the reason if no slot is
-        free."""
+        """Release the current slot, if any, and take a slot for the agent ``worker``.
+        Return None if the slot was taken. If no slot is free, return the reason."""
         self.release()
         found = agent_slots.taken(adapters.account_of(worker) or worker, dict(self._told), LimitClock())
         if isinstance(found, str):
@@ -38,8 +38,8 @@ class SliceSlot:
         return None
 
     def await_one(self, worker: str, seconds: float, must_stop: Callable[[], bool]) -> str | None:
-        """Wait for a slot, at most ``seconds`` or until ``must_stop`` returns True. Return None, or why no slot is
-        free."""
+        """Wait for a slot, at most ``seconds`` or until ``must_stop`` returns True. Return None if a slot was taken.
+        If not, return the reason why no slot is free."""
         until = time.monotonic() + seconds
         while why := self.take(worker):
             if must_stop() or time.monotonic() > until:

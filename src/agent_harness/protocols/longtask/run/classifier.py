@@ -1,4 +1,5 @@
-"""Classification of an agent's failure by its output: the failure class, the source of the refusal, and the wait.
+"""Classification of an agent's failure from its output. The result contains the failure class, the source of the
+refusal, and the time to wait.
 
 This module also implements `lth classify`. The phrases come from ``kernel.failures`` and the waits from
 ``kernel.retry``, which all protocols use. Source: ``longtask.md`` 11."""
@@ -99,7 +100,7 @@ def classify(
     fallback_wait_seconds: int = 14_400,
     now: datetime,
 ) -> Classification:
-    """Return the failure class that the end of the agent's output shows. Exit code 0 always means success."""
+    """Return the failure class that the last part of the agent's output shows. Exit code 0 always means success."""
     end = text[-LONGEST_TEXT:]
     found = None if exit_code == 0 else failures.first_match(end, _ROWS)
     name = "success" if exit_code == 0 else found[0] if found else "unknown"
@@ -118,7 +119,8 @@ def classify(
 
 
 def of_monitor(ended_by: str, message: str, source: str | None) -> Classification:
-    """Return the failure class of an agent that a monitor of the harness ended. The agent's output is not used."""
+    """Return the failure class of an agent that was ended by one of the harness's monitors.
+    The agent's output is not used."""
     summary = _summary(message.partition("\n")[0], None, ended_by)
     return Classification("unknown", source or "manual", ENDED_BY[ended_by][0], 1.0, summary)
 
@@ -128,7 +130,8 @@ def source_of(text: str) -> str:
 
 
 def _summary(text: str, at: int | None, name: str) -> str:
-    """Return the output line that shows the failure class. If none does, return the last line or the class name."""
+    """Return the output line at position ``at``, which shows the failure class.
+    If ``at`` is None, return the last line. If the output is empty, return a text with the class name."""
     if at is None:
         line = next((each.strip() for each in reversed(text.splitlines()) if each.strip()), "")
     else:

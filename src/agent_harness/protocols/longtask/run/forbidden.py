@@ -24,7 +24,7 @@ ALWAYS: tuple[str, ...] = ("/", "~", "~/.ssh/**", "~/.openclaw/**", "~/.claude/*
 
 
 class ForbiddenFolder(HarnessError):
-    """Error that an agent's working directory is forbidden. It is raised before anything is started."""
+    """Error for an agent whose working directory is forbidden. It is raised before anything is started."""
 
     code = "forbidden_folder"
 

@@ -1,5 +1,5 @@
-"""Lease of one run, in the file ``.lth.lock``. At most one agent works on a task, even after crashes and with other
-programs.
+"""Lease of one run, in the file ``.lth.lock``. At most one agent works on a task, even after a crash, or if another
+program runs the task too.
 
     free         no lease file exists
     held         the lease ends in the future: other runs wait
@@ -133,8 +133,8 @@ class RunLease:
     # ---- holding
 
     def renew(self) -> bool:
-        """Extend the lease and return True. Return False if another run has taken the lease. ``lost`` is then the
-        reason. Also return True if the file cannot be written but the lease has not expired yet."""
+        """Extend the lease. Return True if this run still owns the lease, and False if the lease is lost.
+        ``lost`` then contains the reason. If the file cannot be written, return True until the lease expires."""
         try:
             with self._directory():
                 if not self.check():
@@ -262,8 +262,8 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
 
 
 def _read(path: str) -> tuple[bytes | None, tuple[int, int], float]:
-    """Return the content, file identity and modification time of a lease, which is a file or a folder. The content is
-    empty for an empty folder, and None for an unreadable lease."""
+    """Return the content, file identity and modification time of a lease, which may be a file or a folder.
+    The content is empty if a folder contains no lease file. The content is None if the lease cannot be read."""
     found = os.lstat(path)
     inner = os.path.join(path, "lock.json") if stat.S_ISDIR(found.st_mode) else path
     content: bytes | None = None

@@ -49,7 +49,8 @@ NOTHING_CHANGED = "nothing was changed, and the criteria held before"
 
 
 def authored(before: Checkpoint, after: Checkpoint) -> bool:
-    """Return True if the two checkpoints differ in a member about progress. A missing member equals an empty member."""
+    """Return True if the agent changed a member that describes progress, such as ``status`` or ``nextStep``.
+    A missing member equals an empty member."""
     return any((before.raw.get(name) or None) != (after.raw.get(name) or None) for name in _AUTHORED)
 
 
@@ -64,8 +65,9 @@ def output_item(ran: Ran, path: str) -> JsonObject:
 def finalize_success(
     change: CheckpointChange, before: Checkpoint, ran: Ran, items: list[JsonObject], *, fallback: bool = False
 ) -> bool:
-    """Update the checkpoint after an agent's exit with 0. Return True if the agent wrote progress to the checkpoint
-    file. The caller must have verified any claim of `done`."""
+    """Update the checkpoint after an agent has exited with 0, and add ``items`` to the evidence. Return True if the
+    agent wrote progress to the checkpoint file. ``before`` is the checkpoint from before the agent's start. The caller
+    must have verified any claim of `done`."""
     raw, worker = change.checkpoint.raw, ran.plan.worker
     kept = authored(before, change.checkpoint)
     evidence.add(change, *items)
@@ -83,8 +85,9 @@ def finalize_success(
 
 
 def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) -> None:
-    """Set the status of a task whose criteria are met: `done`, or `needs-human` if a person must decide the ``manual``
-    criteria. The agent need not claim `done`, because a read-only agent cannot write the checkpoint file."""
+    """Set the status of a task that meets all its criteria, except the ``manual`` criteria. If there are ``manual``
+    criteria, the status is `needs-human`, because a person must decide them. If not, it is `done`. The agent need not
+    claim `done`, because a read-only agent cannot write the checkpoint file."""
     raw = change.checkpoint.raw
     raw["status"] = "needs-human" if manual else "done"
     raw["blockedUntil"] = raw["blocker"] = None
@@ -101,8 +104,8 @@ def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) ->
 
 
 def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) -> None:
-    """Set the status to `needs-human`, and ask a person whether the task is done. Use this if the criteria commands
-    already passed before the work."""
+    """Set the status to `needs-human`, and ask a person whether the task is done.
+    The caller does this if the commands of the criteria ``named`` already passed before the work."""
     import shlex
 
     from agent_harness.verification.grade import ASKS_IF_DONE
@@ -137,9 +140,9 @@ def _ask(change: CheckpointChange, kind: str, source: str, message: str, **membe
 def withdraw_claim(
     change: CheckpointChange, worker: str | None, unmet: list[str], weak: list[str] | None = None
 ) -> None:
-    """Withdraw a claim of `done` that is not proven. Set the status to `paused`, and name the unmet criteria in the
-    next step. ``worker`` is None if an earlier run left the claim. ``weak`` gives reasons why passing commands prove
-    nothing."""
+    """Withdraw a claim of `done` that is not proven. Set the status to `paused`, and list the ``unmet`` criteria in
+    ``nextStep``. ``worker`` is None if an earlier run left the claim. ``weak`` contains reasons why a passing command
+    proves nothing."""
     raw = change.checkpoint.raw
     raw["status"] = "paused"
     raw["blocker"] = None
@@ -182,9 +185,9 @@ def apply_class(
     next_step: str | None = None,
     text: str,
 ) -> None:
-    """Write the status, blocker, next step and events for a classified failure. A next step that the agent wrote since
-    ``before`` is kept. If ``before`` is None, the next step is always replaced. If ``until`` is given, the wait ends at
-    this time instead of at the classified time."""
+    """Write the status, the blocker, ``nextStep`` and the events for a classified failure. If the agent has changed
+    ``nextStep`` since ``before``, the agent's text is kept. If ``before`` is None, ``nextStep`` is always replaced. If
+    ``until`` is given, the wait ends at this time instead of the time in ``found``."""
     raw, name = change.checkpoint.raw, found.name
     status = found.status
     raw["status"] = status
@@ -251,7 +254,7 @@ def cool_down(change: CheckpointChange, worker: str, found: Classification, item
 
 
 def earliest_end(checkpoint: Checkpoint) -> str | None:
-    """Return the earliest end of the recorded rate limits, or None if no agent is rate-limited."""
+    """Return the earliest end of the rate limits in the checkpoint, or None if no agent is rate-limited."""
     known = [(each.until, str(each.raw["blockedUntil"])) for each in checkpoint.cooldowns.values() if each.until]
     return min(known)[1] if known else None
 
@@ -279,8 +282,8 @@ def session_evidence(
     began: str | None = None,
     ended: str | None = None,
 ) -> list[JsonObject]:
-    """Return a list with the evidence item about the rate-limited Codex session. The list is empty if no session file
-    is found."""
+    """Return a list with one evidence item, which refers to the session file of the rate-limited Codex agent.
+    Return an empty list if no session file is found."""
     named = given or task.section("codexWorker").text("sessionPath")
     path = session_file(named, text, base, began=_seconds(began), ended=_seconds(ended))
     if path is None:
@@ -325,14 +328,14 @@ class Classification:
         }
 
     def told(self) -> JsonObject:
-        """Return the provider's end of the rate limit as an object. The object is empty unless this end is too late to
-        wait for."""
+        """If the provider gave an end of the rate limit that exceeds the longest wait, return this end as an object.
+        In all other cases, return an empty object."""
         return {"toldUntil": self.told_until} if self.told_until else {}
 
 
 class Ran:
-    """Result of one agent. ``stopped`` is true if the agent was ended together with the run. ``ended_by`` is the
-    monitor that ended the agent."""
+    """Result of one agent. ``stopped`` is true if the agent was ended because the whole run had to stop.
+    ``ended_by`` is the name of the monitor that ended the agent, if any."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -360,8 +363,8 @@ def session_file(
     named: str | None, text: str, base: str, *, began: float | None = None, ended: float | None = None
 ) -> str | None:
     """Return the path of a Codex session file, or None if none is found. If ``named`` is given, return it unchecked. If
-    not, return the first existing file that ``text`` mentions, or else the newest session in Codex's folders between
-    ``began`` and ``ended`` (seconds since 1970)."""
+    not, return the first existing file that ``text`` mentions. If there is none, return the newest session file in
+    Codex's folders that changed between ``began`` and ``ended`` (seconds since 1970)."""
     if named:
         return expanded(named, base) if named.startswith("~") else named
     for found in _REPORTED.finditer(text):

@@ -38,8 +38,8 @@ STOPPING = "lth: stopping within seconds: the worker's output is kept, and the c
 
 
 def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
-    """Run one agent once, and return the command's answer and exit status. If the agent failed, return its exit
-    status."""
+    """Run one agent once.
+    Return the command's answer and the exit status, which is the agent's exit status if the agent failed."""
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
     if options.dry_run:
@@ -112,8 +112,9 @@ def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
 def _prepared(
     store: LongTaskStore, options: RunOptions, lock: RunLease, agent_slot: SliceSlot, interruption: Stop
 ) -> Prepared:
-    """Return the prepared run when its agent has a slot. If the options allow this, wait for a slot and keep the lease.
-    Nothing is written during the wait. If the run must stop, return a prepared run whose answer says to wait."""
+    """Plan the run and take a slot for its agent. If no slot is free, wait for one, unless the options forbid this.
+    During the wait, the run keeps its lease and writes nothing. If the run must stop during the wait, no agent is
+    planned, and the returned answer says to wait."""
     from contextlib import ExitStack
 
     from agent_harness.supervision.interruption import LOOK_SECONDS
@@ -139,8 +140,9 @@ def _prepared(
 def prepare(
     change: CheckpointChange, options: RunOptions, agent_slot: SliceSlot | None, *, may_wait: bool = False
 ) -> Prepared:
-    """Decide whether to run, plan the agent's start, and take a slot. If an error is raised, the change is discarded.
-    Without ``agent_slot``, this is a dry run. Raise ``NoRoom`` if no slot is free and ``may_wait`` is true."""
+    """Decide whether to run, plan the agent's start, and take a slot. If an error is raised, nothing is written. If
+    ``agent_slot`` is None, this is a dry run. If no slot is free and ``may_wait`` is true, raise ``NoRoom``. If
+    ``may_wait`` is false, return an answer that says to wait."""
     dry_run = agent_slot is None
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
     found, change.checkpoint = seen.due, seen.checkpoint
@@ -189,7 +191,7 @@ def _head(found: SchedulingDecision, checkpoint: Checkpoint, dry_run: bool = Fal
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Remove each rate limit that has ended from the checkpoint, and log its end."""
+    """Remove ended rate limits from the checkpoint, and log the end of each."""
     raw = change.checkpoint.raw
     over = expired_cooldowns(change.checkpoint, change.now)
     left = {name: each.raw for name, each in change.checkpoint.cooldowns.items() if name not in over}
@@ -205,7 +207,8 @@ def _end_cooldowns(change: CheckpointChange) -> None:
 
 
 def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | None, str | None, Cooldown | None]:
-    """Return the requested agent, the agent to run (or None), its fallback, and the requested agent's rate limit."""
+    """Return four values: the requested agent, the agent to run (or None), the agent's fallback, and the requested
+    agent's rate limit."""
     checkpoint, policy = change.checkpoint, change.task.policy
     requested = adapters.normalised(options.worker or policy.preferred or "local-command")
     named = options.fallback_worker or policy.fallback or ""
@@ -235,7 +238,8 @@ def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: s
 def _wait_for_cooldown(
     change: CheckpointChange, requested: str, fallback: str | None, cooldown: Cooldown, dry_run: bool
 ) -> JsonObject:
-    """Log that all usable agents are rate-limited. Return an answer that says to wait until the earliest end."""
+    """Log that all usable agents are rate-limited.
+    Return an answer that says to wait until the first of these limits ends."""
     others = adapters.cooldown(change.checkpoint, fallback, change.now) if fallback else None
     known = [each for each in (cooldown, others) if each]
     until, text = min((each.until, str(each.raw["blockedUntil"])) for each in known if each.until)

@@ -7,8 +7,8 @@ sessions/STAMP/
 
 STAMP is the start time of the session. The newest 30 sessions are kept. The snapshot is a git object under the private
 ref ``refs/harness/slices/TASK/STAMP``. A snapshot never contains the task's own files, even if they are in the same
-repository. Agents can write to this folder, so ``rescue.json`` is trusted only if the ref agrees with it. Source:
-``longtask.md`` 10.2."""
+repository. Agents can write to this folder, so the harness trusts ``rescue.json`` only if the file matches the ref.
+Source: ``longtask.md`` 10.2."""
 
 from __future__ import annotations
 
@@ -144,7 +144,8 @@ def take_point(
 
 @contextmanager
 def as_committed(layout: LongTaskLayout, git: Git, ref: str) -> Iterator[str]:
-    """Yield a commit of the current worktree without the task's own files. After the context, no ref points to it."""
+    """Yield a commit that contains the current worktree without the task's own files.
+    The commit has the ref ``ref`` only while the ``with`` block runs."""
     made = snapshot.candidate(git, ref, exclude=_own_files(layout, git), message="as it is claimed")
     try:
         yield made
@@ -193,7 +194,8 @@ def _read_point(layout: LongTaskLayout, name: str) -> RescuePoint | None:
 
 
 def _own_files(layout: LongTaskLayout, git: Git) -> tuple[str, ...]:
-    """Return patterns for the task's own files, relative to the worktree, or no patterns if the task is outside it."""
+    """Return patterns for the task's own files, relative to the worktree.
+    Return no patterns if the task is outside the worktree."""
     top, root = os.fspath(git.top()), os.path.realpath(layout.root)
     if os.path.commonpath([top, root]) != top:
         return ()
@@ -214,7 +216,8 @@ def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, 
 
 
 def show(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Return one rescue point, with the ``files`` changed and the ``commits`` made after the rescue point was taken."""
+    """Return one rescue point.
+    ``files`` and ``commits`` contain the changes and the commits made since the rescue point was taken."""
     point = find_point(layout, name)
     changes = point.git.changed_paths(point.snapshot.commit, point.tree_now())
     head = point.git.head()
@@ -223,9 +226,9 @@ def show(layout: LongTaskLayout, name: str) -> JsonObject:
 
 
 def restore(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Restore files, index, branch and HEAD from a rescue point. In the result, ``undo`` names a rescue point of the
-    state before the restore. Raise ``Busy`` while a run holds the lease. Raise ``UnsafeTree`` and change nothing during
-    a git operation."""
+    """Restore files, index, branch and HEAD from a rescue point. In the result, ``undo`` names a new rescue point with
+    the state before the restore. Raise ``Busy`` if a run holds the lease. Raise ``UnsafeTree``, and change nothing, if
+    a git operation is in progress."""
     task, _ = LongTaskStore(layout).load()
     lock = RunLease(layout, owner=None, ttl_seconds=DEFAULT_TTL_SECONDS, run_id=new_run_id())
     with lock:

@@ -44,11 +44,11 @@ _GOES_ON = ("active", "paused")
 
 
 class LeaseGone(Exception):
-    """Error that another run may own the task. After this error, this run must not write the checkpoint file."""
+    """Error for a lost lease: another run may own the task. This run then must not write the checkpoint file."""
 
 
 class _Claimed(Exception):
-    """Error that the checkpoint file says `done`, but its current content was not verified."""
+    """Error for a checkpoint file that says `done`, but whose current content was not verified."""
 
 
 class Slice:
@@ -117,8 +117,9 @@ class Slice:
         self.store.event({"type": event.pop("kind"), "at": clock.timestamp(fraction=True), **event})
 
     def worth_verifying(self) -> str | None:
-        """Return the checkpoint as text if its claim of `done`, or a criterion of the unfinished task, can be verified
-        now. Return None if it cannot, or if the checkpoint file cannot be loaded."""
+        """Return the checkpoint as text if its claim of `done` can be verified now. For an unfinished task, return the
+        text if one of its criteria can be verified now. In all other cases, and if the checkpoint file cannot be
+        loaded, return None."""
         try:
             task, checkpoint = self.store.load()
         except HarnessError:
@@ -132,8 +133,9 @@ class Slice:
     def succeeded(
         self, attempt: WorkerResult, verified: dict[str, JsonObject], *, fallback: bool = False
     ) -> tuple[JsonObject, int]:
-        """Record that an agent exited with 0. Return the members of the answer, and the exit status. A claim of `done`
-        that is not verified is withdrawn. ``verified`` maps the text of a checkpoint to its verification report."""
+        """Record that an agent exited with 0. Return the members that this adds to the command's answer, and the exit
+        status. A claim of `done` is withdrawn if its verification fails. ``verified`` maps the text of a checkpoint to
+        its verification report."""
         for left in range(_CLAIM_ROUNDS, -1, -1):
             try:
                 return self.change(
@@ -197,8 +199,8 @@ class Slice:
         return claim.verdict_on(self.layout, task, report, claimed=claimed, by=attempt.known_of_it(task.id), code=code)
 
     def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> JsonObject:
-        """Record an agent's classified failure. Return the members of the answer. With ``earliest``, the task waits
-        only until the first of its agents may run again."""
+        """Record an agent's classified failure. Return the members that this adds to the command's answer.
+        If ``earliest`` is true, the task waits until the first of its rate limits ends."""
         git = repository_lines(self.layout, self.prepared.task) if attempt.limited else []
         earliest = earliest or self.prepared.waited_for is not None
         return self.change(lambda change: self._failed(change, attempt, git, earliest), attempt)
@@ -251,7 +253,8 @@ class Slice:
         return self.answer(self.prepared.answer["status"], attempt) | {"error": f"lease lost: {self.lock.lost}"}, 1
 
     def answer(self, status: str, attempt: WorkerResult) -> JsonObject:
-        """Return the answer of a run with one agent. It contains ``status`` and the agent's result."""
+        """Return the command's answer for a run with one agent.
+        The answer contains ``status`` and the agent's result."""
         return {**self.prepared.answer, **attempt.result(), "status": status}
 
 

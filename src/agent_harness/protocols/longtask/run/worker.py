@@ -36,8 +36,8 @@ NEVER_STARTED = (STOPPED, "stopped before it started")
 
 
 def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
-    """Return the agent that the plan starts. The output of a command line is written to ``printed``. A shell command
-    has no account, so that its output is not searched for a provider's ``refusal``."""
+    """Return the agent that the plan starts. If the agent is a command line, its output is written to ``printed``.
+    A shell command has no account, so its output is not searched for a provider's ``refusal``."""
     if plan.run is None:
         return registry.from_spec(plan.worker, source="--worker")
     account = adapters.account_of(plan.worker)
@@ -51,7 +51,8 @@ def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
 
 
 class Startable(Agent):
-    """Agent that reports a failed start as a turn. ``failure`` then contains the exit status and the message."""
+    """Wrapper around an agent. If the agent cannot be started, ``start`` returns a failed turn instead of raising an
+    error. ``failure`` then contains the exit status and the message."""
 
     def __init__(self, agent: Agent, plan: Plan, must_stop: Callable[[], bool]) -> None:
         self.name = agent.name
@@ -80,7 +81,7 @@ class Startable(Agent):
 
 
 class _Failed(Turn):
-    """Turn of an agent that could not be started. It has no process."""
+    """Turn of an agent that could not be started. The turn has no process."""
 
     def __init__(self, exit_code: int, message: str) -> None:
         self._end: Finished | None = Finished(ok=False, message=message, exit_code=exit_code)
@@ -106,8 +107,8 @@ _SHORTEST_ECHO = 12
 
 
 class WorkerResult:
-    """Result of an agent that has ended. In its event, the text ``prefix`` (``fallback `` or empty) precedes the
-    reason."""
+    """Result of an agent that has ended. ``prefix`` is `fallback ` for a fallback agent, and empty for any other agent.
+    The reason in the result's event begins with this text."""
 
     def __init__(self, ran: Ran, path: str, prefix: str) -> None:
         self.ran = ran
@@ -123,7 +124,7 @@ class WorkerResult:
 
     @property
     def known_class(self) -> Classification:
-        """Class of the agent's failure. ``classify`` must be called first."""
+        """Class of the agent's failure. It is available only after ``classify`` was called."""
         if self.classification is None:
             raise AssertionError("a failure is settled once it is classified")
         return self.classification
@@ -160,7 +161,8 @@ class WorkerResult:
         }
 
     def known_of_it(self, task_id: str) -> ClaimVerdict:
-        """Return a verdict that contains the facts about this agent. The caller adds the decision."""
+        """Return a verdict with the known facts about this agent, such as cost and commit.
+        The verdict contains no decision yet."""
         from agent_harness.session.ledger import ClaimVerdict
 
         ran = self.ran
@@ -192,7 +194,8 @@ class WorkerResult:
 
 
 def classified(ran: Ran, text: str, task: Contract) -> Classification:
-    """Return the class of a failure. If a monitor ended the agent, the monitor decides. If not, the output decides."""
+    """Return the class of a failure. If a monitor ended the agent, the monitor determines the class.
+    In all other cases, the agent's output does."""
     source = ran.plan.worker if ran.plan.worker in schema.SOURCES else None
     if ran.ended_by:
         return classifier.of_monitor(ran.ended_by, ran.error or "", source)
@@ -217,7 +220,8 @@ def output_file(ran: Ran) -> str:
 
 
 def failure_text(ran: Ran, prompt: str) -> str:
-    """Return the end of a failed agent's stdout and stderr, and the error message. Repeated prompt text is removed."""
+    """Return the last part of a failed agent's stdout and stderr, and the error message.
+    Text that repeats the prompt is removed."""
     parts = [_without_echo(stream, prompt)[-_CLASSIFIED:] for stream in (ran.stdout, ran.stderr)]
     return "\n".join([*parts, ran.error or ""]).strip()
 

@@ -1,6 +1,7 @@
 """Readiness check of a task: files, scheduling decision, scheduler, and the agents' programs and folders.
 
-The only program that is started is `PROGRAM --version`, for at most three seconds. Source: ``longtask.md`` 17."""
+The check starts no program except `PROGRAM --version`, which is given at most three seconds. Source: ``longtask.md``
+17."""
 
 from __future__ import annotations
 

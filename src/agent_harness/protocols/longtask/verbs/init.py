@@ -27,14 +27,14 @@ _NOT_STARTED = (adapters.DIRECT, "manual-review")
 
 
 class AlreadyThere(HarnessError):
-    """Error that the folder already contains a task. It is raised before anything is written."""
+    """Error for a folder that already contains a task. It is raised before anything is written."""
 
     code = "already_there"
 
 
 def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str, int]:
-    """Create a task. Return one line, or the task's health report if a check was requested, and the exit status. If an
-    error is raised, nothing is written."""
+    """Create a task. Return one line that names the task. If the options request a check, return the task's health
+    report instead. The second value is the exit status. If an error is raised, nothing is written."""
     template = options.template
     if template in EXAMPLES:
         content = _example(template, options)
@@ -136,7 +136,8 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
 
 
 def _forget_earlier(layout: LongTaskLayout) -> None:
-    """Move away the state folder of an earlier, deleted task in this directory, and print the folder's new path."""
+    """If an earlier, deleted task in this directory has left a state folder, move this folder away and print its new
+    path."""
     from agent_harness.kernel import trusted_state
 
     if aside := trusted_state.set_aside(layout.task, layout.root):

@@ -5,8 +5,8 @@
     ID holds        lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT
     ID fails        lth evidence DIR --type review-note --criterion-id ID --status failed --summary TEXT
 
-The view keeps the ``revision`` of the task that it shows. If the task or its checkpoint file has changed since then,
-the decision is refused. Source: ``faces.md`` F-SRV-4, F-SRV-8."""
+The view keeps the ``revision`` of the task that it shows. If the task or its checkpoint file no longer has this
+revision, the decision is refused. Source: ``faces.md`` F-SRV-4, F-SRV-8."""
 
 from __future__ import annotations
 

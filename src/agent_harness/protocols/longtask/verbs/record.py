@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ViewAction:
-    """Action of a person in a view: the person, and the revision of the task that the view showed."""
+    """Decision that a person made in a view: the person's name, and the revision of the task that the view showed."""
 
     def __init__(self, shown: str, by: str) -> None:
         self.shown = shown  # as ``LongTaskStore.revision``
@@ -64,7 +64,8 @@ def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction
 
 
 def _persons_claim(layout: LongTaskLayout, task: Contract, report: JsonObject) -> ClaimVerdict:
-    """Return the verdict on a person's claim that the task is done. The verdict refers to the previous verdict."""
+    """Return the verdict on a person's claim that the task is done.
+    The verdict contains the number of the previous verdict."""
     from dataclasses import replace
 
     from agent_harness.kernel.process import new_run_id
@@ -107,7 +108,8 @@ def _record(
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Remove the rate limits of agents without an account. All other rate limits are recorded per account elsewhere."""
+    """Remove the rate limits of agents without an account from the checkpoint.
+    The rate limits of accounts are recorded outside the task, so this function keeps them."""
     if not change.checkpoint.cooldowns:
         return
     from agent_harness.protocols.longtask.run import adapters
@@ -148,8 +150,8 @@ _OURS = frozenset(("runs", ".lth.lock", "task.json", "checkpoint.json", "harness
 def gather(
     layout: LongTaskLayout, options: EvidenceOptions, *, action: ViewAction | None = None
 ) -> tuple[JsonObject, int]:
-    """Record the evidence item that the options describe. Return its record and the exit status. Raise ``OutsideTask``
-    and write nothing if the manifest path is outside the task."""
+    """Record the evidence item that the options describe. Return the command's answer and the exit status.
+    Raise ``OutsideTask`` and write nothing if the manifest path is outside the task."""
     answer = LongTaskStore(layout).change(lambda change: _gather(change, options, action))
     item = answer["evidence"]
     task, _ = LongTaskStore(layout).load()
@@ -175,7 +177,8 @@ def _unknown_of(task: Contract, item: JsonObject) -> list[str]:
 
 
 def _say_word(layout: LongTaskLayout, task_id: str, manual: list[str], item: JsonObject) -> None:
-    """Write a person's evidence on manual criteria as a verdict to the verdict ledger."""
+    """Write a verdict to the verdict ledger.
+    The verdict says whether a person's evidence ``item`` accepts the ``manual`` criteria."""
     from agent_harness.session import ledger
 
     failed = records.EvidenceItem(item).says_failed
@@ -212,8 +215,8 @@ def _gather(change: CheckpointChange, options: EvidenceOptions, action: ViewActi
 
 
 def _place(change: CheckpointChange, kind: str, manifest: str | None) -> str:
-    """Return a free path for the manifest. Raise ``OutsideTask`` if the given path is outside the task or is one of the
-    harness's own files."""
+    """Return a free path for the manifest. If ``manifest`` is given, the path is made from it.
+    Raise ``OutsideTask`` if ``manifest`` is outside the task or is one of the harness's own files."""
     if manifest is None:
         return change.free_name(f"evidence/{kind}-manifest-{file_stamp(change.at)}.json")
     path = change.layout.relative(change.layout.inside(manifest, "--manifest-path"))

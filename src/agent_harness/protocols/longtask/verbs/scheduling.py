@@ -1,5 +1,5 @@
-"""Scheduling commands: `validate` and `next` only read. `tick` reopens a task whose wait is over, and returns the
-agent's prompt.
+"""Scheduling commands. `validate` and `next` only read. `tick` reopens a task whose wait is over, and returns the
+prompt for the agent.
 
 No agent is started. Source: ``longtask.md`` 6, 8."""
 
@@ -35,7 +35,7 @@ def tick(layout: LongTaskLayout, options: TickOptions) -> tuple[JsonObject, int]
 
 def _tick(change: CheckpointChange) -> JsonObject:
     """Record the scheduling decision and return the answer. The answer shows an unproven claim of `done` as `paused`.
-    The claim itself stays, because `lth run` verifies it."""
+    The checkpoint file still contains the claim, because `lth run` verifies it later."""
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
     log_decision(change, seen.due, seen.checkpoint)
     if seen.due.decision == "run":
@@ -46,7 +46,8 @@ def _tick(change: CheckpointChange) -> JsonObject:
 
 
 def log_decision(change: CheckpointChange, found: SchedulingDecision, checkpoint: Checkpoint) -> None:
-    """Add the events about a scheduling decision to the change. If no agent is to run, one event gives the reason."""
+    """Add the events about a scheduling decision to the change.
+    If the decision is to wait or to ask a person, one event contains the reason."""
     change.event("tick_started", decision=found.decision, status=checkpoint.status)
     if found.decision == "wait":
         until = checkpoint.blocked_until
@@ -116,7 +117,8 @@ def validate(layout: LongTaskLayout) -> tuple[str, int]:
 
 
 def due(layout: LongTaskLayout) -> tuple[JsonObject, int]:
-    """Return the scheduling decision that ``lth next`` prints. The decision is `done` only if the task is proven."""
+    """Return the scheduling decision that ``lth next`` prints, and the exit status.
+    The decision is `done` only if the task is proven."""
     store = LongTaskStore(layout)
     (task, found), now = store.load(), store.now()
     seen = claim.look(layout, task, found, now)

@@ -66,7 +66,7 @@ def _word(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> Jso
 
 
 def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
-    """Return the status rows about the current run, or about a run that ended without recording its end."""
+    """Return the status rows about the current run. A run that ended without recording its end is also shown."""
     from agent_harness.session import now
 
     return [("now", each.line()) for each in now.read(layout.home())]
@@ -121,8 +121,8 @@ def _limit(found: JsonObject) -> str:
 
 
 def _usage(spent: JsonObject, *, working: bool) -> str:
-    """Return a text with the tokens and cost of runs with known usage, and the number of ended runs without known
-    usage."""
+    """Return a text with the tokens and cost of runs with known usage.
+    The text also gives the number of ended runs whose usage is not known."""
     unknown = spent["unknownRuns"] - working
     if not spent["knownRuns"]:
         said = "run" if unknown == 1 else "runs"
@@ -166,8 +166,8 @@ def _lease(store: LongTaskStore) -> str:
 
 
 def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
-    """Return the last events, newest last. If the options name an event type, other events are omitted and do not
-    count."""
+    """Return the last events, newest last.
+    If the options name an event type, only events of this type are returned and counted."""
     limit, kind = options.limit or 20, options.type
     store = LongTaskStore(layout)
     store.load()
@@ -239,9 +239,9 @@ _TITLES = ("TASK", "STATUS", "DUE", "NEXT STEP")
 
 
 def ls(layout: LongTaskLayout, options: ListOptions) -> tuple[JsonObject | str, int]:
-    """Return a table of all tasks below a folder, sorted by path. With ``json``, return one object instead. A task that
-    cannot be loaded is listed with its problems. The search does not enter links, hidden folders and tasks. Raise
-    ``HarnessError`` if the folder does not exist."""
+    """Return a table of all tasks below a folder, sorted by path. With the option ``json``, return one object instead.
+    If a task cannot be loaded, its problems are listed. The search does not look inside links, hidden folders and
+    tasks. Raise ``HarnessError`` if the folder does not exist."""
     if not os.path.isdir(layout.root):
         raise HarnessError(f"there is no such folder: {layout.root}")
     tasks = [_task_row(layout.root, path) for path in _places(layout.root)]

@@ -1,14 +1,14 @@
-"""Acceptance of a task by the user. The harness rejected the work because of its files, or the task was already done.
+"""Acceptance of a task by the user after the harness rejected its work. Either the work changed files that it may not
+change, or the work changed nothing because the task was already done.
 
-The harness verifies the work again, and allows these files to change:
+In the first case, the user names the files that may change. Three steps follow:
 
     claim      claim the task for the user; the files may change during this claim only
     restore    restore the last attempt's work from its rescue ref, if the files have not changed since then
     complete   verify the work like any other work, commit it and complete the task
 
 If a step fails, the harness restores the task's previous state and keeps the work on a rescue ref again. Source:
-``tasklist.md`` 11.6.
-"""
+``tasklist.md`` 11.6."""
 
 import shlex
 from collections.abc import Sequence
@@ -67,8 +67,8 @@ def accept(caller: "Caller", task_id: str, patterns: Sequence[str]) -> JsonObjec
 
 
 def _done_already(caller: "Caller", task: "Task") -> JsonObject:
-    """Complete a task that, according to the user, needs no change. Return the answer of ``complete``. The task's check
-    must pass once more."""
+    """Complete a task that, as the user decided, needs no change. The task's check must pass once more. Return the
+    answer of ``complete``."""
     wanted = {"status": "pending", "max_attempts": str(max(task.max_attempts, task.attempts_made + 1))}
     planning.set_fields(caller.store, task.id, wanted)
     caller.token = claim.claim(caller, task.id)["token"]

@@ -1,6 +1,7 @@
-"""Attempt at a task as stored on disk: its work tree, the state when the task was claimed, and the claim record. The
-record in ``.harness/claims/`` only saves time. A snapshot (a git object under a private ref) also contains the state
-when the task was claimed. If the record is lost, the harness rebuilds it from this ref. Source: ``tasklist.md``
+"""Attempt at a task as stored on disk: its work tree, the state when the task was claimed, and the claim record.
+
+The claim record in ``.harness/claims/`` is only a cache. A snapshot, which is a git object under a private ref, also
+contains the state at the claim. If the record is lost, the harness rebuilds it from this ref. Source: ``tasklist.md``
 11.2."""
 
 import hashlib
@@ -57,8 +58,8 @@ class AttemptTree:
 
 
 def place_of(caller: "Caller") -> AttemptTree | None:
-    """Return the git work tree that contains the caller's folder, or ``None`` if the folder is not in a git repository.
-    The task list may be in another work tree of the same repository, at the same relative path."""
+    """Return the git work tree in which the caller works, or ``None`` if the caller's folder is not in a git
+    repository. The task list itself may be in another work tree of this repository."""
     if caller.git is None or not caller.git.is_repository:
         return None
     git = Git(caller.git.top())
@@ -72,8 +73,8 @@ def place_of(caller: "Caller") -> AttemptTree | None:
 
 
 def folder_of(caller: "Caller") -> str:
-    """Return the path of the folder in which the project's commands run. The folder corresponds to the task list's
-    folder, but is in the caller's own work tree."""
+    """Return the path of the folder in which the project's commands run. This is the task list's folder. If the caller
+    works in another work tree, it is the folder with the same relative path in that work tree."""
     place = place_of(caller)
     return place.folder if place else caller.layout.root
 
@@ -153,8 +154,7 @@ class Attempt:
 
 
 def attempt_of(caller: "Caller", task: "Task") -> Attempt | None:
-    """Return the task's attempt in progress. Return ``None`` if the folder is not in a git repository or if there is no
-    baseline."""
+    """Return the task's attempt in progress. Return ``None`` outside a git repository or without a baseline."""
     place = place_of(caller)
     if place is None or not task.base_ref or not task.base_ref.startswith(f"{BASE_REFS}/"):
         return None
@@ -187,8 +187,8 @@ def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | No
 
 
 def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
-    """Rebuild the snapshot of a claim from its git ref alone. The result does not contain the saved indexes. Return
-    ``None`` if the ref's parent is not the commit at which the task was started."""
+    """Rebuild the snapshot of a claim without the claim record, from the task and the snapshot's commit ``named``. The
+    result lacks the saved indexes. Return ``None`` if the task was not started at the parent of ``named``."""
     base, branch = task.started_at_commit, task.started_branch
     if not named or not base or not branch or git.commit_of(f"{named}^1") != base:
         return None
@@ -205,8 +205,9 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 
 
 def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
-    """Return the git entry for the file at ``path``, computed from the file's bytes. Return ``None`` if the result
-    cannot equal ``like``. A path below a symbolic link counts as absent."""
+    """Return the git entry for the present file at ``path``. The entry is ``ABSENT`` if there is no file, or if the
+    path is below a symbolic link. Return ``None`` if the path cannot be read. For a folder, return ``None`` too, unless
+    ``like``, the earlier entry, is a submodule."""
     top = os.fsencode(git.top())
     full = os.path.join(top, path)
     kind = kind_at(top, path)

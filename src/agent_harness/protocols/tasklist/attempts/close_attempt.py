@@ -1,8 +1,7 @@
 """End of an attempt. The state and the log record the end only after all its actions are done.
 
 The harness records the intended result before the first permanent change. If the harness is killed before it writes the
-state, a recovery can complete the end of the attempt. The attempt then counts only once. Source: ``tasklist.md`` 11.
-"""
+state, a recovery can complete the end of the attempt. The attempt then counts only once. Source: ``tasklist.md`` 11."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -58,7 +57,7 @@ class CleanupRun:
 
 
 def mine(caller: "Caller", task_id: str) -> "Task":
-    """Return the task in progress that this caller has claimed. Raise the errors of ``Caller.own``."""
+    """Return the task with this id if this caller has claimed it. Otherwise, raise an error, as ``Caller.own`` does."""
     return caller.own(caller.store.read(), task_id, caller.store.now())
 
 
@@ -222,7 +221,7 @@ def note_rollback_point(caller: "Caller", change: "TaskListChange", task_id: str
 
 
 def _put_terms_back(caller: "Caller", change: "TaskListChange", task: "Task") -> None:
-    """Restore the task list's verification settings to their values when the task was claimed, and log a change."""
+    """Restore the task list's verification settings to their values at the claim. Log the restored settings."""
     if changed := proven.put_terms_back(caller.layout, change.state, task):
         change.note("WARN", changed, task=task.id)
 
@@ -246,16 +245,16 @@ def _go_back(caller: "Caller", task: "Task", failure: Failure) -> tuple[Rollback
 
 
 def _rolled_back(caller: "Caller", task: "Task", *, policy: str, allow_pushed: bool = False) -> RollbackOutcome:
-    """Remove what an agent's turn in ``harness run`` left in the repository, and then roll back the task's work. Return
-    the outcome of the rollback."""
+    """Roll back the task's work, and return the outcome. If an agent's turn in ``harness run`` left an unfinished git
+    operation or another branch, first restore the branch of the claim. With the ``policy`` ``none``, change nothing."""
     if policy != "none":
         left_by_turn.put_in_order(caller, task, ends=True)
     return rollback.roll_back(caller, task, policy=policy, allow_pushed=allow_pushed)
 
 
 def _clean_up(caller: "Caller", task: "Task") -> CleanupRun | None:
-    """Run the task's cleanup command, and return its result. Return ``None`` if the task has no cleanup command. Raise
-    ``LeaseLost`` or ``NotOwner`` only if the claim was lost while the command ran."""
+    """Run the task's cleanup command, and return its result. Return ``None`` if the task has no cleanup command. If the
+    claim is lost while the command runs, raise ``LeaseLost`` or ``NotOwner``. The result reports all other errors."""
     if not task.cleanup:
         return None
     folder, wished = folder_of(caller), settings_from(caller.store.read().config.sandbox)

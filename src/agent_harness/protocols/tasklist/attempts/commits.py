@@ -2,8 +2,7 @@
 
 The commit excludes a file that was modified or untracked when the task was claimed and that has not changed since. Such
 a file stays staged if it was staged. If the attempt also changed this file, the commit contains the whole file. Source:
-``tasklist.md`` 11.4.
-"""
+``tasklist.md`` 11.4."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -58,8 +57,7 @@ class AttemptWork:
         return frozenset(parent for path in self.new for parent in parents(path))
 
     def is_theirs(self, path: bytes) -> bool:
-        """Return True if the user had changed or staged this file before the attempt, and the attempt left it
-        unchanged."""
+        """Return True if the user had changed or staged this file, and the attempt left it unchanged."""
         is_known = path in self.kept or path in self.attempt.staged
         is_changed = path in self.committed or path in self.changes
         return is_known and not is_changed and path not in self.folders and self.new.isdisjoint(parents(path))
@@ -68,15 +66,15 @@ class AttemptWork:
 def commit_work(caller: "Caller", task: "Task", message: str) -> str | None:
     """Commit the attempt's work on the current branch, and return the new commit. A repeated call is safe.
 
-    If there is no work or no baseline, return HEAD. Return ``None`` if the repository has no commit. No git hook runs.
-    Raise ``UnsafeTree`` if a git operation is in progress or the branch moves during the call."""
+    If the attempt changed nothing or has no baseline, only return HEAD. Return ``None`` if the repository has no
+    commit. No git hook runs. Raise ``UnsafeTree`` during a git operation, or if the branch moves during the call."""
     with opened(caller, task) as work:
         return commit(caller, work, message)
 
 
 def commit(caller: "Caller", work: AttemptWork | None, message: str) -> str | None:
-    """Commit the work that ``opened`` yielded, and return the commit. Without work to commit, return HEAD. The commit
-    does not contain later changes in the folder."""
+    """Commit the changes in ``work``, and return the new commit. If there are no changes, return HEAD. The commit
+    contains the files as they were when ``opened`` yielded ``work``, without later changes."""
     if work is None:
         place = place_of(caller)
         return place.git.head() if place else None
@@ -113,7 +111,7 @@ def fingerprint(caller: "Caller", task: "Task") -> str | None:
 
 @contextmanager
 def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
-    """Yield the attempt's work as git objects. Until the block ends, git does not delete these objects."""
+    """Yield the attempt's work as git objects. Until the ``with`` block ends, git does not delete these objects."""
     git = attempt.place.git
     with _candidate(attempt, task) as full:
         head = git.look()
@@ -128,8 +126,8 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
 
 @contextmanager
 def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
-    """Yield a commit of all files that git does not ignore. A private ref keeps this commit until the block ends. The
-    ref's name contains the id of this list, because other lists in the repository may use the same task ids."""
+    """Yield a commit of all files that git does not ignore. A private ref keeps this commit until the ``with`` block
+    ends. The ref's name contains the task list's id, because other lists may use the same task ids."""
     place = attempt.place
     ref = ref_folder(f"{CANDIDATE_REFS}/{attempt.list_name}", task.id)
     commit = snapshot.candidate(
@@ -142,10 +140,10 @@ def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
 
 
 def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[frozenset[bytes], str]:
-    """Return the paths of the user's own unchanged files, and a tree of the work in which these files equal HEAD.
+    """Return the paths of the user's own files that the attempt left unchanged, and the git tree to commit.
 
-    The tree also contains no changes to the harness's own files. A file that the user had deleted stays deleted unless
-    the attempt created the file again."""
+    In this tree, the user's unchanged files and the harness's own files are as in HEAD. All other files are as in
+    ``full_tree``, the tree of all present files."""
     git = attempt.place.git
     found = git.differences(full, str(head.commit))
     own = attempt.untouched()

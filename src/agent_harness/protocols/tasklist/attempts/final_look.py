@@ -1,9 +1,8 @@
 """Final check at the end of a run: the harness repeats the checks of all tasks that the run completed.
 
-During a run, the harness repeats only the checks that a change may break. The final check finds other breakage. A
-broken task no longer counts as proven. The harness finds the task that broke it, by a bisection over the run's commits.
-It then asks the user what to do.
-"""
+During a run, the harness repeats only the checks that a change is likely to break. The final check finds all tasks that
+are broken. A broken task no longer counts as proven. By a bisection over the run's commits, the harness finds the task
+whose work broke it. The harness then asks the user what to do."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -43,8 +42,9 @@ class _Place:
 def look(
     caller: "Caller", completed: Sequence[str], asked: Sequence[str], *, stop: "Stop", say: Callable[[str], None]
 ) -> list[str]:
-    """Run the checks of the completed tasks again. Return the ids of the tasks that no longer pass, in the given order.
-    The checks of the tasks in ``asked`` have already passed with all the run's work. A shared command runs once."""
+    """Run the checks of the ``completed`` tasks again. Record each task that no longer passes, and return the ids of
+    these tasks. Leave out the tasks in ``asked``, whose checks have already passed with all the run's work. If several
+    tasks have the same command, run it once."""
     state = caller.store.read()
     order = [state.by_id[each] for each in dict.fromkeys(completed) if each in state.by_id]
     open_ones = [task for task in order if task.status == "completed" and task.id not in asked]
@@ -82,14 +82,13 @@ def look(
 
 
 def _passed_then(place: _Place, task: "Task", check: "CommandCheck") -> bool:
-    """Return True if the check passes on the commit with which its task was completed. Return False if the check needs
-    files that are not committed. No other task has broken such a check."""
+    """Return True if the check passes on the commit that completed its task. Return False if the check fails there, for
+    example because it needs files that are not committed. In this case, no later task broke the check."""
     return bool(task.completed_commit) and place.runs(check, task.completed_commit).accepted
 
 
 def _breaker(place: _Place, later: Sequence["Task"], check: "CommandCheck") -> "Task | None":
-    """Return the first task in ``later`` on whose commit the check fails, found by bisection. Otherwise, return
-    None."""
+    """Return the first task in ``later`` on whose commit the check fails, or None. Find the task by bisection."""
     low, high = 0, len(later)
     while low < high:
         middle = (low + high) // 2
@@ -109,8 +108,8 @@ def _open_again(caller: "Caller", task: "Task", breaker: "Task | None", head: st
 
 
 def _taking_back(change: "TaskListChange", by: tuple[str, str] | None) -> str | None:
-    """Return the command with which the user undoes the breaking work. Return None if the breaking task is unknown.
-    ``by`` contains the id and the commit of the breaking task."""
+    """Return the command with which the user undoes the work of a task that broke another task. Return None if that
+    task is unknown. ``by`` contains the id and the commit of the task that did the damage."""
     other = change.state.by_id.get(by[0]) if by else None
     if other is None or by is None:
         return None

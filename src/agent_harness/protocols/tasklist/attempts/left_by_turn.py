@@ -1,9 +1,8 @@
 """Cleanup of the repository after an agent's turn in ``harness run``, by the rules of ``session.turn_end``.
 
-Another branch, a replaced history or an unfinished merge that the agent left belongs to the attempt. It does not
-prevent a verification, a rollback or the next claim. For claims by people, or by agents that people started, the rules
-in ``tasklist.md`` 11.3 apply.
-"""
+An agent may leave another branch, a replaced history or an unfinished merge. The harness treats these as part of the
+attempt, so a verification, a rollback or the next claim is still possible. For claims by people, or by agents that
+people started, the rules in ``tasklist.md`` 11.3 apply."""
 
 from itertools import count
 from typing import TYPE_CHECKING
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 
 
 def unfinished(caller: "Caller", task: "Task") -> "tuple[str, Block] | None":
-    """Return a code and a message if a git operation is unfinished or the history was replaced. Otherwise, return
-    None."""
+    """Return None, or a code and a message if a git operation is unfinished or the history was replaced."""
     place = place_of(caller)
     if place is None:
         return None
@@ -56,8 +54,9 @@ def refuse_replaced(caller: "Caller", task: "Task") -> None:
 def put_in_order(caller: "Caller", task: "Task", *, ends: bool) -> str | None:
     """Restore HEAD and the branch of the claim after an agent's turn. Return a message about the changes, or None.
 
-    ``ends`` means that the attempt is over. An unfinished git operation is then set aside. Without ``ends``, the agent
-    must finish the operation first, and nothing is restored. Only claims that ``harness run`` made are affected."""
+    ``ends`` means that the attempt is over. An unfinished git operation is then set aside first. Without ``ends``,
+    restore nothing during a git operation, because the agent must finish it. Do nothing for claims that ``harness run``
+    did not make."""
     attempt = _attempt(caller, task)
     if attempt is None:
         return None

@@ -1,8 +1,7 @@
 """Copies of the task list's own files, made before an agent's turn in ``harness run`` and used to restore these files.
 
-An agent may remove these files with ``git clean -fdx``, a stash of ignored files or a symbolic link. After the
-restoration, verification and the next attempt can use the task list. Source: ``tasklist.md`` 8, 11.4.
-"""
+An agent may remove these files, for example with ``git clean -fdx`` or ``git stash --all``, or replace them by links.
+After the restoration, verification and the next attempt can use the task list. Source: ``tasklist.md`` 8, 11.4."""
 
 import os
 from typing import TYPE_CHECKING
@@ -42,8 +41,9 @@ class ListFiles:
         return said
 
     def put_list_back(self) -> dict[str, str]:
-        """Restore the list file if the file is lost or was not written by a harness command. Return the list's file
-        name with the new path of the replaced file. Return an empty object if nothing was restored."""
+        """Restore the list file if it is lost, or if a program other than the harness wrote it. Return an object that
+        maps the name of the list file to the new path of the replaced file. Return an empty object if nothing was
+        restored."""
         layout = self._caller.layout
         if not self._is_list_lost() and not _is_edited(layout):
             return {}
@@ -53,7 +53,7 @@ class ListFiles:
         return {"harness-tasks.json": self._list_put_back()}
 
     def put_logs_back(self) -> list[str]:
-        """Restore the marker file for hooks, and every log whose beginning has changed. Return the logs' names."""
+        """Restore every log whose beginning has changed, and return these logs. Also restore the hooks' marker file."""
         if self._is_active and not self._caller.store.active():
             self._caller.store.activate()
         gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]

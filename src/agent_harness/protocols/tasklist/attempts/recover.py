@@ -1,8 +1,7 @@
 """Recovery of tasks that an interrupted session left in progress, by the table in ``recovery.py``.
 
 A recovery first takes over the claim with a new token. After that, the old owner cannot change anything, and only one
-of two concurrent recoveries can continue. Source: ``tasklist.md`` 12.
-"""
+of two concurrent recoveries can continue. Source: ``tasklist.md`` 12."""
 
 import copy
 import os
@@ -36,12 +35,16 @@ DECISIONS = ("resume", "fail")
 
 
 def recover(caller: "Caller", task_id: str | None = None, decide: str | None = None) -> list[JsonObject]:
-    """Recover one task, or all interrupted tasks that this caller may recover. Return the findings and the actions.
-    ``action`` is ``completed``, ``failed``, ``released``, ``blocked`` (the check cannot run) or ``resume``. ``resume``
-    means that the agent must decide, by a call with ``resume`` or ``fail`` as ``decide``. After this decision
-    (``decided``), the task belongs to this caller (``token``). ``row`` is the matching row of the recovery table. Raise
-    ``NotOwner`` while the owner is working. Halt the task list and raise ``UnsafeTree`` if someone else committed
-    during the attempt."""
+    """Recover the task ``task_id``, or all interrupted tasks that this caller may recover. Return one object for each
+    task.
+
+    ``row`` in the object is the step in the matching row of the recovery table. ``action`` is ``completed``,
+    ``failed``, ``released``, ``blocked`` (the check cannot run) or ``resume``. The action ``resume`` means that the
+    agent must decide. The agent then calls the function again with ``resume`` or ``fail`` as ``decide``. If the agent
+    decided to resume (``decided``), the task belongs to this caller, with the claim token in ``token``.
+
+    Raise ``NotOwner`` while the owner is working. If someone else committed during the attempt, halt the task list and
+    raise ``UnsafeTree``."""
     if decide is not None and decide not in DECISIONS:
         raise UsageError(f"--decide must be resume or fail, got {decide!r}", hint="--decide resume or --decide fail")
     state, now = caller.store.read(), caller.store.now()
@@ -251,9 +254,9 @@ def _log(caller: "Caller", task: "Task", action: str, reason: str) -> None:
 
 
 def confirm(caller: "Caller") -> list[JsonObject]:
-    """Verify each completed task that has no proof record, on the present files. Return the action for each task. A
-    task that passes stays completed. A task that fails becomes open again. The harness first completes an interrupted
-    undo. It does not verify the completed tasks of a list that it sees for the first time."""
+    """Verify each completed task that has no proof record, with the present files. Return the action for each task. If
+    the check passes, the task stays completed. If the check fails, the task becomes open again. First complete an
+    interrupted undo. Trust the completed tasks of a list that the harness sees for the first time."""
     caller.store.change(lambda change: proven.adopt(caller.layout, change.state))
     ended: list[JsonObject] = []
     if (left_open := proven.reversal_path(caller.layout)) and os.path.lexists(left_open):

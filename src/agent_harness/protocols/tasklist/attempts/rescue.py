@@ -1,8 +1,7 @@
 """Commands that list, show, restore and delete rescues: the work that rollbacks removed from the work tree.
 
 A rescue is a commit under ``refs/harness/rescue/TASK/N``. Ordinary git commands can show it. The rescue stays until the
-user deletes it. Source: ``tasklist.md`` 11.3, 13.3.
-"""
+user deletes it. Source: ``tasklist.md`` 11.3, 13.3."""
 
 import os
 import shutil
@@ -58,9 +57,9 @@ def show(caller: "Caller", ref: str) -> JsonObject:
 
 def restore(caller: "Caller", ref: str, to: str | None = None) -> JsonObject:
     """Restore the rolled-back work under ``ref``, and return the JSON answer. HEAD, branches and the index stay
-    unchanged. With ``to``, write all files into this new folder. Without ``to``, apply only the changes to the work
-    tree. There, each affected file must be as the rollback left it or as in the rescue. If not, raise ``UnsafeTree``
-    and change nothing."""
+    unchanged. With ``to``, write all files into this new folder. Without ``to``, write the changes into the work tree.
+    Each affected file in the work tree must be as the rollback left it or as in the rescue. If one of them is not,
+    raise ``UnsafeTree`` and change nothing."""
     git, found = _find(caller, ref)
     if to is not None:
         folder = os.path.join(caller.cwd, os.path.expanduser(to))

@@ -1,8 +1,7 @@
 """Baseline of a task (the state when the task was claimed), and a rollback to this baseline that loses nothing.
 
 In this module, only ``restore`` in the kernel changes the work tree. A rescue ref keeps everything that a rollback
-removes. Source: ``tasklist.md`` 11.2, 11.3.
-"""
+removes. Source: ``tasklist.md`` 11.2, 11.3."""
 
 import os
 from dataclasses import dataclass, fields
@@ -101,9 +100,9 @@ class AttemptEvidence:
 def take_baseline(caller: "Caller", task_id: str, attempt: int, *, dirty: str = "remember") -> ClaimRecord | None:
     """Save the state of the work tree as the baseline of an attempt. Return a claim record that the caller must store.
 
-    The record lists the user's changes, staged files and ignored files. Return ``None`` if there is no repository or no
-    commit. Raise ``UnsafeTree`` during a git operation or if a path is in conflict. With ``dirty="refuse"``, also raise
-    it if files are uncommitted. The user's files, index and branches stay unchanged."""
+    The user's files, index and branches stay unchanged. Return ``None`` if there is no repository or no commit. Raise
+    ``UnsafeTree`` during a git operation, or if a path has a merge conflict. With ``dirty="refuse"``, also raise
+    ``UnsafeTree`` if files are not committed."""
     place = place_of(caller)
     if place is None or place.git.head() is None:
         return None
@@ -156,9 +155,9 @@ def roll_back(
 ) -> RollbackOutcome:
     """Restore the work tree to its state when the task was claimed. Return the outcome. A repeated call is safe.
 
-    The ``policy`` ``restore`` keeps the user's uncommitted files. ``none`` changes nothing. ``hard`` moves these files
-    to a rescue ref. Raise ``BaseMissing`` if there is no baseline, and ``UnsafeTree`` if a condition of ``tasklist.md``
-    11.3 is not met. The work tree is then untouched."""
+    With the ``policy`` ``restore``, files that the user had not committed at the claim stay. With ``hard``, these files
+    are moved to a rescue ref. With ``none``, nothing changes. Raise ``BaseMissing`` if the baseline is lost, and
+    ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not met. In both cases, the work tree stays untouched."""
     if policy == "none":
         return RollbackOutcome(reason="this task list's rollback policy is to leave the work tree as it is")
     attempt = _rollback_point(caller, task)
@@ -188,8 +187,8 @@ def roll_back(
 
 
 def plan(caller: "Caller", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> JsonObject:
-    """Return the effect that ``roll_back`` would have, without any change. The answer contains ``possible``,
-    ``reason``, the base, ``commits`` and ``files``."""
+    """Return the effect that ``roll_back`` would have, but change nothing. ``possible`` is False if a rollback is
+    impossible for the ``reason``. ``base`` is the commit at the claim. A rollback removes ``commits`` and ``files``."""
     attempt = _rollback_point(caller, task) if policy != "none" else None
     if attempt is None:
         return {**roll_back(caller, task, policy="none").as_record(), "possible": False}
@@ -251,7 +250,8 @@ def _clear(caller: "Caller", task: "Task", attempt: Attempt) -> str | None:
 
 
 def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
-    """Return the paths that differ from HEAD, as two lists: tracked paths and untracked paths."""
+    """Return the paths that differ from HEAD, without the harness's own files. The first list has the tracked paths,
+    and the second list has the untracked paths."""
     tracked: list[bytes] = []
     untracked: list[bytes] = []
     for status, name in attempt.place.git.status():
@@ -328,16 +328,16 @@ def evidence(caller: "Caller", task: "Task") -> AttemptEvidence:
 
 
 def rescue_refs(git: Git, task_id: str) -> dict[str, tuple[str, str]]:
-    """Return the refs that keep rolled-back work for this task id, each with its commit and subject. Tasks of other
-    lists in the repository may have the same id."""
+    """Return the refs that keep rolled-back work for this task id, each with its commit and subject. They include the
+    refs of tasks with the same id in other lists in the repository."""
     form = "--format=%(refname)%00%(objectname)%00%(subject)"
     rows = git.text("for-each-ref", form, f"{ref_folder(RESCUE_REFS, task_id)}/").splitlines()
     return {ref: (commit, subject) for ref, commit, subject in (row.split("\0", 2) for row in rows)}
 
 
 def rescues_of(caller: "Caller", task: "Task") -> list[str]:
-    """Return the refs that keep rolled-back work of this attempt, including the work of interrupted rollbacks. Refs for
-    a task with the same id in another list have another baseline and are left out."""
+    """Return the refs that keep rolled-back work of the task's present attempt, including the work of interrupted
+    rollbacks. Leave out refs of another list's task with the same id. Such refs have another baseline."""
     attempt = attempt_of(caller, task)
     if attempt is None:
         return []

@@ -4,11 +4,10 @@
     judge      runs the checks of the completed tasks on that commit, in a separate checkout
     finalize   records the undo, removes the task's proof, moves the branch, and updates the state and the ledger
 
-The harness refuses an undo, and changes nothing, if a completed task depends on the undone task. The same applies if
-the undo breaks another task's check, or if later work changed the same lines. The harness also refuses to overwrite the
-user's files, and refuses an undo during a session. An undo cannot be undone. If an undo is killed, the same command or
-the next session completes the undo. Source: ``faces.md`` F-STORY-2.
-"""
+The harness refuses an undo, and changes nothing, in five cases. A completed task depends on the undone task. The undo
+breaks another task's check. Later work changed the same lines. The undo would overwrite the user's files. A session is
+running. An undo cannot be undone. If an undo is killed, the same command or the next session completes the undo.
+Source: ``faces.md`` F-STORY-2."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -82,7 +81,7 @@ def named(caller: "Caller", what: str) -> str:
 
 
 def asked(caller: "Caller", what: str) -> str:
-    """Return the id of the task to undo, for the question to the user. Raise ``Refused`` if it is not completed."""
+    """Return the id of the task to undo, for the question to the user. Raise ``Refused`` for an open task."""
     task_id = named(caller, what)
     if undo_commit.decided(proven.reversal_path(caller.layout)) is None:  # else a killed one is completed first
         _refuse_open(caller.store.read().by_id[task_id])
@@ -262,7 +261,8 @@ def _finalize(caller: "Caller", plan: TaskUndo) -> None:
 
 
 def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reversal) -> None:
-    """Perform the steps of an undo, which can be repeated. If ``merge_queue.move`` fails, nothing changes."""
+    """Carry out the steps of an undo. After a crash, all steps can be repeated. If the branch cannot be moved, record
+    the task as proven again, and raise the error."""
     task = caller.find(change.state, found.item)
     proven.forget(caller.layout, task.id)
     try:
@@ -296,9 +296,10 @@ def _ended(caller: "Caller", what: str) -> JsonObject | None:
 
 
 def finish(caller: "Caller") -> list[JsonObject]:
-    """Complete an interrupted undo, unless a task is in progress. Return the result for ``recover.confirm``. ``action``
-    is ``reopened``, or ``left`` if the branch has diverged. After ``left``, the task's check decides whether the task
-    stays completed."""
+    """Complete an interrupted undo, and return one result for ``recover.confirm``. Return [] if no undo was
+    interrupted, or while a task is in progress. ``action`` is ``reopened`` if the undo is complete. It is ``left`` if
+    the undo is not possible, for example because the branch has diverged. The task's check then decides whether the
+    task stays completed."""
     path = proven.reversal_path(caller.layout)
     found = undo_commit.decided(path)
     if found is None:

@@ -106,7 +106,8 @@ class ValidationRun:
 
     @property
     def asks(self) -> bool:
-        """True if the user has to decide. Nothing was changed, and the check already passed before the work."""
+        """True if the user must decide whether the task is done, because the attempt changed nothing and the check
+        passed even before the attempt."""
         return not self.passed and self.grade == UNCHANGED
 
     def rejected(self, reasons: list[str]) -> "ValidationRun":
@@ -119,11 +120,15 @@ class ValidationRun:
 
 
 def run(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Run the check of a task in progress, and return the result. The lease on the task is renewed meanwhile. With
-    ``work``, its candidate commit is verified, either in a separate checkout or in the folder, as configured. A pass is
-    recorded outside the project. ``demand`` sets the requirements: only a passing check (``PASS``), also the required
-    grade (``GRADE``), or also a change (``CHANGE``). Raise ``MissingCommand``, ``ProgramMissing`` or ``ProofChanged``
-    if the check cannot run. If the claim is lost, stop the command and raise ``LeaseLost``."""
+    """Run the check of a task in progress, and return the result. The lease on the task is renewed while the check
+    runs.
+
+    With ``work``, verify its candidate commit, either in a separate checkout or in the folder, as configured. Record a
+    pass outside the project. ``demand`` sets the requirements: only a passing check (``PASS``), also the required grade
+    (``GRADE``), or also a change (``CHANGE``).
+
+    Raise ``MissingCommand``, ``ProgramMissing`` or ``ProofChanged`` if the check cannot run. If the claim is lost, stop
+    the command and raise ``LeaseLost``."""
     command = task.validation_command
     if command is None:
         hint = f"to add one: harness task set {task.id} validation.command='…', then: harness resume"
@@ -145,7 +150,8 @@ def run(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: s
 
 
 def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, demand: str) -> Verdict:
-    """Return the verdict. Reject the work if a required change is missing or its grade is lower than required."""
+    """Return the ``verdict``, or a rejection if the work does not meet the ``demand``. The work does not meet it if a
+    required change is missing, or if the ``grade`` is lower than required."""
     if demand == PASS or (grade.word == UNCHANGED and task.accepts_unchanged):
         return verdict
     if grade.word == UNCHANGED and demand == CHANGE:
@@ -184,9 +190,9 @@ def _judged(caller: "Caller", task: "Task", work: "AttemptWork | None", terms: p
 def _with_earlier(
     caller: "Caller", task: "Task", work: "AttemptWork", verdict: Verdict, terms: proven.ClaimTerms
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Run the checks of completed tasks that this work may break. A failed check rejects the work. Return the verdict,
-    and the ids of the tasks whose checks pass. These checks share one time limit: that of the task's own check. The
-    remaining checks run at the end of the run."""
+    """Run the checks of completed tasks that this work may break. Return the verdict, and the ids of the tasks whose
+    checks pass. Reject the work if it breaks one of these checks. All these checks together have the time limit of the
+    task's own check. Checks for which no time is left run at the end of the run."""
     git, base = work.attempt.place.git, work.attempt.snapshot.commit
     changed, needed = {*work.committed, *work.changes}, task.depends_on or ()
     tasks = caller.store.read().tasks
@@ -225,7 +231,8 @@ def _with_earlier(
 def _broken(
     folder: Git, span: tuple[str, str], check: CommandCheck, stop: LeaseKeeper, other: "Task"
 ) -> Finding | None:
-    """Return a finding if another task's check fails on the work. Return ``None`` if a second try passes."""
+    """Return a finding about another task's check that failed on the work. The finding is only a warning if the check
+    also fails on the commit before the work. Return ``None`` if a second try passes."""
     base, work = span
     data = {"task": other.id, "command": check.command}
     if not proof_at(folder, base, replace(check, isolation=WORKTREE), stop).accepted:
@@ -267,7 +274,8 @@ def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = (
 
 
 def _of_open_tasks(caller: "Caller", task: "Task") -> tuple[str, ...]:
-    """Return the check commands of the other open tasks, as in the list file and as recorded outside the project."""
+    """Return the check commands of the other open tasks. These are the commands in the list file, and the commands that
+    were recorded outside the project."""
     still = (each for each in caller.store.read().tasks if each.id != task.id and each.status != "completed")
     soon = islice((each for each in still if not each.given_up), _MOST_OPEN)
     found = [text for each in soon for text in proven.commands_of(caller.layout, each)]
@@ -286,8 +294,7 @@ def examined(caller: "Caller", task: "Task", work: "AttemptWork") -> list[str]:
 
 
 def again(caller: "Caller", task: "Task") -> ValidationRun | None:
-    """Run the check of a task that is not in progress, on the present files. Return ``None`` if the task has no
-    check."""
+    """Run the check of a task that is not in progress, on the present files. Without a check, return ``None``."""
     if task.validation_command is None:
         return None
     wished = caller.store.read().config.sandbox
@@ -358,8 +365,8 @@ def tail_of(output: str) -> list[str]:
 
 
 def _record_pass(caller: "Caller", task: "Task", work: "AttemptWork", ran: ValidationRun) -> None:
-    """Record the git trees for which the check passed. These are the verified tree and, if the check ran in the folder,
-    also the tree after the check."""
+    """Record the git trees for which the check passed. One of them is the verified tree. If the check ran in the
+    folder, also record the tree after the check."""
     after = fingerprint(caller, task) if ran.where == IN_PLACE else None
     trees = sorted({work.full_tree, after or work.full_tree})
     record = {
@@ -380,8 +387,8 @@ def _write_log(caller: "Caller", task: "Task", output: str) -> str:
 
 
 def _need_program(command: str, folder: str, environment: Mapping[str, str]) -> None:
-    """Raise ``ProgramMissing`` if the shell cannot find the program that the command starts. Raise no error if the
-    first word is not a plain name, because then only the shell can find the program."""
+    """Raise ``ProgramMissing`` if the shell cannot find the program that the command starts. Do nothing if the command
+    begins with shell syntax, because then only the shell can find the program."""
     word = command.split(maxsplit=1)[0]
     if _SHELL.search(word):
         return

@@ -1,8 +1,7 @@
 """Commands that prove or end an attempt: validate, complete, fail, release, rollback.
 
 Each command needs the token of the claim. An agent that did not get the answer can repeat the command. Each command
-locks the state only while it writes the state. Source: ``tasklist.md`` 11, 13.3.
-"""
+locks the state only while it writes the state. Source: ``tasklist.md`` 11, 13.3."""
 
 import os
 from dataclasses import dataclass, replace
@@ -38,9 +37,9 @@ GREEN_BEFORE = "the check already passed on the base commit, so it proves nothin
 
 
 def validate(caller: "Caller", task_id: str) -> JsonObject:
-    """Run the check of this caller's task, and record a pass for ``complete``. Return the JSON answer. ``complete`` may
-    require more than a pass. If the task has no check, halt the task list and raise ``ConfigurationError``. If the
-    check's program is missing, raise ``ToolMissing``. If this happens again, also halt the list."""
+    """Run the check of this caller's task, record a pass for ``complete``, and return the JSON answer. ``complete`` may
+    require more than a passing check. If the task has no check, halt the task list and raise ``ConfigurationError``. If
+    the check's program is missing, raise ``ToolMissing``. If it is missing a second time, also halt the list."""
     task = close_attempt.mine(caller, task_id)
     with commits.opened(caller, task) as work:
         return {"task_id": task.id, **validated(caller, task, work, demand=PASS).as_record()}
@@ -54,12 +53,15 @@ def complete(
     message: str | None = None,
     known: "AttemptFacts | None" = None,
 ) -> JsonObject:
-    """Prove the task and complete it. Return ``commit``, ``stats``, ``remaining`` and ``validation``. ``validation`` is
-    ``None`` if the task was proven before. ``known`` contains facts for the ledger, from ``harness run`` or from the
-    user who accepts the work. During an agent's turn in a run, a call by the agent only records a request
-    (``requested``). The harness carries out this request after the turn. Raise ``VerificationFailed`` or ``TimedOut``
-    if the check fails, and ``UnsafeTree`` if no commit can be made. The task and the work then stay as they are. A
-    repeated call returns ``already``."""
+    """Verify the work of a task and complete the task. Return an answer with ``commit``, ``stats``, ``remaining`` and
+    ``validation``. In the answer to a repeated call, ``already`` is True.
+
+    ``validation`` is ``None`` if the work was verified before. ``known`` contains facts for the ledger, from ``harness
+    run`` or from the user who accepts the work. During an agent's turn in a run, a call by the agent only records a
+    request (``requested``). The harness carries out this request after the turn.
+
+    Raise ``VerificationFailed`` or ``TimedOut`` if the check fails, and ``UnsafeTree`` if no commit can be made. The
+    task then stays in progress, unless the user has to decide whether it is done."""
     if (found := _ended(caller, task_id, "completed")) is not None:
         line = ledger.last_about(proven.ledger(caller.layout), task_id)
         word = close_attempt.word_of(line if line and line.accepted else None)
@@ -84,17 +86,16 @@ def complete(
 
 
 def _demand(known: "AttemptFacts | None") -> str:
-    """Return the requirement that the proof must meet: ``GRADE``, ``CHANGE``, or ``PASS`` for work that a user
-    accepts."""
+    """Return the demand on the proof: ``PASS`` if a user accepts the work, ``CHANGE`` in a run, otherwise ``GRADE``."""
     if known is None:
         return GRADE
     return CHANGE if known.word is None else PASS
 
 
 def _asked(caller: "Caller", task: "Task", words: JsonObject) -> JsonObject:
-    """Prove the task during an agent's turn, and record a request to complete the task after the turn. Return the JSON
-    answer. If the agent changes files after this request, the harness verifies the work again at the end of the
-    turn."""
+    """Verify the work during an agent's turn, and record a request to complete the task after the turn. Return the JSON
+    answer. Raise an error if the check fails. If the agent changes files after this request, the harness verifies the
+    work again at the end of the turn."""
     proof = proof_of(caller, task, commit=False, demand=CHANGE)
     if proof.ran and not proof.ran.passed:
         on_record(caller, task, proof, claimed=True)
@@ -127,10 +128,11 @@ class JudgedAttempt:
 def proof_of(
     caller: "Caller", task: "Task", *, commit: bool = True, message: str | None = None, demand: str = GRADE
 ) -> JudgedAttempt:
-    """Verify the attempt's work, unless the work is already proven, and commit exactly this work.
+    """Verify the attempt's work and commit exactly this work. If a pass for the same files is on record, the check does
+    not run again.
 
-    Files that the check wrote in the folder are also examined and committed. The errors are those of ``complete``,
-    except that a failed check raises no error."""
+    Files that the check wrote into the folder are also examined and committed. A failed check raises no error here. The
+    function raises the other errors of ``complete``."""
     with commits.opened(caller, task) as work:
         known = validation.proof_on_record(caller, task, work, demand=demand)
         ran = None if known else validated(caller, task, work, demand=demand)
@@ -176,9 +178,9 @@ def on_record(
     known: AttemptFacts | None = None,
     resumed: bool = False,
 ) -> ClaimVerdict:
-    """Create the ledger line for a verdict, and return the line. Write a rejection to the ledger at once. ``completed``
-    later writes the line of an acceptance. The line is first saved outside the project. After a kill (``resumed``), the
-    same files therefore result in the same line."""
+    """Create the ledger line for a verdict, and return the line. Write a rejection to the ledger at once. For an
+    acceptance, ``completed`` writes the line later. The line's id is first saved outside the project. After a kill
+    (``resumed``), the line for the same files therefore gets the same id."""
     passed = proof.ran is None or proof.ran.passed
     said, path = ledger.ACCEPTED if passed else ledger.REJECTED, proven.ledger(caller.layout)
     found = proven.noted(caller.layout, task, "verdict")
@@ -386,7 +388,7 @@ def fail(
 ) -> JsonObject:
     """End the attempt as failed, and return the JSON answer, with ``attempts``, ``retryable``, ``rescue`` and other
     members. If the rollback is not safe, count the attempt, halt the task list, leave the work tree untouched and raise
-    ``UnsafeTree``. A repeated call returns ``already``."""
+    ``UnsafeTree``. In the answer to a repeated call, ``already`` is True."""
     if category not in CATEGORIES:
         raise UsageError(f"Unknown category: {category}", hint=f"one of {', '.join(CATEGORIES)}")
     if (found := _ended(caller, task_id, "failed")) is not None:
@@ -396,8 +398,8 @@ def fail(
 
 
 def release(caller: "Caller", task_id: str, why: str) -> JsonObject:
-    """Make the task pending again, and return the JSON answer. The attempt is not counted, and a rescue ref keeps its
-    work. A repeated call returns ``already``."""
+    """Make the task pending again, and return the JSON answer. The attempt is not counted. A rescue ref keeps the
+    attempt's work. In the answer to a repeated call, ``already`` is True."""
     if (found := _ended(caller, task_id, "pending")) is not None:
         return {"task_id": found.id, "status": found.status, "attempts": found.attempts, "already": True}
     task = close_attempt.mine(caller, task_id)
@@ -436,8 +438,8 @@ def _ended(caller: "Caller", task_id: str, status: str) -> "Task | None":
 
 
 def validated(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Run the validation, and return its result. If an error prevents the check, log the error, and halt the task list
-    if necessary."""
+    """Run the validation, and return its result. If the check cannot run, log the error and halt the task list. If only
+    the check's program is missing, halt the list only the second time."""
     try:
         ran = validation.run(caller, task, work, demand=demand)
     except validation.MissingCommand as error:
@@ -479,8 +481,7 @@ def _refuse(
 
 
 def _parked(caller: "Caller", task: "Task", ran: ValidationRun) -> VerificationFailed:
-    """End the attempt with a question to the user. Return the error that the caller should raise. Only the user can
-    reopen the task."""
+    """End the attempt with a question to the user. Return the error to raise. Only the user can reopen the task."""
     question = {
         "kind": UNCHANGED,
         "message": f"{task.id}: {ASKS_IF_DONE}",

@@ -1,7 +1,9 @@
-"""Caller of the task list commands, with its session, claim token and work tree. It also renews its claim. A worker
-without an id is identified by its session. A session without an id is identified by the process in which the session
-runs. This process is the nearest ancestor that is not a shell, because an agent starts each command in a new shell. If
-a user types the commands, the process is the shell of the user's terminal. Source: ``tasklist.md`` 7.3, 10, 10.2."""
+"""Callers of the task list commands: how the harness identifies them, and how they renew their claims.
+
+A worker without an id is identified by its session. A session without an id is identified by the process in which the
+session runs. This process is the nearest ancestor that is not a shell, because an agent starts each command in a new
+shell. If a user types the commands, the process is the shell of the user's terminal. Source: ``tasklist.md`` 7.3, 10,
+10.2."""
 
 from __future__ import annotations
 
@@ -37,8 +39,8 @@ _TAIL_LINES = 40
 
 class ClaimRecord:
     """Content of the file ``.harness/claims/ID.json``: the state when a task was last claimed, and notes on this claim.
-    The file only saves time, because the snapshot also contains this state. A member with a wrong type counts as
-    absent."""
+    The file is only a cache for this state, because the snapshot also contains it. A member with a wrong type counts as
+    missing."""
 
     __slots__ = ("attempt", "branch", "head", "record", "ref", "task_id", "tree")
 
@@ -113,8 +115,8 @@ class Caller:
         now: datetime | None = None,
         process: Owner | None = None,
     ) -> Caller:
-        """Return a caller. For each missing or blank argument, use the value of its environment variable. The session
-        ends when ``process`` exits. By default, this process is found among the ancestors of the command."""
+        """Return a caller. A missing or blank argument gets the value of its environment variable. The session ends
+        when ``process`` exits. By default, this process is found among the ancestors of the command."""
         found = os.environ if environ is None else environ
 
         def given(value: str | None, *names: str) -> str | None:
@@ -172,7 +174,7 @@ class Caller:
 
     @property
     def tree(self) -> str:
-        """Path of the work tree's top folder, without symbolic links. Without a repository, the working directory."""
+        """Real path of the top folder of the work tree or, outside a git repository, of the working directory."""
         git = self.git
         return os.path.realpath(git.top()) if git else self.cwd
 
@@ -308,9 +310,9 @@ class LeaseKeeper:
 
 
 def run_step(caller: Caller, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> JsonObject:
-    """Run a long command, and return ``exit``, ``seconds`` and ``tail``. The claim on the task is renewed meanwhile.
-    ``exit`` is the exit code, or None after a timeout. If the claim is lost, end the command and raise
-    ``LeaseLost``."""
+    """Run a long command, and renew the claim on the task until the command ends. Return ``exit`` (the exit code, or
+    None after a timeout), ``seconds`` and ``tail`` (the last lines of the output). If the claim is lost, end the
+    command and raise ``LeaseLost``."""
     from agent_harness.kernel import process
     from agent_harness.kernel.redact import redact
 
@@ -350,8 +352,8 @@ def _marks_a_work_tree(entry: str) -> bool:
 
 
 def _program_above() -> Owner | None:
-    """Return the nearest ancestor process that continues after the command, or None. This process is the agent or, in a
-    terminal, the user's shell."""
+    """Return the nearest ancestor process that still runs after the command has ended, or None. This process is the
+    agent or, in a terminal, the user's shell."""
     from agent_harness.kernel import owner
 
     pid = os.getppid()

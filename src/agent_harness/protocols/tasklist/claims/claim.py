@@ -1,8 +1,7 @@
 """Claim of a task, and the steps before the claim: recovery of unfinished work, and the baseline of the attempt.
 
 A claim holds one lock and writes the list once. It checks the list, releases expired claims, and marks as failed the
-tasks that can never start. It then selects and claims the next task. Source: ``tasklist.md`` 7, 10, 11.2, 12.
-"""
+tasks that can never start. It then selects and claims the next task. Source: ``tasklist.md`` 7, 10, 11.2, 12."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ _GUESSES = 3
 
 
 class _OtherTask(Exception):
-    """Signal that the prepared baseline belongs to a task other than the task that was then selected."""
+    """Signal that the harness prepared a baseline for one task, but then selected another task."""
 
 
 class _Interrupted(Exception):
@@ -66,10 +65,13 @@ def claim(
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     dirty: str = "remember",
 ) -> JsonObject:
-    """Claim a task, and return its data: the caller's task in progress, the task ``task_id``, or the next eligible
-    task. Raise ``NothingEligible``, ``PersonNeeded`` (after a halt), ``LimitReached``, ``UnsafeTree``, or ``Refused``
-    (two workers in one work tree). Raise ``Busy`` because of another session, a pause, or an interrupted task that an
-    agent must judge."""
+    """Claim a task, and return its data. The claimed task is the caller's task in progress, the task ``task_id``, or
+    the next eligible task.
+
+    Raise ``NothingEligible`` if no task can be claimed, ``PersonNeeded`` after a halt, and ``LimitReached`` after the
+    last allowed attempt. Raise ``UnsafeTree`` if the baseline cannot be saved, and ``Refused`` if another worker has a
+    task in the same work tree. Raise ``Busy`` because of another session, a pause, or an interrupted task that an agent
+    must judge."""
     request = _ClaimRequest(caller, task_id, lease_seconds, dirty)
     try:
         return _claimed(request)
@@ -140,7 +142,7 @@ def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
 
 
 def preview(caller: Caller, state: State, now: datetime) -> Task:
-    """Return the task that ``claim`` would select, without any change. Raise the errors of ``claim``."""
+    """Return the task that ``claim`` would select, but do not claim it. Raise the errors that ``claim`` would raise."""
     state = state.copy()
     refuse_claims(caller, state, now)
     under_way = selection.in_progress(state)
@@ -248,8 +250,8 @@ def _held(caller: Caller, state: State, under_way: list[Task], now: datetime) ->
 
 
 def _refuse_others(caller: Caller, state: State, under_way: list[Task], now: datetime) -> None:
-    """Raise an error if another caller has a task in progress. In concurrent mode, only a task in progress in the same
-    work tree counts."""
+    """In exclusive mode, raise ``Busy`` if another caller has a task in progress. In concurrent mode, raise ``Refused``
+    if another caller has a task in progress in the same work tree."""
     for task in under_way:
         if not leases.is_live(task, state, now) or task.claimed_by == caller.owner:
             continue
@@ -370,16 +372,15 @@ def _answer(task: Task, *, resumed: bool) -> JsonObject:
 
 
 def _baseline(caller: Caller, task: Task, dirty: str) -> ClaimRecord | None:
-    """Save the work tree as the baseline of the next attempt at a task. Return the claim record. Return None outside a
-    git repository."""
+    """Save the work tree as the baseline of a task's next attempt. Return the claim record, or None outside git."""
     from agent_harness.protocols.tasklist.attempts import rollback
 
     return rollback.take_baseline(caller, task.id, task.attempts + 1, dirty=dirty)
 
 
 def _kept_files(caller: Caller, task: Task) -> JsonObject | None:
-    """Return a record of the files that affect the result of the task's check. Return None if the task has no check.
-    Such a record replaces the baseline in a folder outside git."""
+    """Return a record of the files that affect the result of the task's check. In a folder outside git, this record
+    replaces the baseline. Return None if the task has no check, or if the folder contains only the harness's files."""
     own = (".harness", "harness-")
     if task.validation_command is None:
         return None
@@ -394,10 +395,10 @@ def _kept_files(caller: Caller, task: Task) -> JsonObject | None:
 
 
 def _unfinished(caller: Caller, state: State, now: datetime) -> list[Task]:
-    """Return the interrupted tasks that this caller can recover. Return none during a pause or a halt. In exclusive
-    mode, the owner of such a task shows no sign of life. In concurrent mode, the lease on the task has expired, and the
-    task was claimed in this work tree. A task without traces of an attempt is left out, because the next claim releases
-    the task."""
+    """Return the interrupted tasks that this caller can recover. Return [] during a pause or a halt. In exclusive mode,
+    a task is interrupted if its owner shows no sign of life. In concurrent mode, the lease on the task must have
+    expired, and the task must have been claimed in this work tree. Leave out tasks without traces of an attempt,
+    because the next claim releases them."""
     if caller.store.paused() or state.halt:
         return []
     left = leases.expired(state, now)

@@ -1,9 +1,8 @@
 """Record of the installed packages in the places where a task's check may run.
 
-The harness scans the packages before an attempt, at verification and at the end of the attempt. Between two attempts of
-one run, no agent runs. If an attempt changed nothing, its record therefore stays open for the next attempt. This saves
-scans: one scan before each verification and one scan at the end of the run are enough.
-"""
+The harness scans the packages before an attempt, at verification and at the end of the attempt. No agent runs between
+two attempts of a run. If an attempt changed no package, its record therefore stays open, and the next attempt uses it
+without a new scan. One scan before each verification and one scan at the end of the run are then enough."""
 
 from contextlib import suppress
 from functools import lru_cache
@@ -90,8 +89,9 @@ def _in_place(caller: "Caller", config: "SessionConfig") -> bool:
 
 
 def rest(caller: "Caller", *, is_left_open: bool = False) -> None:
-    """Close the record of installed packages before a run waits or ends. Ignore errors. The harness does not attribute
-    later changes to an agent. ``is_left_open`` means that a larger run later calls ``close`` for each workspace."""
+    """Close the record of installed packages before a run waits or ends. The harness does not attribute later changes
+    to an agent. Ignore errors. With ``is_left_open``, a record without changes stays open, because a parallel run later
+    calls ``close`` for each workspace."""
     with suppress(HarnessError):
         record = _record_of(caller)
         if record.is_open and not (is_left_open and record.leave()):

@@ -1,8 +1,10 @@
 """Records of live owners: the session lease, the signs of life of a claim's owner, and the workers of a concurrent
-list. The state contains these records. A lock could not replace them, because an agent runs each command in a separate
-process. In exclusive mode, only one session runs at a time, and the log is enough to count its attempts. In concurrent
-mode, sessions overlap. The state then has a record for each worker: ``worker_sessions``: {worker: {``n``, ``owner``,
-``outcomes``, ``at``}}. Source: ``tasklist.md`` 6.2, 7.4, 10.1, 12.2."""
+list.
+
+The task list's state contains these records. A lock could not replace them, because an agent runs each command in a
+separate process. In exclusive mode, only one session runs at a time, and its ended attempts are counted from the log.
+In concurrent mode, sessions overlap. The state then has a record for each worker: ``worker_sessions``: {worker: {``n``,
+``owner``, ``outcomes``, ``at``}}. Source: ``tasklist.md`` 6.2, 7.4, 10.1, 12.2."""
 
 from __future__ import annotations
 
@@ -43,8 +45,7 @@ KEPT_DAYS = 7
 
 
 def is_alive(session: SessionLease | None, now: datetime) -> bool:
-    """Return True if the session's owner may still run. This is the case if its lease is valid and its process is not
-    known to be dead."""
+    """Return True if the session's owner may still run: the lease is valid, and the process is not known to be dead."""
     if session is None or (ends := session.ends) is None:
         return False
     return not lease.expired(lease.Lease("", "", ends, ends, SECONDS), now) and not process_is_dead(session.process)
@@ -61,7 +62,8 @@ def process_is_dead(record: object) -> bool:
 
 
 def is_ahead(state: State, now: datetime) -> bool:
-    """Return True if the session lease was renewed by a clock that is ahead of the present time."""
+    """Return True if the times in the session lease are in the future, because the clock that renewed the lease was
+    ahead. In concurrent mode, return False."""
     session = state.session
     if session is None or state.config.concurrent:
         return False
@@ -71,9 +73,8 @@ def is_ahead(state: State, now: datetime) -> bool:
 
 
 def bring_back(caller: SessionOwner) -> bool:
-    """If a clock that is ahead has renewed the session lease, shorten the lease to one hour. Return True if it was
-    shortened. Without this correction, the task list would stay locked for as long as that clock was ahead. Source:
-    ``tasklist.md`` 10.2."""
+    """If a clock that is ahead renewed the session lease, shorten the lease to one hour and return True. Without this
+    correction, the task list would stay locked for as long as that clock was ahead. Source: ``tasklist.md`` 10.2."""
     if not is_ahead(caller.store.read(), caller.store.now()):
         return False
 
@@ -95,8 +96,7 @@ def bring_back(caller: SessionOwner) -> bool:
 
 
 def holder(state: State, now: datetime) -> SessionLease | None:
-    """Return the lease of the running session, or ``None`` if no session is running. In concurrent mode, return
-    ``None``."""
+    """Return the lease of the running session. Return ``None`` if no session is running, and in concurrent mode."""
     session = state.session
     return session if not state.config.concurrent and is_alive(session, now) else None
 
@@ -117,7 +117,7 @@ def refuse_other(state: State, caller: SessionOwner, now: datetime) -> None:
 
 
 def refuse_living(state: State, caller: SessionOwner, now: datetime) -> None:
-    """Raise ``Busy`` while another running worker has a task in progress. A recovery would release this task."""
+    """Raise ``Busy`` if a recovery would release the task on which another running worker is working."""
     own = (None, caller.owner, caller.session_owner)
     me = caller.process.as_record() if caller.process else None
     for task in state.tasks:

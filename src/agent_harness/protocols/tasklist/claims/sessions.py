@@ -24,9 +24,9 @@ INIT_SECONDS = 600.0
 
 def start(caller: Caller, *, take_over: bool = False) -> JsonObject:
     """Start or resume the session, and return the JSON answer. The steps are: get the session lease, recover tasks, set
-    up the environment and enable the hooks. Raise ``Busy``, ``PersonNeeded`` (after a halt), ``LimitReached``
-    (``max_sessions``) or ``StateDamaged`` (if there is no backup). Raise ``PreflightFailed`` if ``harness-init.sh``
-    failed twice."""
+    up the environment and enable the hooks. Raise ``Busy`` while another session runs, ``PersonNeeded`` after a halt,
+    and ``LimitReached`` after ``max_sessions`` sessions. Raise ``StateDamaged`` if the state is damaged and has no
+    backup. Raise ``PreflightFailed`` if ``harness-init.sh`` failed twice."""
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.attempts import recover
 
@@ -164,8 +164,8 @@ def log_stats(caller: Caller) -> JsonObject:
 
 
 def pause(caller: Caller, why: str = "", *, by: str | None = None) -> JsonObject:
-    """Pause hooks, claims and runs until the user calls ``resume``. Return the JSON answer. ``by`` names the view in
-    which the user asked for the pause."""
+    """Pause hooks, claims and runs until the user calls ``resume``. Return the JSON answer. ``by`` names the interface
+    that the user used, such as the browser page."""
     said = f"{clock.timestamp()} {why}".strip() + "\n"
     files.replace(caller.layout.pause, said.encode("utf-8", "replace"))
     caller.store.note("WARN", f"paused by {_person(by)}: {why}".rstrip(": "))

@@ -57,7 +57,7 @@ _PUSH_LINES = {"pushed": "CHECKPOINT", "pulled": "CHECKPOINT"}
 
 
 class TaskListProjectPort:
-    """Task list in the project's folder, as the coordinator of a parallel run uses it during its session."""
+    """Interface (``ProjectPort``) through which the coordinator of a parallel run uses the task list."""
 
     executor = EXECUTOR
     checks_rejected = True  # by the validations of other tasks
@@ -73,7 +73,7 @@ class TaskListProjectPort:
         attempt: JsonObject,
         push_target: PushTarget | None = None,
     ) -> None:
-        """Open the task list. ``claimed`` describes the run in its claims. ``attempt`` has the attempts' settings."""
+        """Open the task list. ``claimed`` is stored in each claim. ``attempt`` contains the settings of attempts."""
         self.push_target = push_target
         workspace = place_of(caller)
         assert workspace is not None
@@ -124,13 +124,14 @@ class TaskListProjectPort:
         return self._store.change(act)
 
     def _hold_list(self) -> None:
-        """Restore the task list if no harness command wrote it. Do nothing if agents cannot write to the project."""
+        """Restore the list file if a program other than the harness wrote it. Do nothing if agents cannot write to the
+        project."""
         if self._is_open:
             self._put_back |= self._files.put_list_back()
 
     def put_back(self) -> dict[str, str]:
         """Restore the task list, the log, the costs and the marker file for hooks. Do nothing if agents cannot write to
-        the project. Return the name of each restored file, with the new path of the replaced file or an empty text."""
+        the project. Return each restored name with the new path of the replaced file, or with an empty text."""
         if not self._is_open:
             return {}
         self._hold_list()
@@ -151,7 +152,7 @@ class TaskListProjectPort:
         return None
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return three lists of task ids: finally failed tasks, other unfinished tasks, and tasks with a question."""
+        """Return three lists of task ids: finally failed tasks, other unfinished tasks, tasks with an open question."""
         self._change(self._finalize)
         tasks = self._list().tasks
         asked = [task.id for task in tasks if task.question]
@@ -309,8 +310,8 @@ class TaskListProjectPort:
         self._change(act)
 
     def _take_costs(self, job: str, item: str, result: JsonObject | None, spent_usd: float) -> None:
-        """Add each cost row of the job once. If the job spent more than its rows contain, add another row for the
-        difference. This difference occurs, for example, after an agent was killed."""
+        """Copy each cost row of a job into the project once. If the job spent more than its rows contain, for example
+        because an agent was killed, add a row for the difference."""
         rows = (result or {}).get("costs") or []
         files.own_place(self._layout.costs, self._layout.root)
         known = [row for row in journal.tail(self._layout.costs, 1000) if row.get("order") == job]
@@ -321,7 +322,8 @@ class TaskListProjectPort:
             costs.note_lost(self._layout, session=self._session, task_id=item, order=job, spent_usd=left)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Add a separate cost row for a job's extra spending, unless the job's rows already include this amount."""
+        """Add a cost row for ``more_usd``, which a finished job spent beyond its recorded amount. ``spent_usd`` is the
+        job's total. Add only the US dollars that the job's rows do not yet contain."""
         known = [row for row in journal.read(self._layout.costs) if row.get("order") == job]
         left = min(more_usd, spent_usd - costs.paid(known))
         if left > LEAST_USD:
@@ -378,9 +380,9 @@ class TaskListProjectPort:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the checks to run on a merge candidate: those of ``members``, ``unseen`` and completed tasks that may
-        break. The command in the setting ``check`` is also included. If ``members`` is None, include all completed
-        tasks."""
+        """Return the checks to run before ``commit`` is merged into ``base``. These are the checks of ``members`` and
+        ``unseen``, and of completed tasks that may break. The command in the setting ``check`` is also included. If
+        ``members`` is None, include all completed tasks. Tasks in ``before`` count as completed."""
         state = self._list()
         before = before or {}
         own = [state.by_id[item] for item in members or () if item in state.by_id]
@@ -405,7 +407,7 @@ class TaskListProjectPort:
         return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._sandbox}
 
     def finalize(self, landings: Sequence[LandedItem]) -> None:
-        """Mark the merged tasks as completed, each with its commit and verdict, if their job still owns the claim."""
+        """Mark each merged task as completed, with its commit and verdict, if its job still owns the claim."""
         path = proven.ledger(self._layout)
         verdicts: dict[str, ClaimVerdict] = {}
         for each in landings:
@@ -436,10 +438,11 @@ class TaskListProjectPort:
         self._change(act)
 
     def refuse_joined(self, commit: str) -> None:
-        """Do nothing, because commits do not contain the task list."""
+        """Raise no error. A rebase cannot make the task list invalid, because commits do not contain the list."""
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Replace the recorded commits of completed tasks by the new commits, after a merge with the remote branch."""
+        """After a rebase onto the remote's commits, replace the recorded commits of completed tasks by the new
+        commits."""
 
         def act(change: TaskListChange) -> None:
             for task in change.state.tasks:
@@ -484,7 +487,7 @@ class TaskListProjectPort:
         self._change(act)
 
     def close(self, paused: str) -> None:
-        """End the session. If commits could not be pushed, pause the task list. ``paused`` is the reason or empty."""
+        """End the session. If commits could not be pushed, pause the task list for the reason in ``paused``."""
         sessions.end(self._caller)
         if paused:
             sessions.pause(self._caller, paused, by="harness run")
@@ -531,6 +534,7 @@ def _told(fix: JsonObject) -> JsonObject:
 
 
 def _other(task: Task, item: str) -> JsonObject:
-    """Return an open task in a form that protects its check and that no agent can claim in the workspace."""
+    """Return the data of another open task for the list in a workspace. These data include its check, whose files are
+    then protected. The task depends on ``item``, so no agent can claim it in the workspace."""
     own = {"id": task.id, "title": task.title, "validation": task.raw.get("validation")}
     return {**own, "status": "pending", "depends_on": [item]}

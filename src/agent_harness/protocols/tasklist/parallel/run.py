@@ -46,9 +46,10 @@ def run_parallel(
     max_minutes: float = run.MAX_MINUTES,
     max_cost_usd: float = run.MAX_COST_USD,
 ) -> JsonObject:
-    """Run several agents concurrently on the task list's tasks, and return the coordinator's answer. ``accounts`` are
-    in the order of the agents. ``max_minutes`` limits each attempt. Raise ``UnsafeTree`` if there is no branch to merge
-    into, or if another work tree has the branch checked out. Also raise the exceptions of ``sessions.start``."""
+    """Run several agents concurrently on the task list's tasks, and return the coordinator's answer. ``accounts``
+    contains the account of each agent, in the order of the agents. ``max_minutes`` limits each attempt. Raise
+    ``UnsafeTree`` if there is no branch to merge into, or if this branch is checked out in another work tree. Also
+    raise the exceptions of ``sessions.start``."""
     caller = run.own_caller(caller)
     workspace, kept = place_of(caller), existing_folder(caller.layout.tasks, caller.layout.root)
     target = branch_to_land_on(workspace.git if workspace else None, kept, request.branch, otherwise="harness run")
@@ -108,8 +109,8 @@ def _close_looks(folder: str, prefix: str) -> None:
 
 
 def _most(state: State, workers: int, asked: int | None) -> int | None:
-    """Return the limit for the number of attempts: ``asked``, or the limit of a session times ``workers`` if that is
-    smaller. Return None if there is no limit."""
+    """Return the limit for the number of attempts of a run. This is ``asked`` or, if smaller, the limit of one session
+    times ``workers``. Return None if neither limit is set."""
     of_sessions = state.config.max_tasks * workers or None
     return min((each for each in (asked, of_sessions) if each is not None), default=None)
 

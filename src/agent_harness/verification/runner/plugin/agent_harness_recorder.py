@@ -100,7 +100,7 @@ def _judging_hooks(config: pytest.Config) -> list[Any]:
 
 
 def _late(config: pytest.Config) -> list[str]:
-    """Return the hooks that can change outcomes and were registered during the tests, without hooks of conftests."""
+    """Return the hooks outside conftests that can change outcomes and were registered during the tests."""
     found: list[str] = []
     for one in _judging_hooks(config):
         code = getattr(one.function, "__code__", None)
