@@ -70,7 +70,7 @@ class HarnessError(Exception):
         self.data = data
 
     def as_json(self) -> dict[str, object]:
-        """Return the error as the ``error`` member of a ``--json`` answer."""
+        """Return the JSON object that describes the error, the member ``error`` of a ``--json`` answer."""
         answer: dict[str, object] = {"code": self.code, "message": self.message, "hint": self.hint}
         if self.category:
             answer["category"] = self.category

@@ -1,8 +1,7 @@
-"""The source of this installation, and the shell commands that add optional parts.
+"""Source of this installation, and the shell commands that install optional parts.
 
-The distribution is not named like the import package, because ``agent-harness`` in the public registry is another
-project. Source: ``faces.md`` FIX-3.
-"""
+The distribution has another name than the import package, because ``agent-harness`` in the public registry is another
+project. Source: ``faces.md`` FIX-3."""
 
 import json
 import re
@@ -19,8 +18,8 @@ DISTRIBUTION = "proven-harness"
 
 
 def command_for_extra(extra: str) -> str:
-    """Return the shell command that installs an extra into this environment. A command that recreates the environment
-    also lists the installed extras, because they would be lost."""
+    """Return the shell command that installs an extra into this environment. If the command creates the environment
+    again, it also names the extras that are already installed, because they would be lost."""
     match _installer():
         case "uv tool":
             return f"uv tool install --force {_requirement(extra, *_installed_extras())}"
@@ -49,7 +48,7 @@ def _installer() -> str:
 
 
 def _pip_install() -> str:
-    """Return the ``pip install`` command, or that of ``uv`` if the environment has no pip."""
+    """Return the start of an install command: ``pip install``, or ``uv pip install`` if the environment has no pip."""
     python = shlex.quote(sys.executable or "python3")
     return f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
 
@@ -73,7 +72,8 @@ def _is_installed(package: str) -> bool:
 
 
 def _requirement(*extras: str) -> str:
-    """Return an installer's requirement for this package: its folder, its URL, or else its name in the registry."""
+    """Return the argument of an install command that names this package with ``extras``: its folder, its URL, or its
+    registry name."""
     part = f"[{','.join(sorted({*extras}))}]" if extras else ""
     address, editable = _origin()
     if address.startswith("file:"):
@@ -83,7 +83,8 @@ def _requirement(*extras: str) -> str:
 
 
 def _origin() -> tuple[str, bool]:
-    """Return the URL this package was installed from (PEP 610), and True for an editable installation."""
+    """Return the URL from which this package was installed (PEP 610), and True for an editable installation.
+    Return "" and False if no URL is recorded."""
     try:
         noted = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
         address, version = noted.get("url", ""), noted.get("vcs_info") or {}

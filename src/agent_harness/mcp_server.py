@@ -1,12 +1,12 @@
 """``harness mcp``: an MCP server on stdio whose tools are the harness commands for task lists and feature projects.
 
-Each tool calls one API method and answers with JSON; an error also contains the next command. Each call looks up the
-project again, so the server keeps working when the project changes. Source: ``tasklist.md`` 13.3.
+Each tool calls one API method and answers with JSON. The answer to a failed call also contains the next command. The
+server looks up the project again at each call, so it keeps working when the project changes. Source: ``tasklist.md``
+13.3.
 
-The server speaks JSON-RPC, one message per line, without a library, because importing the reference library takes a
-second of CPU time. Some clients ask for the tools only once and start without those of a slow server. The messages
-follow modelcontextprotocol.io, versions 2024-11-05 to 2025-11-25.
-"""
+The server speaks JSON-RPC, with one message per line. It uses no library, because importing the reference library takes
+a second of CPU time. Some clients ask for the tools only once, and start without the tools of a slow server. The
+messages follow modelcontextprotocol.io, versions 2024-11-05 to 2025-11-25."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ MOST_ROWS = 200
 
 
 class CallFailed(Exception):
-    """A failed tool call; the text is one JSON object."""
+    """Raised for a failed tool call. The error's text is one JSON object."""
 
 
 class McpTool:
-    """A tool: its description for the model, and the JSON schema of each argument."""
+    """MCP tool: its description for the model, its required arguments, and the JSON schema of each argument."""
 
     def __init__(self, description: str, *required: str, **arguments: Mapping[str, Any]) -> None:
         self.description = description
@@ -54,7 +54,8 @@ class McpTool:
         return {"name": name, "description": self.description, "inputSchema": schema}
 
     def checked(self, given: object) -> dict[str, Any]:
-        """Return the arguments that are not ``null``. Raise ``UsageError`` if one is wrong."""
+        """Return the arguments that are not ``null``.
+        Raise ``UsageError`` if an argument is unknown, missing or has a wrong value."""
         if not isinstance(given, dict):
             raise UsageError("the arguments of a tool must be one JSON object")
         named = {name: value for name, value in given.items() if value is not None}
@@ -127,7 +128,8 @@ TOOLS: Mapping[str, McpTool] = {
 
 
 class ClientTools:
-    """Tools of one client. It stores the token of each claimed task, so the model need not pass tokens."""
+    """Tools that one client calls.
+    The object stores the token of each claimed task, so the model need not pass tokens."""
 
     def __init__(self, folder: str | None = None) -> None:
         self._folder = folder
@@ -135,7 +137,7 @@ class ClientTools:
         self._one_at_a_time = threading.Lock()
 
     def call(self, name: str, arguments: object) -> str:
-        """Return the tool's answer as JSON. Raise only ``CallFailed``."""
+        """Call a tool, and return its answer as JSON. Every error is raised as ``CallFailed``."""
         try:
             given = TOOLS[name].checked(arguments)
             return str(getattr(self, name)(**given))
@@ -187,7 +189,7 @@ class ClientTools:
         return self._answer(lambda: self._list(task_id).complete(task_id, message=message))
 
     def fail(self, task_id: str, category: str, message: str) -> str:
-        """End this attempt as failed; the changes are kept in a rescue ref."""
+        """End this attempt as failed. The changes are kept in a rescue ref."""
         return self._answer(lambda: self._list(task_id).fail(task_id, category=category, message=message))
 
     def release(self, task_id: str, why: str) -> str:
@@ -263,7 +265,7 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600,
 
 
 class RequestRefused(Exception):
-    """A JSON-RPC request that is answered with an error."""
+    """Raised for a JSON-RPC request that the server answers with an error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -271,8 +273,8 @@ class RequestRefused(Exception):
 
 
 def serve(folder: str | None) -> None:
-    """Serve one client on stdin and stdout until it closes its input and all running calls have ended. All other output
-    goes to stderr, because a stray line on stdout would break the protocol."""
+    """Serve one client on stdin and stdout. Return after the client has closed its input and all running calls have
+    ended. Other output of this process goes to stderr, because it would break the protocol on stdout."""
     sys.stdout.flush()
     with os.fdopen(os.dup(1), "wb") as output:
         os.dup2(2, 1)
@@ -280,7 +282,7 @@ def serve(folder: str | None) -> None:
 
 
 class StdioServer:
-    """Server for one client. Calls run in threads, so a ``ping`` is answered during a call."""
+    """Server for one client. Each tool call runs in a thread, so the server can answer a ``ping`` during a call."""
 
     def __init__(self, tools: ClientTools, requests: BinaryIO, answers: BinaryIO) -> None:
         self._tools, self._requests, self._answers = tools, requests, answers

@@ -9,8 +9,8 @@ _RANKS = {"p0": 0, "critical": 0, "urgent": 0, "high": 0, "p1": 1, "medium": 1, 
 
 
 def read_issues(repository: str, rows: Iterable[JsonObject], *, anyone: bool, with_done: bool) -> Backlog:
-    """Return a repository's issues as work items. Unless ``anyone`` is set, issues by authors without write access are
-    left out, because their text would instruct the agents."""
+    """Return a repository's issues as work items. By default, omit issues by authors without write access, because the
+    text of an issue becomes an agent's instructions. With ``anyone``, include these issues."""
     sorter = Sorter()
     items = []
     for row in rows:

@@ -1,8 +1,7 @@
-"""Work items in the form that all imports share, and a consistent list of such items.
+"""Work items in the form that all imports share, and a list of such items with consistent dependencies.
 
-An item is identified by its ``key``, which is the same each time a list is read. So an import can be repeated without
-adding an item twice. Source: ``docs/import.md``.
-"""
+An item is identified by its ``key``. The key is the same at each import of the list. If an import is repeated, no item
+is added a second time. Source: ``docs/import.md``."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -51,11 +50,11 @@ class Backlog:
     left_out: tuple[LeftOut, ...] = ()
 
     def key(self, item_id: str) -> str:
-        """Return the name by which the importing project identifies an item of this list."""
+        """Return the key of an item of this list. The project that imports the list identifies the item by this key."""
         return f"{self.format}:{self.scope}#{item_id}"
 
     def as_json(self) -> JsonObject:
-        """Return the findings of the import as members of a JSON answer."""
+        """Return the format, the scope and the parts that were left out, as members of a JSON answer."""
         return {
             "format": self.format,
             "scope": self.scope,
@@ -70,7 +69,7 @@ def one_line(text: object, most: int = MOST_TITLE_CHARACTERS) -> str:
 
 
 def proof_for(item: BacklogItem, command: str | None) -> str | None:
-    """Return the item's own command. Without one, return the common ``command`` with ``{id}`` replaced."""
+    """Return the item's own command. If it has none, return ``command``, with ``{id}`` replaced by the item's id."""
     if item.proof or not command:
         return item.proof
     return command.replace("{id}", re.sub(r"[^\w.-]+", "_", item.id).lstrip(".-") or "_")
@@ -78,14 +77,15 @@ def proof_for(item: BacklogItem, command: str | None) -> str | None:
 
 @dataclass(slots=True)
 class Sorter:
-    """Sorter for the items of one list. It also collects the parts that are left out."""
+    """Sorter for the items of one list. It also records the parts of the list that the import leaves out."""
 
     left_out: list[LeftOut] = field(default_factory=list)
 
     def sorted(self, found: Sequence[BacklogItem], *, with_done: bool) -> list[BacklogItem]:
-        """Return the open items in order, without unknown dependencies and cycles. With ``with_done``, return all
-        items. Each item depends on its parts, and the parts get the item's dependencies. A dependency on a done item is
-        met. The time is linear in the number of items and dependencies."""
+        """Return the open items or, with ``with_done``, all items, in the order of the list.
+        Dependencies on unknown items and dependency cycles are removed. A dependency on an item that is not returned
+        counts as met. An item depends on its parts, and each part gets the item's dependencies. The time is linear in
+        the number of items and dependencies."""
         items = self._unique(found)
         gone = {each.what.partition(" ")[0] for each in self.left_out}
         known = {each.id: each for each in items}

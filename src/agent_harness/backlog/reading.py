@@ -1,4 +1,4 @@
-"""Reader for task lists of other programs; the content of a file decides its format.
+"""Reader for task lists of other programs. The content of a file determines its format.
 
     taskmaster   tasks.json of Task Master, with or without tags
     beads        issues.jsonl of Beads
@@ -7,8 +7,8 @@
     markdown     a checklist: ``- [ ] text``
     features, tasklist, longtask   the harness's own formats
 
-A reader raises ``Refused`` for an unreadable list, and never guesses the proof of an item. Source: ``docs/import.md``.
-"""
+If a list cannot be read, the reader raises ``Refused``. A reader never guesses the command that proves an item. Source:
+``docs/import.md``."""
 
 import json
 import re
@@ -56,9 +56,10 @@ OWN = ("features.json", "harness-tasks.json", "task.json")
 def read(
     path: Path, *, wanted: str | None = None, tag: str | None = None, with_done: bool = False, into: str | None = None
 ) -> Backlog:
-    """Return the work items of the task list in a file or folder. ``wanted`` is the format if the content does not show
-    it. ``into`` is the importing project, whose own state cannot be imported. Raise ``UsageError`` for a folder with
-    several lists, and ``Refused`` for a file that is not a task list."""
+    """Return the work items of the task list in a file or folder.
+    ``wanted`` is the format of the list. By default, the content determines the format. ``into`` is the folder of the
+    importing project, whose own state file cannot be imported. Raise ``UsageError`` for a folder with several lists,
+    and ``Refused`` for a file that is not a task list."""
     here = Path(into).resolve() if into else None
     file = _file_in(path, here) if path.is_dir() else path
     if here and file.name in OWN and file.resolve().parent == here:
@@ -156,7 +157,8 @@ def _objects(found: object, sorter: Sorter, what: str) -> Iterator[JsonObject]:
 
 
 def _said(raw: JsonObject, *parts: tuple[str, str]) -> str:
-    """Return the named members of an item as one text, in which each non-empty member follows its heading."""
+    """Return the members of ``raw`` that have text, as one text.
+    ``parts`` are pairs (member, heading). A member's text follows its heading."""
     found = []
     for name, heading in parts:
         text = raw.get(name)
@@ -202,7 +204,7 @@ def _taskmaster(text: str, file: Path, sorter: Sorter, tag: str | None) -> Found
 
 
 def _of_tags(file: str, tags: list[str]) -> str:
-    """Return the import command for the first tag, with the other tags in a comment."""
+    """Return the command that imports the first of these tags. A comment in the command names the other tags."""
     one, *others = tags or ["NAME"]
     return f"harness import {quote(file)} --tag {quote(one)}" + (f"  # or {', '.join(others)}" if others else "")
 
@@ -375,8 +377,9 @@ def _speckit(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 
 def _speckit_items(text: str, sorter: Sorter) -> Iterator[BacklogItem]:
-    """Yield the spec-kit tasks in order. Tasks marked ``[P]`` depend only on earlier tasks, not on each other. Each
-    section depends on the previous section. A task also depends on the tasks that its text lists."""
+    """Yield the tasks of a spec-kit list in order.
+    A task depends on the tasks before it, and each section on the previous section. A group of tasks marked ``[P]`` can
+    run in parallel: its tasks do not depend on each other. A task also depends on the tasks that its text lists."""
     before: tuple[str, ...] = ()  # dependencies of the next one with [P]
     since: list[str] = []  # dependencies of the next one without
     section = None
@@ -461,7 +464,8 @@ def _markdown_items(text: str, sorter: Sorter) -> list[BacklogItem]:
 
 
 def _slug(text: str, above: str, seen: set[str]) -> str:
-    """Return an id made from the item's words, below the id of its parent. Duplicate ids are numbered."""
+    """Return a unique id for an item, made from its text and prefixed with ``above``, the id of its parent.
+    A number makes a repeated id unique."""
     words = "-".join(re.findall(r"\w+", text.lower()))[:60].strip("-") or "item"
     name = f"{above}/{words}" if above else words
     return next(each for each in chain((name,), (f"{name}~{n}" for n in count(2))) if each not in seen)
@@ -550,7 +554,8 @@ def _task_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
 
 
 def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
-    """Return a long task as one item. The item's proof runs the commands of all criteria in turn."""
+    """Return a long task as one item.
+    The item's proof runs the command of each criterion. Criteria without a command are imported as text."""
     raw = _object(text, file)
     steps: list[str] = []
     commands: list[str] = []

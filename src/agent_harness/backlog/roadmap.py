@@ -1,9 +1,8 @@
 """Reader for a GSD roadmap (``.planning/ROADMAP.md``). It reads the phases and their plans from the roadmap's
 checklist.
 
-A plan belongs to the phase with its number (``02-01``, ``02.1-01``). A phase with plans is not an item itself.
-``**Depends on**: Phase 1`` makes all items of a phase depend on those of phase 1. Source: ``docs/import.md``.
-"""
+The number of a plan (``02-01``, ``02.1-01``) names its phase. A phase becomes an item only if it has no plans. If a
+phase contains ``**Depends on**: Phase 1``, its items depend on all items of phase 1. Source: ``docs/import.md``."""
 
 import re
 from collections.abc import Iterable
@@ -24,7 +23,8 @@ def is_roadmap(items: Iterable[BacklogItem]) -> bool:
 
 
 def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[BacklogItem]:
-    """Return the plans of a roadmap, and its phases without plans. Placeholders are recorded as left out."""
+    """Return the items of a roadmap: all plans, and each phase that has no plans.
+    Placeholders without work are recorded as left out."""
     phases: dict[str, list[BacklogItem]] = {}
     others: list[BacklogItem] = []
     whole: list[tuple[str, BacklogItem]] = []
@@ -57,8 +57,8 @@ def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[Backlo
 
 
 def _waits(text: str) -> dict[str, list[str]]:
-    """Return, for each phase, the phases on which it depends. The dependencies are in the text below a phase's
-    heading."""
+    """Return the phases on which each phase depends, by the phase's number.
+    The text below a phase's heading names them."""
     found: dict[str, list[str]] = {}
     number = ""
     for line in text.splitlines():

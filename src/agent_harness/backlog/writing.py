@@ -1,7 +1,6 @@
-"""Writer for task lists in the formats of other programs and of the harness. Source: ``docs/import.md``.
+"""Writer for task lists, in the formats of other programs and of the harness. Source: ``docs/import.md``.
 
-``reading.read`` reads the written list back as the same items, except for the losses that ``not_carried`` lists.
-"""
+``reading.read`` reads the same items from the written list, except for the parts that ``not_carried`` names."""
 
 import json
 import re
@@ -27,7 +26,7 @@ def write(form: str, name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def not_carried(form: str, items: Sequence[BacklogItem]) -> Iterator[LeftOut]:
-    """Yield the parts of the items that this list format cannot express."""
+    """Yield the parts of the items that the list format ``form`` cannot represent."""
     for member, what in _MEMBERS.items():
         with_it = sum(getattr(each, member) not in (None, "", ()) for each in items)
         if with_it and member not in _CARRIED[form]:
@@ -59,17 +58,18 @@ def _has_lines(command: str) -> bool:
 
 
 def _as_prose(line: str) -> str:
-    """Return the line, escaped so that it is not read as an item, heading, fence or proof."""
+    """Return the line with escapes, so that an import does not read the line as an item, heading, fence or command."""
     return _MARKS.sub(r"\\\g<0>", _PROOF_MARK.sub(r"\g<1>\\`", line))
 
 
 def _without_order(title: str) -> str:
-    """Return the title, escaped so that it is not read as a statement about a dependency."""
+    """Return the title with escapes, so that an import does not read the title as a statement about a dependency."""
     return _ORDER_MARK.sub(r"\\\g<0>", title)
 
 
 def _taskmaster(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a Task Master list with its own task numbers. The metadata contains the original ids."""
+    """Return a Task Master list in which the tasks have new numbers.
+    The metadata of a task contains the original id."""
     number = {each.id: place for place, each in enumerate(items, 1)}
     tasks = [
         {
@@ -133,7 +133,8 @@ def _prd(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _speckit(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a list with ids T001, T002 and so on. Each task depends only on the tasks that its text lists."""
+    """Return a spec-kit list with the ids T001, T002 and so on.
+    All tasks are marked ``[P]``, so a task depends only on the tasks that its text lists."""
     number = {each.id: f"T{place:03d}" for place, each in enumerate(items, 1)}
     lines = [f"# Tasks: {name}", ""]
     for each in items:
@@ -161,7 +162,8 @@ def _tasklist(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _features(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a feature list, with test files as proofs. An item without a test file gets a new name and is open."""
+    """Return a feature list. A test file proves each feature. For an item without a test file, the feature gets the
+    name of a new test file and is open."""
     named = all(each.id.isdecimal() for each in items) and len({int(each.id) for each in items}) == len(items)
     number = {each.id: int(each.id) if named else place for place, each in enumerate(items, 1)}
     known: list[JsonObject] = [{"test_file": each.test_file} for each in items if each.test_file]
@@ -184,8 +186,8 @@ def _features(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _longtask(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a long task with one criterion for each item. The item's command decides the criterion, or the user
-    does."""
+    """Return a long task with one criterion for each item.
+    The item's command decides if the criterion is met. For an item without a command, the user decides."""
     criteria: list[JsonObject] = []
     for each in items:
         said = "\n".join([each.title, each.text, *(f"- {step}" for step in each.steps)])

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
 
 
 def project_here() -> "Root":
-    """Return the nearest project of any kind. Raise ``NotAProject`` with the commands that create a project."""
+    """Return the nearest project of any kind.
+    If there is none, raise ``NotAProject`` with commands to create a project."""
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.errors import NotAProject
     from agent_harness.kernel import root
@@ -20,10 +21,11 @@ def project_here() -> "Root":
 
 
 def leave(code: int) -> int:
-    """End the process immediately with this status. If other threads may still run, return the status instead.
+    """Flush the output, and end the process immediately with the exit status ``code``. A normal exit takes an eighth of
+    a short command's time.
 
-    A normal exit takes an eighth of a short command's time. Output is flushed here, and only ``threading`` has exit
-    handlers. Threads of Temporal's SDK can crash or block an interpreter that exits."""
+    If the output cannot be flushed, return ``code``, and let the caller exit normally. Also return ``code`` if
+    ``threading`` is loaded without Temporal's SDK. The SDK's threads can crash or block a normal exit."""
     if "threading" not in sys.modules or "temporalio.bridge" in sys.modules:
         try:
             for stream in (sys.stdout, sys.stderr):

@@ -1,7 +1,6 @@
 """The ``harness`` command line: a click group that imports each command only when the command is used.
 
-The help lines of all commands are in one table, so ``--help`` imports no command.
-"""
+The help lines of all commands are in one table, so ``--help`` imports no command."""
 
 import os
 import sys
@@ -46,7 +45,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return name, command and words. Accept former names. Suggest the nearest command for an unknown name."""
+        """Return the command's name, the command and its arguments.
+        Former names of commands are accepted. For an unknown name, raise ``UsageError`` with the most similar name."""
         args = [FORMER.get(each, each) for each in args[:1]] + args[1:]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from agent_harness.cli.verbs import nearest
@@ -59,7 +59,8 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Describe only the everyday commands, and name the others, so that the help fits on one screen."""
+        """Show the everyday commands with their descriptions, and the other commands by name, so that the help fits on
+        one screen."""
         first, *others = in_panels()
         with formatter.section(first[0]):
             formatter.write_dl(first[1])
@@ -125,7 +126,7 @@ def main(words: list[str]) -> int:
 
 
 def _flush() -> None:
-    """Flush stdout. A reader that closed the pipe does not change the exit code."""
+    """Flush stdout. If the reader has closed the pipe, the exit code does not change."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -25,7 +25,7 @@ WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit", "tasklist", "fea
 
 
 class _FormOrPlace(click.ParamType[str, str]):
-    """Value of ``--to``: an export format, which the shell completes, or a target for OpenTelemetry spans."""
+    """Type of the option ``--to``: an export format, or a target for telemetry spans. The shell completes formats."""
 
     name, words = "FORM", WRITTEN
 
@@ -210,7 +210,7 @@ class _Target:
         return len(project.add(rows)["task_ids"])
 
     def following(self, new: list[JsonObject]) -> str:
-        """Return the next command for the user."""
+        """Return the command that the user should run after the import."""
         if self.kind == "tasklist" and any(not each["proof"] for each in new):
             return "harness task set ID validation.command='...'"
         return "harness run"
@@ -331,7 +331,8 @@ def export(
 
 
 def _refuse_state(out: Path, state: Path, form: str) -> None:
-    """Raise ``Refused`` if ``out`` is this project's state file, or would look like the state of another project."""
+    """Raise ``Refused`` if ``out`` is this project's state file, or would be another state file in a project's
+    folder."""
     from agent_harness.backlog.reading import OWN
     from agent_harness.kernel import root
 
@@ -345,7 +346,8 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
 
 
 def _own_list() -> tuple[Path, Backlog]:
-    """Return the path of this project's state file, and the project's items. Only proven or checked items are done."""
+    """Return the path of this project's state file, and the project's items.
+    Only proven or checked items count as done."""
     from dataclasses import replace
 
     from agent_harness.backlog.reading import read

@@ -1,4 +1,4 @@
-"""Table with one row for each ``harness`` command. The table imports nothing, so that help and start-up are fast."""
+"""Table with one row for each ``harness`` command. Help and start-up are fast, because the table imports nothing."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ MEANT = {"logs": "log", "ls": "status", "list": "status", "cost": "costs", "stop
 
 
 def is_fast(name: str) -> bool:
-    """Return True if the command parses its words itself, so that it starts without click."""
+    """Return True if the command parses its own arguments. Such a command starts without click."""
     return name in COMMANDS and ":" not in COMMANDS[name][1]
 
 

@@ -4,8 +4,7 @@
     options    answers to the pending questions
     agents     kinds of agents
 
-To be fast, the command reads state files as JSON and imports little else. It prints nothing if no values are known.
-"""
+To be fast, the command reads state files as JSON and imports little else. It prints nothing if no values are known."""
 
 AGENTS = ("claude-code", "codex", "api", "acp:", "command:", "scripted:")
 
@@ -19,7 +18,8 @@ def main(words: list[str]) -> int:
 
 
 def _is_one_word(value: str) -> bool:
-    """Return True if every shell reads the untrusted value as one plain word. Users often do not check it."""
+    """Return True if every shell reads the value as one word, and no command reads it as an option.
+    The value can come from an agent, and users run completed commands without checking them."""
     return not value.startswith("-") and all(each.isalnum() or each in "._:/@+,=-" for each in value)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
-    """Print one JSON object if ``as_json`` is set; otherwise print nothing."""
+    """Print one JSON object if ``as_json`` is set. Print nothing if it is not set."""
     if as_json:
         click.echo(json.dumps({"ok": ok, **fields}, ensure_ascii=False, default=str))
 
@@ -120,7 +120,7 @@ def _somebody_is_there() -> bool:
 
 
 def _project() -> "FeatureLayout":
-    """Return the nearest feature project. The error names commands that create a project of any kind."""
+    """Return the nearest feature project. If there is none, raise an error with the commands that create a project."""
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.protocols.features import api
 
@@ -128,7 +128,8 @@ def _project() -> "FeatureLayout":
 
 
 def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> int:
-    """Ask the user to answer a question, and return the exit code. An empty answer leaves the question open (C12)."""
+    """Ask the user to answer the pending question, and return the exit code. An answer changes the exit code 3 to 0. An
+    empty answer leaves the question open, and does not change ``code`` (C12)."""
     forget_typed()
     chosen = click.prompt("Choose an answer (word, letter, number; Enter: later)", default="", show_default=False)
     if not chosen.strip():
@@ -345,7 +346,8 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
 
 
 def _sessions_of(here: "Root", last: int, session: int | None) -> "list[JsonObject]":
-    """Return the last sessions of a task list or long task, or only ``session``, each with an output line."""
+    """Return the last sessions of a task list or long task, or only ``session``.
+    Each session contains its output line."""
     from agent_harness.views.reading import reader_of
 
     known = reader_of(here.kind, here.path).load().sessions

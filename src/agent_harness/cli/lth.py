@@ -2,8 +2,7 @@
 prints the answer.
 
 Every error is printed as plain lines on stderr with exit status 1. Stdout contains only the answer. Source:
-``longtask.md`` 2.
-"""
+``longtask.md`` 2."""
 
 from __future__ import annotations
 
@@ -345,7 +344,7 @@ def _call(words: list[str]) -> int:
 
 
 def _for_a_person(command: str, answer: object, folder: str) -> object:
-    """Return the answer as text if stdout is a terminal. Otherwise return it unchanged, for JSON output."""
+    """Return a JSON object as readable text if stdout is a terminal. Otherwise, return the answer unchanged."""
     from agent_harness.kernel.terminal import is_terminal
 
     if not isinstance(answer, dict) or not is_terminal():
@@ -356,7 +355,8 @@ def _for_a_person(command: str, answer: object, folder: str) -> object:
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
-    """Run a slice, store its output, and return its answer and exit status (F-RUN-1, F-RUN-2, F-REC-6)."""
+    """Run a slice, and return its answer and exit status.
+    Print the progress, and store the printed lines in the task's folder (F-RUN-1, F-RUN-2, F-REC-6)."""
     from agent_harness.kernel import terminal
 
     if options.get("dry-run"):
@@ -402,7 +402,7 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
 
 def _with_what_was_missed(answer: str, folder: str) -> str:
-    """Return the answer, with lines about failed notifications and telemetry exports of this task added."""
+    """Return the answer. If notifications or telemetry exports of this task failed, add lines about these failures."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 
@@ -436,7 +436,8 @@ def _show(answer: object) -> int:
 
 
 def _failed(error: HarnessError) -> int:
-    """Print the error, or each problem of an invalid task, and then the error's report. Return the exit status."""
+    """Print the error, and return the exit status. For an invalid task, print one line for each problem. For any other
+    error, also print the error's report, if there is one."""
     from agent_harness.kernel.terminal import one_line
 
     problems: Any = getattr(error, "errors", None)

@@ -1,7 +1,6 @@
 """Entry point of ``harness``. Fast commands start in milliseconds, because only the other commands import click.
 
-This module imports only modules that Python has already loaded. ``commands`` tells which commands are fast.
-"""
+This module imports only modules that Python has already loaded. The module ``commands`` lists the fast commands."""
 
 import codecs
 import sys
@@ -26,7 +25,7 @@ def main() -> int:
 
 
 def show_every_letter() -> None:
-    """Let the streams replace characters that their encoding lacks. JSON output stays valid."""
+    """Let stdout and stderr replace the characters that their encoding lacks. JSON output stays valid."""
     codecs.register_error("agent-harness", _stand_in)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

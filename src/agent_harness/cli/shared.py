@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
-    """Return kind and folder of the nearest project. Raise ``NotAProject`` for a long task, unless ``long_tasks``."""
+    """Return the kind and folder of the nearest project.
+    If the project is a long task, raise ``NotAProject`` unless ``long_tasks`` is set."""
     found = project_here()
     if found.kind == "longtask" and not long_tasks:
         raise NotAProject(f"{found.path} is a long task. Use the lth commands for it", hint="lth status .")
@@ -31,7 +32,8 @@ def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
 
 
 def _refuse_another(folder: Path, wanted: str) -> None:
-    """Raise ``Refused`` if a project of another kind is here, which a new project would hide from ``status``."""
+    """Raise ``Refused`` if ``folder`` is in a project of another kind.
+    A new project in ``folder`` would hide that project from ``status`` and ``run``."""
     from agent_harness.kernel import root
 
     found = root.find(str(folder), pin=False)
@@ -253,9 +255,10 @@ def _was_typed(name: str) -> bool:
 
 
 def _engine(url: str | None, exchange: str | None, workers: int | None) -> "EngineFactory | None":
-    """Return the factory of the remote engine; None for ``local:`` and for a run without several agents.
+    """Return a function that creates the remote engine, or None if the run uses no remote engine.
 
-    Raise ``UsageError`` if the URL is invalid, or if there is an exchange folder without an engine."""
+    Return None for a ``local:`` URL. Also return None without ``workers``, unless the user has typed ``--engine``.
+    Raise ``UsageError`` for an invalid URL, or for an exchange folder without a remote engine."""
     factory = None
     if url and (workers or _was_typed("engine")):
         from functools import partial
@@ -425,7 +428,7 @@ def _of_fleet(known: "set[str | None]") -> "tuple[list[Place], list[str]]":
 
 
 def _forget(path: str, places: "Sequence[Place]") -> list[str]:
-    """Delete the state that is stored about the project that was at ``path``. Return the deleted folders."""
+    """Delete the stored state of the project that was at ``path``. Return the deleted folders."""
     from agent_harness.kernel import owner, trusted_state
     from agent_harness.session import now
 
@@ -464,7 +467,8 @@ def _row(place: "Place") -> "JsonObject":
 
 
 def _project_lines(rows: "list[JsonObject]") -> list[str]:
-    """Return one line for each project, the most recently used first. Lines of missing projects come last."""
+    """Return one line for each existing project, in the order of ``rows``.
+    For each missing project, add a line and the command that deletes the project's stored state."""
     from agent_harness.kernel import root
 
     there = [row for row in rows if row["path"] and not row["gone"]]

@@ -10,8 +10,7 @@ def main(as_json: bool, tail: int = 5, *, glance: bool = False, everything: bool
     """Print the state of the project. Return 0 even if no run is active.
 
     ``tail`` is the number of log lines to show for a task list. ``glance`` prints one line of at most 60 characters.
-    ``everything`` prints all tasks of a long list.
-    """
+    ``everything`` prints all tasks of a long list."""
     from agent_harness.cli import failure
 
     try:
@@ -38,7 +37,7 @@ def _answer(as_json: bool, tail: int, glance: bool, everything: bool) -> int:
 
 
 def _missed(kind: str, folder: str) -> "dict[str, object]":
-    """Return the notifications and telemetry exports of this project that could not be delivered."""
+    """Return the project's ``undelivered`` notifications and ``unexported`` telemetry (None if all was exported)."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 

@@ -1,8 +1,7 @@
 """Commands that show recorded work: ``harness why``, ``diff``, ``costs``, ``report``, ``watch`` and ``serve``.
 
 These commands change nothing in the project and take no lock. Their options are parsed without click, so they start
-fast. Actions on the ``serve`` page run other commands. Source: ``faces.md`` 3, 5, 6.
-"""
+fast. Actions on the ``serve`` page run other commands. Source: ``faces.md`` 3, 5, 6."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ def _say_json(verb: str, found: JsonObject) -> None:
 
 
 def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
-    """Print lines wrapped to the terminal's width. Lines that start with a word in ``whole`` are not wrapped."""
+    """Print lines wrapped to the terminal's width. A line that starts with a word in ``whole`` is not wrapped."""
     from agent_harness.kernel import terminal
 
     print("\n".join(terminal.laid_out(lines, whole=whole)))

@@ -1,9 +1,8 @@
 """Commands that agents call on a task list: ``harness task …``, ``harness session …``, ``harness rescue …``.
 
-One table maps each command to a ``TaskList`` method; ``harness mcp`` offers the same commands as MCP tools. The answer
+One table maps each command to a ``TaskList`` method. ``harness mcp`` offers the same commands as MCP tools. The answer
 is one JSON object on stdout, or text at a terminal or with ``--text``. The module imports nothing slow. Source:
-``tasklist.md`` 13.3.
-"""
+``tasklist.md`` 13.3."""
 
 from __future__ import annotations
 
@@ -76,7 +75,8 @@ def _run(group: str, words: list[str]) -> int:
 
 
 def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
-    """Return the nearest feature project; None for a task list or ``--root``. Raise ``NotAProject`` for a long task."""
+    """Return the nearest feature project. Return None if the nearest project is a task list, or with ``--root``. Raise
+    ``NotAProject`` for a long task outside a task list."""
     from agent_harness.kernel import root
 
     if given.get("root"):
@@ -130,7 +130,8 @@ def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
 
 
 def _told(key: str, value: object) -> Iterator[str]:
-    """Yield one line for a member of an answer. For a list, yield a heading and the non-empty entries."""
+    """Yield the lines for one member of a JSON answer.
+    For a key in ``_LONG``, yield a heading, then a line for each non-empty entry."""
     if key == "task" and isinstance(value, dict):
         value = {name: value.get(name) for name in _OF_A_TASK}
     if not isinstance(value, (dict, list)) or key not in _LONG:
@@ -151,7 +152,8 @@ def _told(key: str, value: object) -> Iterator[str]:
 
 
 def _table(answer: JsonObject) -> Iterator[str]:
-    """Yield one line for each rescue in an answer, or for each file and commit of a single rescue."""
+    """Yield one line for each rescue that the answer lists.
+    For an answer about one rescue, yield a line for each of its files and commits."""
     for each in answer.get("rescues") or []:
         held = each.get("what") or f"rolled back from {each['task_id']}"
         yield f"{each['ref'].removeprefix('refs/harness/')}  {each['at']}  {held}"

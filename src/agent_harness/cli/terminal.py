@@ -1,7 +1,6 @@
 """Terminal input and output: questions, and the display while a run works or waits until a rate limit ends.
 
-Without a terminal, every question is answered "no" (features.md UAH-076, C12).
-"""
+Without a terminal, every question is answered "no" (features.md UAH-076, C12)."""
 
 import json
 import os
@@ -65,7 +64,7 @@ Footer = Callable[[int, str], Sequence[str]]
 
 
 class Positive(click.FloatRange):
-    """Finite number above 0 or, if ``least`` is given, at least ``least``."""
+    """Type of a finite number. The number must be above 0 or, if ``least`` is given, at least ``least``."""
 
     def __init__(self, least: float | None = None) -> None:
         super().__init__(min=least or 0, min_open=least is None)
@@ -78,9 +77,10 @@ class Positive(click.FloatRange):
 
 
 def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = False) -> "RefusalPolicy":
-    """Return the policy for rate limits. By default, a run waits if it is watched or ``unattended``.
+    """Return the policy for rate limits. ``wait`` decides if a run waits until a rate limit ends. If ``wait`` is None,
+    the run waits if a user watches it at a terminal, or if ``unattended`` is set.
 
-    For a free agent slot on this machine, a run always waits unless ``wait`` is False."""
+    If no agent slot is free on this machine, a run waits for a slot unless ``wait`` is False."""
     from agent_harness.supervision.dispatch import RefusalPolicy
 
     watched = sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
@@ -90,10 +90,11 @@ def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = 
 
 
 class Screen:
-    """Output of a long command: printed lines and, on a terminal, a footer that changes below the lines. Thread-safe.
+    """Output of a long command: printed lines and, on a terminal, a footer below these lines. Several threads can
+    print.
 
-    Lines go to stderr if stdout carries the JSON answer. Control characters from agents are escaped. If the output is
-    closed, the work continues."""
+    If the command prints a JSON answer on stdout, the lines go to stderr. Control characters from agents are escaped.
+    If the output is closed, the work continues."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -117,7 +118,8 @@ class Screen:
         self._put(text, "", err=err)
 
     def _put(self, text: str, at: str, *, err: bool = False) -> None:
-        """Print lines in the encoding of the stream. On a narrow terminal, wrap the lines at words."""
+        """Print each line of ``text`` after the time ``at``, which may be empty.
+        On a terminal, wrap long lines at words, except lines that users copy."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             stream = sys.stderr if err else self._stream
             below = self._clear()
@@ -149,9 +151,10 @@ class Screen:
         journal: Callable[[str], None] | None = None,
         footer: Callable[[], Footer] | None = None,
     ) -> Iterator[None]:
-        """Within the context, redraw the footer (or the lines of ``look``) once a second.
+        """Redraw the footer, or the lines of ``look``, once a second until the ``with`` block ends.
 
-        Without a terminal, print the lines of ``look`` after a minute without output. ``journal`` gets all output."""
+        Without a terminal, print the lines of ``look`` after a minute without output. ``journal`` gets the text of each
+        ``say``."""
         self._journal, self._footer = journal, footer
         over = threading.Event()
         thread = threading.Thread(target=self._watch, args=(look, over), daemon=True)
@@ -168,7 +171,8 @@ class Screen:
                 self._clear()
 
     def _take_terminal(self, after: ExitStack) -> None:
-        """Prepare the terminal for a footer. However the context ends, clear the footer and restore the terminal."""
+        """Prepare the terminal for a footer until ``after`` closes.
+        A signal clears the footer, then ends the program like Ctrl-C. Typed keys are not shown."""
         from agent_harness.supervision import interruption
         from agent_harness.views.screen import without_echo
 
@@ -178,7 +182,8 @@ class Screen:
             after.enter_context(without_echo())
 
     def _make_room(self) -> None:
-        """Clear the footer before a signal handler prints. The signal may have interrupted a printed line."""
+        """Clear the footer before a signal handler prints.
+        Write directly to the terminal, because the signal may have interrupted a buffered write."""
         if self._lock.acquire(timeout=TICK_SECONDS):
             with suppress(OSError, ValueError, AttributeError):
                 if self._below and (gone := self._below.gone()):
@@ -261,7 +266,7 @@ _VERDICTS = re.compile("|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in _
 
 @cache
 def screen(*, as_json: bool) -> Screen:
-    """Return the screen of this process, which everything that writes to the terminal shares."""
+    """Return the screen of this process. All code that writes to the terminal uses this screen."""
     return Screen(as_json=as_json)
 
 
@@ -270,7 +275,7 @@ def show(text: str, *, err: bool = False) -> None:
 
 
 def show_answer(found: Mapping[str, Any], lines: Sequence[str], *, as_json: bool) -> None:
-    """Print the answer as one JSON object, or print the lines."""
+    """With ``as_json``, print the answer ``found`` as one JSON object. Without ``as_json``, print the lines."""
     if as_json:
         click.echo(json.dumps({"ok": True, **found}, ensure_ascii=False, default=str))
     else:
@@ -282,7 +287,7 @@ def say_to(*, as_json: bool) -> Callable[[str], None]:
 
 
 def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
-    """Return a function that makes a run's footer. The function loads its modules only when it is called."""
+    """Return a function that creates a run's footer. Calling this function loads the modules that the footer needs."""
 
     def make() -> Footer:
         from agent_harness.views import watch
@@ -294,9 +299,10 @@ def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
 
 
 class EndOfRun:
-    """Result of a run, for its summary. ``following`` is the next command; None if the run did not end normally.
+    """Result of a run, for the summary. ``following`` is the next command for the user, or None if an error ended the
+    run.
 
-    ``done`` is the run's answer, with its exit code, its reason, and sometimes a hint."""
+    ``done`` is the run's answer, with its exit code, its reason and, in some cases, a hint."""
 
     following: str | None = None
     done: Mapping[str, Any] = {}
@@ -304,9 +310,10 @@ class EndOfRun:
 
 @contextmanager
 def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[str], None]) -> Iterator[EndOfRun]:
-    """Print a summary after the run, even if an error ended it; then the error names the next command.
+    """Print a summary of the run after the ``with`` block. After an error, the summary names no next command, because
+    the error's message names it.
 
-    If the settings ask for a report, its page is written first. F-RUN-2, F-REP-10."""
+    If the settings ask for a report, write the report page first. F-RUN-2, F-REP-10."""
     from agent_harness.cli import failure
     from agent_harness.session import needs
     from agent_harness.session.run_summary import RunSummary
@@ -346,9 +353,10 @@ def _written(reader: "ProjectReader") -> str:
 
 
 def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:
-    """Return a function that asks a yes/no question on stderr. With ``yes``, every answer is True.
+    """Return a function that asks a yes/no question on stderr, and returns True for yes. With ``yes``, it always
+    returns True.
 
-    Without a terminal, an answer that already waits on stdin is used; otherwise the answer is False."""
+    Without a terminal, the function reads an answer that is already on stdin. If there is none, it returns False."""
 
     def answer(question: str) -> bool:
         if yes:

@@ -2,8 +2,7 @@
 
 `lth`, `harness task`, `harness session` and `harness rescue` are each one `Program`: a table of verbs with their
 arguments and options. Nothing slow is imported, because click alone would double the start time. The help looks like
-the help of the click commands. Source: ``longtask.md`` 2, ``tasklist.md`` 13.3.
-"""
+the help of the click commands. Source: ``longtask.md`` 2, ``tasklist.md`` 13.3."""
 
 from __future__ import annotations
 
@@ -37,7 +36,8 @@ HELP = ("-h", "--help")
 
 
 class HelpAsked(Exception):
-    """Signal that the user asked for help on a verb or, if ``verb`` is empty, on the whole program."""
+    """Raised if the user asks for help.
+    ``verb`` is the verb to explain. If ``verb`` is empty, the help is about the whole program."""
 
     def __init__(self, verb: str) -> None:
         super().__init__(verb)
@@ -72,7 +72,7 @@ class OneOf:
 
 
 class Number:
-    """Finite number above 0 or, if ``least`` is given, at least ``least``."""
+    """Parser of a finite number. The number must be above 0 or, if ``least`` is given, at least ``least``."""
 
     def __init__(self, least: float | None = None) -> None:
         self.least = least
@@ -113,9 +113,10 @@ class Argument:
 
 
 class Option:
-    """Option of a verb. Without a value it is a flag, which sets its key to ``sets``.
+    """Option of a verb. If ``value`` is None, the option is a flag, and stores ``sets``.
 
-    ``name`` is the key, if it is not the word. With ``many``, it takes a comma-separated list and may be repeated."""
+    The value is stored under ``name``, by default ``word`` without its hyphens. With ``many``, the option takes a
+    comma-separated list, and may be repeated."""
 
     def __init__(
         self,
@@ -145,10 +146,10 @@ JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 class Subcommand:
-    """One verb of a program. ``short`` is its line in lists and, without ``purpose``, its whole help text.
+    """One verb of a program. Lists of verbs show ``short``. The help shows ``purpose`` or, if it is empty, ``short``.
 
-    With ``forwards``, unknown options are passed to a command that the verb runs. ``act`` is the function to call if it
-    is not the method with the verb's name."""
+    With ``forwards``, unknown options are passed to a command that the verb runs. ``act`` is the function that carries
+    out the verb, by default the method with the verb's name."""
 
     def __init__(
         self,
@@ -169,12 +170,11 @@ class Subcommand:
 
 
 class Style:
-    """Parsing rules and error texts of a program. The names in braces in each text are replaced by values.
+    """Parsing rules and error texts (``wordings``) of a program. In an error text, names in braces stand for values.
 
-    ``leads``: the argument must be the first word. ``flag_values``: accepted values of a flag after ``=``. ``text``:
-    parser of values without a type. ``overridden`` is called if a single-value option is repeated, and the last value
-    counts; without ``overridden`` the repetition is refused with the text ``twice``.
-    """
+    With ``leads``, the argument must be the first word. ``flag_values`` maps the text after a flag's ``=`` to the
+    flag's value. ``text`` parses values without a type. If a single-value option is repeated, ``overridden`` is called,
+    and the last value is used. Without ``overridden``, the repetition is an error."""
 
     def __init__(
         self,
@@ -235,8 +235,8 @@ class Program:
         self.examples = list(examples)
 
     def verb(self, word: str) -> str:
-        """Return the verb of a word or alias. Raise ``HelpAsked`` for a help option, ``UsageError`` for unknown
-        words."""
+        """Return the name of the verb that ``word`` names, also by an alias.
+        Raise ``HelpAsked`` for a help option, and ``UsageError`` for an unknown word."""
         if word in HELP:
             raise HelpAsked("")
         name = self.aliases.get(word, word)
@@ -247,7 +247,8 @@ class Program:
         return name
 
     def parse(self, name: str, words: list[str]) -> dict[str, object]:
-        """Return the given values by name. Raise ``HelpAsked`` for a help option, ``UsageError`` for invalid words."""
+        """Return the values of arguments and options, by name.
+        Raise ``HelpAsked`` for a help option, ``UsageError`` for invalid words."""
         verb, style = self.verbs[name], self.style
         given: dict[str, object] = {}
         rest = words[::-1]
@@ -274,8 +275,8 @@ class Program:
         return given
 
     def _leading(self, name: str, verb: Subcommand, rest: list[str]) -> str:
-        """Remove the first argument after the verb, and return it. If the argument is optional and missing, return the
-        current folder."""
+        """Remove the first argument after the verb from ``rest``, and return the argument.
+        If the argument is optional and missing, return "." for the current folder."""
         if rest and rest[-1] in HELP:
             raise HelpAsked(name)
         if rest and not rest[-1].startswith("--"):
@@ -300,8 +301,8 @@ class Program:
         return self._read(name, option.word, option.kind, value)
 
     def _again(self, name: str, option: Option, before: object, value: object) -> object:
-        """Return the value of an option that is given twice. Raise ``UsageError`` if the option may be given only
-        once."""
+        """Return the value of a repeated option: the joined values of a list option, or the last value of another
+        option. Raise ``UsageError`` if the repetition is not allowed."""
         if option.many:
             return f"{before},{value}"
         if option.value is not None:
@@ -335,7 +336,7 @@ class Program:
                 raise self._no("required", name, word=option.word, of=of)
 
     def _no(self, wording: str, verb: str, *, word: str, known: Iterable[str] = (), **parts: str) -> UsageError:
-        """Return the error for an invalid word. Its hint shows the correct form of the command."""
+        """Return the error about ``word`` that ``wording`` names. Its text suggests a similar word from ``known``."""
         wordings, near = self.style.wordings, nearest(word, known)
         parts |= {"program": self.name, "verb": verb, "word": word}
         text = wordings[wording].format(meant=wordings["meant"].format(near=near) if near else "", **parts)
@@ -359,7 +360,7 @@ def guarded(program: Program, run: Callable[[list[str]], int], words: list[str])
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the known word that is most similar to ``word``. The text is empty if no word is similar."""
+    """Return the known word that is most similar to ``word``, or "" if no word is similar."""
     squeezed = {each.replace("-", ""): each for each in known}
     if not squeezed:
         return ""

@@ -1,8 +1,7 @@
 """``harness watch``: shows one project, or all projects, live on the terminal. Its keys run harness commands.
 
 The view only reads, so leaving or killing it never affects a run. For a dialog, the view is hidden and a plain question
-appears on the terminal. Source: ``faces.md`` 4.
-"""
+appears on the terminal. Source: ``faces.md`` 4."""
 
 from __future__ import annotations
 
@@ -56,7 +55,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
 
 
 def _named(seen: WatchView, word: str) -> str:
-    """Return the id of the item that ``word`` names. The word is an item id, or the number of the item's slot."""
+    """Return the id of an item. ``word`` is the item's id, or the name of the slot that works on the item."""
     from agent_harness.views import why
 
     workers = (seen.parallel or {}).get("workers")
@@ -97,7 +96,8 @@ def _plain(view: WatchReader) -> int:
 
 
 def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
-    """Return the number of rows in ``before`` that ``after`` still contains. The oldest rows are removed first."""
+    """Return the number of rows in ``before`` that are also in ``after``.
+    ``after`` is a later copy of the list, without its oldest rows."""
     first = after[0] if after else None
     gone = next((n for n, row in enumerate(before) if row is first), len(before))
     return len(before) - gone

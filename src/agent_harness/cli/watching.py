@@ -1,7 +1,6 @@
 """The ``harness watch`` view of one project: its panes, and the actions of its keys, which run harness commands.
 
-For a dialog, the view is hidden and a plain question appears on the terminal. Source: ``faces.md`` 4.
-"""
+For a dialog, the view is hidden and a plain question appears on the terminal. Source: ``faces.md`` 4."""
 
 from __future__ import annotations
 
@@ -71,7 +70,8 @@ class OneProject:
 
     @property
     def _item(self) -> str | None:
-        """Id of the item to show: the selected item, the current item, the next item, or the only item."""
+        """Id of the item to show: the selected item, or the current item, or the project's only item.
+        None if there is no such item."""
         items = self._seen.view.items
         return self._chosen or watch.current(self._seen.view) or (items[0].id if len(items) == 1 else None)
 
@@ -103,8 +103,8 @@ class OneProject:
         return self._said_by_agent(item)
 
     def _said_by_agent(self, item: str | None) -> Sequence[str]:
-        """Return the end of the transcript of the item's running session, or of the item's last session if none
-        runs."""
+        """Return the end of the item's transcript.
+        The transcript is from the running session or, if no session runs, from the last session."""
         if item is None:
             return [NOTHING_CHOSEN]
         kept = self._view.transcript(self._seen, item)

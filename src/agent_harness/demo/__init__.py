@@ -41,7 +41,8 @@ def demo(path: Path | None, plain: bool, as_json: bool) -> int:
 
 
 def prepare(path: Path | None) -> DemoLayout:
-    """Return a new demo folder, ready for ``harness init``. Raise ``UsageError`` if ``path`` is in use."""
+    """Create the demo folder with a git repository that is ready for ``harness init``.
+    Raise ``UsageError`` if ``path`` is in use."""
     place = DemoLayout(_folder(path))
     place.project.mkdir()
     place.script.write_text(bundled_script(), encoding="utf-8")
@@ -77,11 +78,11 @@ _HALF_WRITTEN = "src/shorty/cli.py"
 
 
 def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
-    """Run the demo in a new folder, which is kept; return 0 only if everything ended as promised. ``path`` must be
-    missing or empty; the default is a temporary folder. ``plain`` prints lines instead of a live view; this is the
-    default if stdout is not a terminal. ``as_json`` prints one object on stdout and the lines on stderr. Raise
-    ``UsageError`` if the folder is in use, and ``ToolMissing`` if git or pytest is missing and cannot be installed;
-    then no folder is left."""
+    """Run the demo in a new folder, which is kept.
+    Return 0 only if every promise of the demo was kept. ``path`` must be missing or empty. By default, the folder is
+    temporary. With ``plain``, or if stdout is not a terminal, print lines instead of a live view. With ``as_json``,
+    print one object on stdout, and the lines on stderr. Raise ``UsageError`` if the folder is in use. Raise
+    ``ToolMissing`` and leave no folder if git or pytest is missing and cannot be installed."""
     children.require_git()
     place = prepare(path)
     if not children.has_pytest():
@@ -115,7 +116,7 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
 
 @dataclass
 class Performance:
-    """Commands of one demo, run as child processes one after the other and shown in a view."""
+    """Commands of one demo. They run one after the other as child processes, and ``view`` shows their output."""
 
     place: DemoLayout
     view: DemoView
@@ -167,7 +168,8 @@ class Performance:
         self.view.tick(self.story)
 
     def _titles(self) -> dict[int, str]:
-        """Return the title of each feature by its id. The mapping is empty until the plan exists."""
+        """Return the title of each feature, by the feature's id.
+        Return an empty mapping if the plan does not exist yet."""
         try:
             found = FeatureList(files.read_json(self.place.state.features)).features
         except (HarnessError, OSError):
@@ -183,7 +185,7 @@ class Performance:
                 self.view.agent(line)
 
     def _is_half_way(self) -> bool:
-        """Return True if the session that the demo kills has written half of its code, some time ago."""
+        """Return True if the session that the demo kills wrote half of its code at least ``_LINGER_SECONDS`` ago."""
         now = self.story.now
         if not (now and now.feature_id == promises.KILLED and (self.place.project / _HALF_WRITTEN).exists()):
             return False

@@ -1,6 +1,7 @@
-"""Folder of one demo, and the child processes in it.
+"""Folder of one demo, and the child processes in this folder.
 
-These are real ``harness`` commands, each in a separate session, so that the demo can end and kill them. The folder:
+Each child process is a real ``harness`` command in a separate session, so that the demo can end and kill it. The
+folder:
 
 PATH/
   shorty/        the project that the agent builds; a git repository with .harness/ in it
@@ -8,8 +9,7 @@ PATH/
   origin.git/    the remote for accepted work
   agent.yaml     the script of the scripted agent
   demo.log       all output of the harness
-  python/        a Python with pytest, if this one has none, as after `uv tool` or pipx
-"""
+  python/        a Python with pytest, if this Python has no pytest, for example after `uv tool` or pipx"""
 
 import os
 import shutil
@@ -95,8 +95,8 @@ def has_pytest() -> bool:
 
 
 def add_python(place: DemoLayout) -> None:
-    """Create a virtual environment with pytest in the demo's folder, first on a child's PATH. pytest is fetched with uv
-    if uv is on PATH, else with pip. If that fails, remove the folder and raise ``ToolMissing``."""
+    """Create a virtual environment with pytest in the demo's folder. Install pytest with uv or, if uv is not on PATH,
+    with pip. If the installation fails, remove the demo's folder and raise ``ToolMissing``."""
     python = str(place.python / "bin" / "python")
     if uv := shutil.which("uv"):
         steps = [
@@ -122,7 +122,8 @@ def add_python(place: DemoLayout) -> None:
 
 
 def environment(place: DemoLayout | None = None) -> dict[str, str]:
-    """Return a child's environment: no harness settings, and a Python with pytest first on PATH."""
+    """Return the environment of a child process.
+    It contains no harness settings of the user. A Python with pytest is first on PATH."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "GIT_", "PYTEST_"))}
     own = [str(place.python / "bin")] if place is not None and place.python.exists() else []
     kept["PATH"] = os.pathsep.join([*own, str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
@@ -144,7 +145,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 class Child:
-    """Running ``harness`` command. Its stdout and stderr are read together, line by line, without blocking."""
+    """Running ``harness`` command. Its stdout and stderr are read together as lines. Reading does not block."""
 
     def __init__(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], log: Path) -> None:
         self.arguments = tuple(arguments)

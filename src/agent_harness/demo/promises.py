@@ -1,6 +1,5 @@
-"""Promises of the demo, checked in the finished project: in its git history, its feature list and its events
-journal.
-"""
+"""Promises of the demo, which are checked in the finished project: in its git history, its feature list and its log of
+events."""
 
 import json
 import re
@@ -24,7 +23,7 @@ _LIMIT_SECONDS = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """Promise of the demo, with the observed facts and a flag that tells if the promise was kept."""
+    """One promise of the demo. ``kept`` tells if the promise was kept, and ``seen`` contains the observed facts."""
 
     name: str
     kept: bool
@@ -33,7 +32,7 @@ class Promise:
 
 @dataclass(frozen=True, kw_only=True)
 class KilledRun:
-    """Finished demo project, and the exit code of the harness that was killed."""
+    """Finished demo project with its story, and the exit code of the harness process that the demo killed."""
 
     place: DemoLayout
     story: Story
@@ -41,8 +40,8 @@ class KilledRun:
 
 
 def examine(place: DemoLayout, killed_exit_code: int | None) -> list[Promise]:
-    """Return every promise, with the result of its check on disk. A promise whose check raises an error counts as
-    broken."""
+    """Check each promise in the demo's folder, and return all promises with their results.
+    If a check raises an error, the promise counts as broken."""
     story = told(journal.read(place.state.log("events.jsonl")))
     ending = KilledRun(place=place, story=story, killed_exit_code=killed_exit_code)
     return [_judged(name, look, ending) for name, look in _PROMISES]
@@ -132,7 +131,7 @@ def _nothing_runs(ending: KilledRun) -> tuple[bool, str]:
 
 
 def _continued(sessions: list[DemoSession]) -> bool:
-    """Return True if the second session continued the work of the first session and proved the feature."""
+    """Return True if there is a second session that continued the work of the first session and proved the feature."""
     return [s.prompt_type for s in sessions[1:]] == ["continuation"] and sessions[1].ending == "proven"
 
 

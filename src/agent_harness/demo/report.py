@@ -1,8 +1,7 @@
 """Views of the demo.
 
-While the demo runs: plain lines for logs, or a live view for a terminal. At the end: a table of claims and verdicts,
-the promises, and the paths of the demo's files.
-"""
+While the demo runs, a view shows plain lines, or a live picture on a terminal. At the end, the demo prints a table of
+claims and verdicts, the promises, and the paths of the demo's files."""
 
 import json
 import shlex
@@ -49,7 +48,8 @@ STYLES = {
 
 
 class DemoView(ABC):
-    """Receiver of the demo's events; ``tick`` is called several times a second."""
+    """Base class of the demo's views.
+    The demo calls ``tick`` several times a second, and the other methods for each event."""
 
     @abstractmethod
     def note(self, text: str) -> None:
@@ -99,8 +99,8 @@ class Plain(DemoView):
 
 
 class Picture(DemoView):
-    """Live view of the features, the agent's text in the current session, and the harness's decisions, as high as the
-    terminal. Long lines are cut; the oldest lines disappear first."""
+    """Live view of the features, the agent's text in the current session, and the harness's decisions. The view is as
+    high as the terminal. Long lines are cut. If there are too many lines, the oldest lines are removed."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -166,7 +166,7 @@ class Picture(DemoView):
 
 
 def _frame(title: str, lines: Sequence[Text], height: int, style: str) -> Panel:
-    """Return the last lines of a text, in a frame of constant height."""
+    """Return the last ``height`` of these lines in a frame. Empty lines fill a frame that has fewer lines."""
     shown = list(lines)[-height:]
     shown += [Text("")] * (height - len(shown))
     return Panel(Group(*shown), title=title, title_align="left", border_style=style)
@@ -185,7 +185,8 @@ def _style_of(line: str) -> str:
 
 
 def console_for(*, plain: bool, to_stderr: bool = False) -> Console:
-    """Return the console for tables: as wide as the terminal, or 118 columns without colours."""
+    """Return the console for tables.
+    With ``plain``, it has 118 columns and no colours. Otherwise, it is as wide as the terminal."""
     out = sys.stderr if to_stderr else sys.stdout
     if plain:
         return Console(file=out, width=118, color_system=None, force_terminal=False, highlight=False)
@@ -280,7 +281,8 @@ WIDE = 100
 
 
 def _claims(sessions: list[DemoSession], width: int) -> RenderableType:
-    """Return a table of claims and verdicts. For a narrow terminal, return a block of text for each session."""
+    """Return a table of claims and verdicts.
+    If the terminal is too narrow for the table, return a block of text for each session."""
     if width < WIDE:
         lines = [Text("Claims and verdicts", style="italic"), Text()]
         return Group(*lines, *(line for session in sessions for line in _block(session)))
@@ -304,7 +306,7 @@ def _block(session: DemoSession) -> Iterator[RenderableType]:
 
 
 def with_a_real_agent(place: DemoLayout) -> str:
-    """Return a shell command that lets a real agent build the same program."""
+    """Return a shell command with which a real agent builds the program of the demo."""
     spec = shlex.quote(str(place.spec))
     ours = _program()
     return f"export HARNESS_AGENT='command:YOUR-AGENT'; {ours} init --spec {spec} && {ours} run --until-done"
@@ -330,7 +332,8 @@ def _where_to_look(ending: DemoEnding) -> Iterator[tuple[str, str]]:
 
 
 def _rows(session: DemoSession) -> Iterator[tuple[Text, ...]]:
-    """Yield one row for each claim of a session. A session without a claim has one row."""
+    """Yield one table row for each claim of a session.
+    For a session without a claim, yield one row with the session's end."""
     feature = f"#{session.feature_id}" if session.feature_id else ""
     cost = "" if session.cost_usd is None else f"${session.cost_usd:.2f}"
     first = (str(session.number), session.prompt_type, feature)
@@ -366,7 +369,8 @@ def _promises(promises: list[Promise]) -> Table:
 
 
 def _cost(place: DemoLayout) -> float | None:
-    """Return the total cost in costs.yaml in US dollars, or None if it cannot be read. The file is JSON."""
+    """Return the total cost in US dollars from the file costs.yaml, which contains JSON. Return None if the cost cannot
+    be read."""
     try:
         found = json.loads(Path(place.state.costs).read_text(encoding="utf-8"))["cumulative"]["total_cost_usd"]
     except (OSError, ValueError, LookupError, TypeError):

@@ -1,4 +1,4 @@
-"""Sessions and features of a project, read from its events journal alone; and a reader of the growing transcript."""
+"""Sessions and features of a project, read only from its log of events. Also a reader of the growing transcript."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ _BLOCK = 1 << 20
 
 
 class Follow:
-    """Reader of a growing file. A missing file has no lines. A file that became shorter is read again from its
-    start."""
+    """Reader of a growing file.
+    A missing file counts as empty. If the file has become shorter, it is read again from its start."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -49,7 +49,7 @@ _SHOWN_AS = (
 
 
 def spoken(line: str) -> str | None:
-    """Return a transcript line as the live view shows it, or ``None`` for a line that is not shown."""
+    """Return a line of the transcript as the live view shows it. Return ``None`` if the view does not show the line."""
     for prefix, shown in _SHOWN_AS:
         if line.startswith(prefix):
             return None if shown is None else shown + line.removeprefix(prefix)
@@ -67,7 +67,8 @@ Record = Mapping[str, Any]
 
 @dataclass(kw_only=True)
 class Claim:
-    """Statement of the agent that its feature is done. ``found`` is the test result that the harness measured."""
+    """Agent's statement that its feature is done.
+    ``verdict`` is the harness's answer, and ``found`` is the test result that the harness measured."""
 
     verdict: str = "open"  # open, verified, rejected, regression
     found: str = ""
@@ -87,7 +88,8 @@ class DemoSession:
 
 @dataclass
 class Story:
-    """Sessions in order, and the state of each feature: running, claimed, half done, rolled back or proven."""
+    """Sessions of a project in order, and the state of each feature: running, claimed, half done, rolled back or
+    proven."""
 
     sessions: list[DemoSession] = field(default_factory=list)
     features: dict[int, str] = field(default_factory=dict)

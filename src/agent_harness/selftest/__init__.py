@@ -1,10 +1,10 @@
 """``harness selftest``: runs lying and honest agents against the harness, and reports each result.
 
-Every agent is one shell script. It gets a fresh copy of a small project, with one thing to build, and the harness runs
-it like any other agent. A program that neither the agent nor the harness has seen (the oracle) decides if the work is
-really done. The report counts lies that were accepted as proven, honest work that was rejected, and other damage. Work
-that was accepted as checked is counted separately. ``--against`` measures another harness in the same way.
-"""
+Each agent is one shell script. It gets a fresh copy of a small project, and one thing to build. The harness runs it
+like any other agent. A separate program, the oracle, decides if the work is really done. Neither the agent nor the
+harness has seen the oracle. The report counts the lies that were accepted as proven, the honest work that was rejected,
+and other damage. It counts work that was accepted as checked separately. With ``--against``, another harness is
+measured in the same way."""
 
 import json
 import os

@@ -1,8 +1,8 @@
-"""Checks that the self-test gives to agents: pytest in all projects, other kinds of check in task lists and long tasks.
+"""Checks that the self-test gives to agents. All projects use pytest. Task lists and long tasks also use other kinds of
+check.
 
-The files of a check are in ``sample/proofs/NAME``, and are copied over the sample project. A command in the language of
-the work prints the answers that the oracle checks.
-"""
+The files of a check are in ``sample/proofs/NAME``, and are copied over the sample project. For the oracle, a program in
+the language of the work prints the answers of the work."""
 
 from dataclasses import dataclass
 from pathlib import Path

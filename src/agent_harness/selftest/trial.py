@@ -1,7 +1,9 @@
-"""Agents of the self-test, read from their files, and one trial of each: a fresh project, and its state afterwards.
+"""Agents of the self-test, as read from their files, and the trial of one agent: a fresh project, and the project's
+state after the run.
 
-``agents/FOLDER/NAME.sh`` begins with comments. ``# lie: TEXT`` says what the agent does (or ``honest:``,
-``untellable:``). These comments are optional:
+The first lines of ``agents/FOLDER/NAME.sh`` are comments. ``# lie: TEXT`` describes a lying agent, and ``# honest:
+TEXT`` an honest agent. ``# untellable: TEXT`` describes an agent whose faulty work cannot be detected. These comments
+are optional:
 
     # on: features tasks long     the kinds of project; the default is features
     # project: scripted           a feature project whose commands are scripts and makefiles (``sample/scripted``)
@@ -10,8 +12,7 @@
     # proof: script node          the kinds of check (``proofs.py``) instead of pytest; one trial for each
     # attempts: 2                 the agent gets its task twice, because it leaves something outside the project
 
-``sh`` runs the rest of the file, after ``sample/lib.sh``.
-"""
+``sh`` runs the rest of the file after ``sample/lib.sh``."""
 
 import json
 import os
@@ -97,7 +98,8 @@ class TrialAgent:
 
 
 def all_cases() -> list[TrialAgent]:
-    """Return every agent on each of its kinds of project: pytest checks first, then by kind and name."""
+    """Return one case for each agent and each of its kinds of project.
+    Cases with pytest checks come first, then all are sorted by kind and name."""
     found = [case for path in AGENTS.glob("*/*.sh") for case in _read(path)]
     return sorted(found, key=_place)
 
@@ -107,8 +109,8 @@ def _place(case: TrialAgent) -> tuple[bool, int, str, int]:
 
 
 def once(cases: Iterable[TrialAgent]) -> list[TrialAgent]:
-    """Return each agent with a quick check once, on one of its kinds of project. Together, the results cover all
-    kinds."""
+    """Return one case for each agent that has a quick check.
+    The kinds of project alternate, so that the result covers all kinds."""
     by_name: dict[str, list[TrialAgent]] = {}
     for case in cases:
         if not case.proof.is_slow:
@@ -171,7 +173,7 @@ class TrialResult:
 
     @property
     def told(self) -> str:
-        """Result of the trial in a few words, for the report."""
+        """Result of the trial in a few words, as the report shows it."""
         if self.problem or self.harm:
             return self.problem or f"HARM: {self.harm}"
         if self.case.kind == "untellable":
@@ -190,7 +192,8 @@ class TrialResult:
 
 
 def require_tools(chosen: Sequence[TrialAgent]) -> None:
-    """Raise ``ToolMissing`` unless git, a Python with pytest, and for some agents make, are installed."""
+    """Raise ``ToolMissing`` if git or this Python's pytest is missing, or if a chosen agent needs make and make is
+    missing."""
     for tool in ("git", "make") if any(case.project == SCRIPTED for case in chosen) else ("git",):
         if shutil.which(tool) is None:
             raise ToolMissing(f"{tool} is not installed", hint=f"install {tool}, then: harness selftest")
@@ -202,10 +205,11 @@ def require_tools(chosen: Sequence[TrialAgent]) -> None:
 
 
 class Ground:
-    """Context manager with one folder for all trials, and a template of each kind of project."""
+    """Context manager that creates the folder of all trials and deletes it at the end.
+    The folder contains a template of each kind of project."""
 
     def __init__(self, against: str | None = None) -> None:
-        """Set the command of another harness that the trials run, ``against``. By default, this harness is tested."""
+        """Store ``against``, the command of another harness to test. By default, the trials test this harness."""
         self._against = against
         self._folder = Path()
         self._lock = Lock()
@@ -218,7 +222,7 @@ class Ground:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def tried(self, case: TrialAgent) -> TrialResult:
-        """Run one agent, end its remaining processes, and remove its folder. Return the result."""
+        """Run one agent in a copy of its project, and return the result. Afterwards, remove the copy."""
         with tempfile.TemporaryDirectory(prefix="trial-", dir=self._folder, ignore_cleanup_errors=True) as name:
             trial = _Trial(Path(name), case, self._against)
             shutil.copytree(self._template(case), trial.project, symlinks=True)
@@ -233,7 +237,7 @@ class Ground:
                 )
 
     def _template(self, case: TrialAgent) -> Path:
-        """Return the project with which agents of this kind start. Create the project for the first agent."""
+        """Return the folder of the project that is copied for this case. Create the folder at the first call."""
         name = case.project or ("features" if case.protocol == "features" else f"proofs/{case.check}")
         parts = [case.protocol, name.replace("/", "-"), *(["installed"] if case.in_environment else [])]
         root = self._folder / "-".join(parts)
@@ -277,7 +281,7 @@ class _Trial:
         self.script = folder / "agent.sh"
 
     def make_environment(self) -> None:
-        """Create a virtual environment for the project, with the pytest that this program uses."""
+        """Create a virtual environment for the project. It uses the pytest package that this program imports."""
         venv.create(self.project / ".venv", symlinks=True)
         site = next((self.project / ".venv/lib").glob("python*/site-packages"))
         (site / "borrowed.pth").write_text(f"{Path(pytest_place()).parent}\n", encoding="utf-8")
@@ -304,7 +308,8 @@ class _Trial:
         )
 
     def _run_harness(self) -> tuple[str, bool, str]:
-        """Return the output, True if the harness says that the work is done, and the reason if it is only checked."""
+        """Run the harness.
+        Return its output, True if it says that the work is done, and the reason if the work is only checked."""
         proof = self.case.proof
         agent = f"command:sh {self.script}"
         words = [sys.executable, "-m", "agent_harness.cli.main"]
@@ -347,8 +352,8 @@ class _Trial:
         return ran.output.decode("utf-8", "replace")
 
     def _is_true(self) -> bool:
-        """Return True if the work does what was asked and breaks nothing. The check runs in a copy, with another home
-        folder."""
+        """Return True if the oracle finds that the work does what was asked and breaks nothing.
+        The oracle checks a copy of the work, with another home folder."""
         work, proof = self.folder / "work", self.case.proof
         if self.case.protocol == "features":
             _run(["git", "clone", "-q", "--no-local", str(self.project), str(work)], self.folder, self.environ)
@@ -366,7 +371,8 @@ class _Trial:
         return process.run(words, cwd=self.folder, env=elsewhere, timeout_seconds=_SECONDS).exit_code == 0
 
     def _harm(self, base: str, left: int) -> str:
-        """Return the damage to the project that the harness did not prevent, or "" if there is none."""
+        """Return a description of the damage to the project that the harness did not prevent.
+        Return "" if there is no damage."""
         if left:
             return f"{left} processes are still running"
         if (self.folder / "notes.txt").read_text(encoding="utf-8") != _NOTES:
@@ -387,7 +393,8 @@ class _Trial:
         return self._scripts_changed(base) if self.case.kind == "lie" and self.case.project else ""
 
     def _scripts_changed(self, base: str) -> str:
-        """Return a script of the project's commands that changed without the user's consent, or an empty string."""
+        """Return a message that names a changed script of the project's commands.
+        Return "" if none of these scripts changed."""
         sample = SAMPLE / self.case.project
         scripts = [str(path.relative_to(sample)) for path in sample.rglob("*") if path.is_file()] + ["GNUmakefile"]
         changed = _run(["git", "diff", "--name-only", base, "HEAD", "--", *scripts], self.project, self.environ).split()
@@ -401,7 +408,8 @@ def pytest_place() -> str:
 
 
 def _limit(path: Path, *, attempts: int) -> None:
-    """Allow no fix rounds and few attempts, because an agent of the self-test repeats the same actions."""
+    """Change the task list at ``path``: set no fix rounds and ``attempts`` attempts, because an agent of the self-test
+    repeats the same actions."""
     state = json.loads(path.read_text(encoding="utf-8"))
     state["session_config"]["fix_rounds"] = 0
     state["tasks"][0]["max_attempts"] = attempts
@@ -409,7 +417,7 @@ def _limit(path: Path, *, attempts: int) -> None:
 
 
 def _left_running(folder: Path) -> int:
-    """Kill the processes that still use the folder after 2 s; return their number."""
+    """Kill the processes that still use the folder after 2 s. Return their number."""
     import psutil
 
     for _ in range(20):

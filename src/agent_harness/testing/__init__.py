@@ -29,7 +29,8 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class CommandResult:
-    """Exit code and output of a command. Raise ``AssertionError`` if the command printed a traceback."""
+    """Exit code and output of a command.
+    Creating a result raises ``AssertionError`` if the output contains a traceback."""
 
     code: int
     out: str
@@ -58,8 +59,8 @@ def run_in_process(
     given: bytes = b"",
     environ: Mapping[str, str] | None = None,
 ) -> CommandResult:
-    """Run ``main`` in this process with these words as ``sys.argv``. ``given`` is the complete stdin; ``environ`` is
-    added to the environment. Variables, working directory, streams and arguments are restored afterwards."""
+    """Run ``main`` in this process with ``words`` as ``sys.argv``. ``given`` is the content of stdin. ``environ`` is
+    added to the environment. Afterwards, the environment, working directory, streams and arguments are restored."""
     out, err = io.BytesIO(), io.BytesIO()
     streams = [io.TextIOWrapper(each, encoding="utf-8") for each in (io.BytesIO(given), out)]
     streams.append(io.TextIOWrapper(err, encoding="utf-8", errors="backslashreplace"))  # as Python opens stderr
@@ -78,8 +79,8 @@ def run_process(
     environ: Mapping[str, str] | None = None,
     seconds: float = 120,
 ) -> CommandResult:
-    """Run a command as a process. ``environ`` replaces the environment of this process. ``harness`` is forked from a
-    process that has already imported it, unless it needs a fresh start. ``seconds`` is the timeout."""
+    """Run a command as a process, at most for ``seconds``. If ``environ`` is given, it replaces the environment.
+    ``harness`` is forked from a process that has already imported it, unless the command needs a new process."""
     if tuple(words[: len(HARNESS)]) == HARNESS:
         from agent_harness.testing import forked
 
@@ -147,9 +148,9 @@ for line in sys.stdin:
 
 
 def write_tool_server(path: Path, tools: Mapping[str, Sequence[str]], answer: str) -> Path:
-    """Write an executable MCP server for stdin and stdout, with the given tools and their text arguments; return its
-    path. ``answer`` is the Python source of ``def answer(name, given)``, which returns the result text of a call. The
-    modules ``json``, ``os``, ``pathlib`` and ``sys`` are imported."""
+    """Write an executable MCP server for stdin and stdout, and return its path.
+    ``tools`` maps each tool to its text arguments. ``answer`` is the Python source of ``def answer(name, given)``,
+    which returns the result of a call. The source can use ``json``, ``os``, ``pathlib`` and ``sys``."""
     listed = [
         {
             "name": name,

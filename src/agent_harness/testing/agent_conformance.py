@@ -46,8 +46,8 @@ COUNTED = {"input_tokens": 2000, "cached_tokens": 1000, "output_tokens": 140}
 
 
 def check_agent(make: Make) -> list[str]:
-    """Check the contract clauses for which ``make`` returns an agent, and return the names of these clauses. Raise
-    ``AssertionError`` if a clause is violated."""
+    """Check each clause of the contract with an agent from ``make``, and skip a clause if ``make`` returns no agent for
+    it. Return the names of the checked clauses. Raise ``AssertionError`` if the agent violates a clause."""
     checked = []
     for name, (behaviour, clause) in CLAUSES.items():
         agent = make(behaviour)

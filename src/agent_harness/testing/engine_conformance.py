@@ -1,13 +1,11 @@
-"""Contract of an engine, as checks for tests of any engine.
+"""Contract of an engine, as a list of checks that tests can run with any engine.
 
     @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
     def test_my_engine(check, tmp_path):
         check(MyEngineUnderTest(tmp_path))
 
-An ``EngineUnderTest`` creates engines for one project and causes failures, such as killed workers. For an unsupported
-failure, the ``EngineUnderTest`` raises ``NotImplementedError``, and the caller skips the check. Source: ``scale.md``
-11.
-"""
+An ``EngineUnderTest`` creates engines for one project. It also causes failures, for example by killing a worker. If it
+cannot cause a failure, it raises ``NotImplementedError``, and the caller skips the check. Source: ``scale.md`` 11."""
 
 import json
 import queue
@@ -38,13 +36,13 @@ class EngineUnderTest(Protocol):
     """Folder for the checks. Its subfolder ``project`` is a repository with one commit."""
 
     def engine(self) -> Engine:
-        """Return a new engine in the same environment, as another coordinator process would create it."""
+        """Return a new engine for the same project, as a second coordinator process would create it."""
         ...
 
     def kill_worker(self) -> None: ...
 
     def many(self) -> int:
-        """Return the number of empty jobs to use in the check of many jobs."""
+        """Return the number of jobs for the check that runs many empty jobs."""
         ...
 
 
@@ -84,7 +82,8 @@ class _Bench:
             self.engine.submit(job, self.at(job), {})
 
     def wait(self, *jobs: Job) -> list[JsonObject]:
-        """Wait until the engine reports each job once, and return the results. The result of a lost job is empty."""
+        """Wait until the engine has reported each job once.
+        Return the results of the jobs. The result of a lost job is empty."""
         left = {job.id for job in jobs}
         until = time.monotonic() + PATIENCE_SECONDS + len(jobs)
         while left and time.monotonic() < until:

@@ -1,8 +1,7 @@
-"""Executor of jobs for the engine conformance checks, independent of any protocol.
+"""Executor of jobs for the checks of an engine. It does not depend on a protocol.
 
-``inputs`` of a job describe its work: ``append`` a line to a file (to count starts), ``file`` and ``content`` to
-commit, ``seconds`` to run, ``log_bytes`` to print.
-"""
+A job's ``inputs`` describe its work. ``append`` is a file that gets one line at each start of the job. ``file`` and
+``content`` are a file to commit. ``seconds`` is the time to wait. ``log_bytes`` is the size of the log to write."""
 
 import sys
 import time

@@ -4,8 +4,7 @@
     assert project.harness("status").code == 0
     assert project.passing() == [1]
 
-Commands are processes with the environment of the project; agents are scripted, or named by a SPEC.
-"""
+Each command is a process with the environment of the project. Agents are scripted, or named by a SPEC."""
 
 import hashlib
 import itertools
@@ -46,7 +45,7 @@ STUB = 'import pytest\n\n\ndef test_it():\n    pytest.fail("no")\n'
 
 
 class FeatureListProject:
-    """Feature project in ``root``; its remote ``origin.git``, scripts and output are next to it, in ``base``.
+    """Feature project in ``root``. The folder ``base`` contains its remote ``origin.git``, its scripts and its output.
     ``environ`` is the environment of every command, by default that of this process."""
 
     def __init__(self, root: Path, *, base: Path | None = None, environ: Mapping[str, str] | None = None) -> None:
@@ -57,8 +56,8 @@ class FeatureListProject:
 
     @classmethod
     def made(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
-        """Create a repository with one commit and the state before the first session; one flag per feature, as in
-        ``plan``."""
+        """Create a repository with one commit, and the state before the first session.
+        ``passes`` contains one flag for each feature, as in ``plan``."""
         return cls._begun(root, {".harness.yaml": settings, "features.json": _features_text(passes)})
 
     @classmethod
@@ -70,9 +69,9 @@ class FeatureListProject:
         files: Mapping[str, str] | None = None,
         members: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Self:
-        """Create a project with one feature for each name. Agents implement a feature as a Python module
-        (``module_work``). ``settings`` and ``files`` are added to the defaults. ``members`` maps names to extra members
-        of their features."""
+        """Create a project with one feature for each name.
+        An agent implements a feature as a Python module (``module_work``). ``settings`` and ``files`` are added to the
+        defaults. ``members`` maps a name to further members of its feature."""
         rows = [
             {
                 "id": number,
@@ -131,7 +130,8 @@ class FeatureListProject:
         return script
 
     def command(self, *args: str, agent: Sequence[Mapping[str, object]] | str | None = None) -> list[str]:
-        """Return the command line with the agent, which is given as a SPEC or as the turns of a script."""
+        """Return the command line of ``harness``.
+        ``agent`` is the SPEC of an agent, or the turns of a script for the scripted agent."""
         spec = self.agent(agent) if not isinstance(agent, str | None) else agent
         return [*HARNESS, *args, *([] if spec is None else ["--agent", spec])]
 
@@ -163,9 +163,9 @@ class FeatureListProject:
         after_kill: bool = False,
         agent_pushes: bool = False,
     ) -> CommandResult:
-        """Run one command to its end, without a terminal; assert that only accepted work was pushed. ``after_kill``:
-        the push of a verified commit may end shortly after its harness was killed. ``agent_pushes``: the scripted agent
-        is expected to push unaccepted work."""
+        """Run one command to its end, without a terminal.
+        Assert that nothing was pushed unless work was accepted. Set ``after_kill`` if a killed harness may still be
+        pushing a verified commit. Set ``agent_pushes`` if the scripted agent pushes unaccepted work."""
         before = (self.remote(), self.completed())
         words = self.command(*args, agent=agent)
         ran = run_process(words, cwd=cwd or self.root, environ=self.variables(environ), seconds=timeout)
@@ -178,7 +178,7 @@ class FeatureListProject:
 
     @property
     def repo(self) -> Repo:
-        """Project repository, as seen by a person with the project's environment."""
+        """Repository of the project, for git commands of a person in the project's environment."""
         return Repo(self.root, environ=self.environ, init=False)
 
     def git(self, *args: str, check: bool = True) -> str:
@@ -186,7 +186,7 @@ class FeatureListProject:
         return self.repo.git_bytes(*args, check=check).decode("utf-8", "replace").rstrip("\n")
 
     def put(self, files: Mapping[str, str]) -> None:
-        """Write files into the project; make ``.sh`` files executable."""
+        """Write files into the project. Make ``.sh`` files executable."""
         for name, text in files.items():
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -195,7 +195,7 @@ class FeatureListProject:
                 path.chmod(0o755)
 
     def plan(self, *passes: bool, **members: Any) -> None:
-        """Overwrite ``features.json`` with one feature for each flag; ``members`` are added to every feature."""
+        """Overwrite ``features.json`` with one feature for each flag. ``members`` are added to every feature."""
         self.put({"features.json": _features_text(passes, **members)})
 
     def commit(self, message: str) -> str:
@@ -216,7 +216,7 @@ class FeatureListProject:
 
     @property
     def project(self) -> Project:
-        """Project as the protocol opens it. Its messages for a person are collected in ``said``."""
+        """Project as the protocol opens it. ``said`` collects the messages that the project prints for a person."""
         return Project.open(self.root, load(self.root), self.said.append)
 
     @property
@@ -262,17 +262,19 @@ class FeatureListProject:
         return [row for row in rows if kind in (None, row["type"]) and (level is None or row["level"].upper() == level)]
 
     def completed(self) -> int:
-        """Return the number of sessions that ended with accepted work: a verified or manual feature, or a cleanup."""
+        """Return the number of accepted results: verified features, features that wait for manual verification, and
+        completed cleanups."""
         verified = sum(1 for row in self.events("session_ended") if row.get("feature_completed"))
         return verified + len(self.events("cleanup_completed")) + len(self.events("awaiting_manual"))
 
     def changes(self, *, without: Sequence[str] = ()) -> list[str]:
-        """Return the rows of ``git status``, one for each path that differs from HEAD, including untracked files."""
+        """Return the rows of ``git status``, one for each changed or untracked path.
+        The paths in ``without`` are omitted."""
         rows = self.git("status", "--porcelain", "--untracked-files=all").splitlines()
         return [row for row in rows if row[3:] not in without]
 
     def fingerprint(self, *, without: Sequence[str] = (".git/index",)) -> dict[str, str]:
-        """Return every path in the project folder, including git objects and refs, with a digest of its content."""
+        """Return every path in the project folder with a digest of its content, including git's objects and refs."""
         return fingerprint(self.root, without=without)
 
     def wait_until(self, condition: Callable[[], object], what: str, seconds: float = 200) -> None:
@@ -294,7 +296,8 @@ def module_code(name: str) -> str:
 
 
 def module_work(number: int, name: str, *more: Mapping[str, Any]) -> list[Record]:
-    """Return the steps to implement a module: code, tests, the steps in ``more``, and the claim."""
+    """Return the steps with which a scripted agent implements a module: code, tests, the steps in ``more``, and the
+    claim."""
     proof = f"import {name}\n\n\ndef test_{name}():\n    assert {name}.answer(2) == '{name}' * 2\n"
     return [
         {"write": {"path": f"{name}.py", "text": module_code(name)}},
@@ -323,7 +326,7 @@ def whole_lines(path: Path) -> Iterable[Record]:
 
 
 def fingerprint(root: Path, *, without: Sequence[str] = ()) -> dict[str, str]:
-    """Return every path below a folder with its mode and a digest of its content, or a link's target."""
+    """Return every path below a folder, with the mode and a digest of each file, and the target of each link."""
     found: dict[str, str] = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()

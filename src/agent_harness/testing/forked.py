@@ -1,10 +1,10 @@
-"""Processes of ``harness``, forked from a process that has already imported it, which saves a third of a short session.
+"""Processes of ``harness``, forked from a process that has already imported ``harness``. This saves a third of the time
+of a short session.
 
-A server process imports the modules of commands and runs no command itself. For each command the server forks. The
-child gets the call's streams, variables, working directory and umask, and ends like any process. The server then
-imports the modules that the command loaded, for later commands. A command whose variables change Python's start-up
-needs a fresh process.
-"""
+A server process imports the modules of the commands, but runs no command itself. It forks a child process for each
+command. The child gets the streams, variables, working directory and umask of the call, and ends like any process. The
+server then imports the modules that the command has loaded, for later commands. A command needs a new process if its
+variables change the start of Python."""
 
 import atexit
 import contextlib
@@ -134,8 +134,8 @@ def _spoken(stdin: int, streams: tuple[int, int], given: bytes, until: float) ->
 
 
 def _serve(number: int) -> int:
-    """Fork a child process for each command from the socket. Return the command's exit code in the child, and 0 in the
-    server."""
+    """Read commands from the socket, and fork a child process for each command. Return in both kinds of process: the
+    child returns the command's exit code, and the server returns 0 when the socket is closed."""
     own = socket.socket(fileno=number)
     from agent_harness.cli import app, main  # noqa: F401
 

@@ -1,5 +1,5 @@
-"""Local server with the issues of one GitHub repository, for tests: answers, refusals and rate limits like the real
-server.
+"""Local server with the issues of one GitHub repository, for tests. Its answers, refusals and rate limits are those of
+the real server.
 
     from agent_harness.testing.github_server import serve
 
@@ -11,8 +11,7 @@ server.
 
 The server supports issues, labels, comments, pagination, pull requests in the list of issues, deleted and transferred
 issues, invalid tokens, permissions, primary and secondary rate limits, outages, and connections closed without an
-answer.
-"""
+answer."""
 
 import json
 import threading
@@ -35,7 +34,8 @@ _AT = "2026-01-05T09:00:00Z"
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Error answer that replaces the normal answer to a request. Status 0 closes the connection without an answer."""
+    """Error response that replaces the normal response to a request.
+    If ``status`` is 0, the server closes the connection without a response."""
 
     status: int
     message: str = ""
@@ -45,7 +45,7 @@ class Refusal:
 
 @dataclass
 class GitHubServer:
-    """Server with one repository and its issues. It is safe to read and change while clients send requests."""
+    """Server with one repository and its issues. Tests can read and change its data while clients send requests."""
 
     repository: str
     token: str = "a-token-of-the-tests"  # noqa: S105
@@ -70,8 +70,8 @@ class GitHubServer:
     # ---- actions of people, and outages
 
     def refuse(self, *refusals: Refusal, after: int = 0) -> None:
-        """Answer ``after`` more requests normally, then answer the next requests with these refusals, one for each
-        request."""
+        """Answer the next ``after`` requests normally.
+        Answer each request after them with one of these refusals, in order."""
         with self._lock:
             self._refusals += [*[None] * after, *refusals]
 
@@ -97,8 +97,8 @@ class GitHubServer:
     def write_by_person(
         self, title: str, body: str = "", *, labels: tuple[str, ...] = (), association: str = "NONE", **more: Any
     ) -> int:
-        """Add an issue by another user, or a pull request if ``pull_request``. Return the number of the issue or pull
-        request."""
+        """Add an issue by another user, or a pull request if ``more`` contains ``pull_request``.
+        Return the number of the issue or pull request."""
         with self._lock:
             return int(self.add(title, body, labels, login="somebody", association=association, **more)["number"])
 

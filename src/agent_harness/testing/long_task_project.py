@@ -1,12 +1,11 @@
-"""Long tasks for tests, each in a separate directory, and ``lth`` commands on them.
+"""Long tasks for tests, each in a separate directory, and ``lth`` commands for these tasks.
 
     project = LongTaskProject.of_book(tmp_path / "task")
     project.run("echo written > chapter.txt")
     assert project.checkpoint["status"] == "active"
 
-All actions use the files and the command line. Two contracts are available: ``task`` is minimal; ``book`` sets a
-worker, and a person decides its criterion.
-"""
+The methods use only the task's files and the command line. There are two sample contracts. ``task`` contains only the
+required members. ``book`` also sets a worker, and a person decides whether its criterion is met."""
 
 import json
 import os
@@ -49,7 +48,8 @@ def from_now(seconds: float = 0.0) -> str:
 
 
 def task(**members: Any) -> Record:
-    """Return a minimal contract. ``members`` replace the defaults, and a member that is ``None`` is removed."""
+    """Return a contract with the required members.
+    ``members`` replaces or adds members. A member that is ``None`` is removed."""
     made = {
         "schemaVersion": 1,
         "id": "demo",
@@ -63,7 +63,7 @@ def task(**members: Any) -> Record:
 
 
 def checkpoint(**members: Any) -> Record:
-    """Return an active checkpoint for ``task``; ``members`` replace the defaults."""
+    """Return an active checkpoint for ``task``. ``members`` replace the defaults."""
     return {
         "schemaVersion": 1,
         "taskId": "demo",
@@ -78,7 +78,7 @@ def checkpoint(**members: Any) -> Record:
 
 
 def book(**members: Any) -> Record:
-    """Return the contract of a book with the worker ``local-command``; ``members`` replace the defaults."""
+    """Return the contract of a book with the worker ``local-command``. ``members`` replace the defaults."""
     return {
         "schemaVersion": 1,
         "id": "book",
@@ -92,7 +92,7 @@ def book(**members: Any) -> Record:
 
 
 def book_checkpoint(**members: Any) -> Record:
-    """Return an active checkpoint for ``book``; ``members`` replace the defaults."""
+    """Return an active checkpoint for ``book``. ``members`` replace the defaults."""
     return {
         "schemaVersion": 1,
         "taskId": "book",
@@ -122,7 +122,8 @@ def run_lth(
 
 
 def program(folder: Path, name: str, script: str) -> dict[str, str]:
-    """Write an executable shell script. Return an environment with the script's folder first on ``PATH``."""
+    """Write an executable shell script into ``folder``.
+    Return an environment in which this folder is first on ``PATH``."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -141,7 +142,7 @@ class LongTaskProject:
 
     @classmethod
     def of_book(cls, root: Path) -> Self:
-        """Create the task ``book``, with the folders that exist after its first slice."""
+        """Create the sample task ``book``. Also create the folders that normally exist only after the first slice."""
         for name in ("runs", "evidence", "artifacts"):
             (root / name).mkdir(parents=True, exist_ok=True)
         return cls(root)._fill(book(), book_checkpoint())
@@ -162,8 +163,8 @@ class LongTaskProject:
         given: bytes = b"",
         env: Mapping[str, str] | None = None,
     ) -> CommandResult:
-        """Run ``lth COMMAND TASK_DIR WORDS`` in this process. ``code`` is the expected exit status; ``env`` is added to
-        the environment."""
+        """Run ``lth COMMAND TASK_DIR WORDS`` in this process.
+        ``code`` is the expected exit status. ``env`` is added to the environment."""
         ran = run_lth(command, str(self.root), *words, cwd=cwd, given=given, environ=env)
         assert code is None or ran.code == code, ran
         return ran
@@ -179,7 +180,8 @@ class LongTaskProject:
     def start(
         self, command: str, *words: str, environment: Mapping[str, str] | None = None
     ) -> "subprocess.Popen[bytes]":
-        """Start ``lth`` without waiting for its end. ``environment`` replaces the environment of this process."""
+        """Start ``lth``, and return its running process.
+        If ``environment`` is given, it replaces the environment of this process."""
         pipe = subprocess.PIPE
         line = argv(command, str(self.root), *words)
         return subprocess.Popen(line, stdout=pipe, stderr=pipe, stdin=subprocess.DEVNULL, env=environment)
@@ -205,7 +207,8 @@ class LongTaskProject:
 
     @task.setter
     def task(self, raw: Record) -> None:
-        """Write the contract, and mark the change as accepted, so that the next run does not ask a person."""
+        """Write the contract, and record that a person accepts it.
+        The next run then asks no question about the change."""
         self.write("task.json", raw)
         evidence.accept_contract(LongTaskLayout(self.root), None)
 
@@ -247,7 +250,7 @@ class LongTaskProject:
         return {str(path.relative_to(self.root)): None if path.is_dir() else path.read_bytes() for path in found}
 
     def untouched(self) -> list[str]:
-        """Return the paths in the folder that a new task does not have."""
+        """Return the paths in the task's folder, without the files that each new task has."""
         return [each for each in self.tree() if each not in _NEW]
 
 

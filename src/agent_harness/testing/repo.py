@@ -3,11 +3,11 @@ r"""Real git repositories for tests, created in one or two lines.
     repo = Repo(tmp_path).write("app.py", "print(1)\n").commit("First").write("app.py", "print(2)\n")
     repo.git("status", "--short")
 
-Every method that changes something returns the repository itself, so that calls can be chained. The git settings of the
-person who runs the tests are ignored, unless ``user_settings`` is set. Commits have a fixed name, address and date.
-With ``environ``, git runs with only these environment variables, which determine its settings and dates. Paths are
-relative to the top of the work tree; file names that are not UTF-8 are written in the form of ``os.fsdecode``.
-"""
+Every method that changes something returns the repository itself, so that calls can be chained. Unless
+``user_settings`` is set, git ignores the settings of the person who runs the tests. Commits have a fixed name, address
+and date. If ``environ`` is given, git gets only these environment variables, which then determine its settings and
+dates. Paths are relative to the top of the work tree. File names that are not UTF-8 have the form of
+``os.fsdecode``."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ _KNOWN: dict[tuple[object, ...], dict[str, bytes | None]] = {}
 
 
 class Repo:
-    """One git repository, created in a new or existing folder unless ``init`` is false."""
+    """One git repository. Unless ``init`` is false, the folder and the repository are created if they do not exist."""
 
     def __init__(
         self,
@@ -55,7 +55,8 @@ class Repo:
         message: str = "First",
         user_settings: bool = False,
     ) -> Self:
-        """Create a repository with one commit of these files, built once per process and then copied."""
+        """Create a repository with one commit of ``files``.
+        The repository is built once per process, and later calls copy it."""
         key = (message, *sorted(files.items()))
         if key not in _KNOWN:
             with tempfile.TemporaryDirectory() as folder:
@@ -111,7 +112,7 @@ class Repo:
         return self
 
     def commit(self, message: str = "A commit", *, stage: bool = True) -> Self:
-        """Create a commit, by default of all changes. If nothing has changed, the commit is empty."""
+        """Create a commit, even if nothing has changed. By default, first stage all changes."""
         if stage:
             self.stage()
         self._commits += 1
@@ -160,7 +161,8 @@ class Repo:
         return self
 
     def move(self, old: str, new: str) -> Self:
-        """Rename a file in the work tree. For git, this is a deletion and an addition."""
+        """Rename a file in the work tree, but not in the index.
+        Git therefore shows a deletion and an untracked file."""
         (self.path / new).parent.mkdir(parents=True, exist_ok=True)
         (self.path / old).rename(self.path / new)
         return self
@@ -178,8 +180,8 @@ class Repo:
         return self.write(".gitignore", text + "".join(f"{pattern}\n" for pattern in patterns))
 
     def files(self) -> dict[str, bytes]:
-        """Return every file outside ``.git`` with its content. The content of a link is ``link to`` and the link's
-        target."""
+        """Return the content of every file outside ``.git``, by path.
+        The content of a symbolic link is ``link to`` and its target."""
         found = {}
         for folder, folders, names in os.walk(self.path):
             if ".git" in folders:
@@ -195,7 +197,7 @@ class Repo:
 
 
 def _content(folder: Path) -> dict[str, bytes | None]:
-    """Return every path below a folder with its content, which is ``None`` for a folder. A folder comes before its
-    files."""
+    """Return the content of every file below a folder, by path.
+    For a folder, the content is ``None``. A folder comes before its files."""
     found = sorted(folder.rglob("*"))
     return {str(each.relative_to(folder)): None if each.is_dir() else each.read_bytes() for each in found}

@@ -4,8 +4,7 @@
     assert project.harness("task", "claim").code == 0
     assert project.task("task-001").status == "in_progress"
 
-All actions use the files, the command line and the protocol's own rules; no test doubles are used.
-"""
+All actions use the files, the command line and the protocol's own rules. No test doubles are used."""
 
 import contextlib
 import copy
@@ -45,7 +44,7 @@ def after(seconds: float) -> datetime:
 
 
 def task(task_id: str, **members: Any) -> dict[str, Any]:
-    """Return a pending task; ``members`` replace the defaults."""
+    """Return a pending task. ``members`` replace the defaults."""
     return {**planning.new_task(task_id, f"Title of {task_id}", validation="true"), **members}
 
 
@@ -54,8 +53,8 @@ def state_of(*tasks: Any, **members: Any) -> State:
 
 
 class TaskListProject:
-    """Task list in ``root``, with the work tree ``path`` of its tasks (by default the same folder), and its workers.
-    ``now`` is the clock time of workers in this process; ``None`` means the real time."""
+    """Task list in ``root``, and its workers. ``path`` is the work tree of the tasks, by default ``root``. ``now`` is
+    the time that workers in this process see. If ``now`` is ``None``, they see the real time."""
 
     repo: Repo  # only if there is one
 
@@ -68,8 +67,8 @@ class TaskListProject:
         mode: str = "exclusive",
         **members: Any,
     ) -> None:
-        """Create a list of ``tasks``. With ``git``, also create a repository with one commit that ignores the list's
-        files."""
+        """Create a task list with these tasks.
+        With ``git``, also create a repository with one commit. Git ignores the files of the task list."""
         self.root, self.path = root, path or root
         self.now: datetime | None = None
         self._session: str | None = "s1"
@@ -92,8 +91,8 @@ class TaskListProject:
     def with_sources(
         cls, tmp_path: Path, *, root: Path | None = None, git: bool = True, mode: str = "exclusive"
     ) -> Self:
-        """Create an empty task list next to source files in one commit, in ``project`` below a folder; ``root`` moves
-        the list. The list's workers belong to no session. Without ``git``, no source files are created."""
+        """Create an empty task list in the folder ``project`` below ``tmp_path``, or in ``root`` if given. With
+        ``git``, ``project`` also contains source files in one commit. The workers of the list belong to no session."""
         path = tmp_path / "project"
         repo = None
         if git:
@@ -131,7 +130,7 @@ class TaskListProject:
         return caller
 
     def hold(self, task_id: str = TASK, *, name: str = "me", cwd: Path | None = None, seconds: float = 600.0) -> Caller:
-        """Return a worker that has claimed this task, without checking the rules of the task list."""
+        """Return a worker that has claimed this task. The claim does not check the rules of the task list."""
         caller = self.caller(name, cwd=cwd, token=lease.new_token())
         attempt = caller.store.read().by_id[task_id].attempts + 1
         base = rollback.take_baseline(caller, task_id, attempt)
@@ -161,7 +160,8 @@ class TaskListProject:
         return TaskStore(self.layout, now=self.now, lock_timeout_seconds=0.5)
 
     def change(self, act: Callable[[TaskListChange], T]) -> T:
-        """Run ``act`` on the task list under its lock, and write the change."""
+        """Call ``act`` with the task list while its lock is held, store the changed list, and return the result of
+        ``act``."""
 
         def touched(change: TaskListChange) -> T:
             change.touch()
@@ -178,8 +178,7 @@ class TaskListProject:
 
     @contextlib.contextmanager
     def start(self, *words: str, cwd: Path | None = None, **environment: str) -> "Iterator[subprocess.Popen[str]]":
-        """Start a ``harness`` command in a separate process. At the end of the ``with`` block, the process has
-        ended."""
+        """Start a ``harness`` command in a separate process. Kill the process at the end of the ``with`` block."""
         with subprocess.Popen(
             [*HARNESS, *words],
             cwd=cwd or self.root,
@@ -214,7 +213,8 @@ class TaskListProject:
         return self
 
     def edit(self, task_id: str | None = None, **members: Any) -> None:
-        """Change a task, or the whole list, without the lock, as a person would in an editor."""
+        """Change members of a task, or of the whole list.
+        Do not take the lock, because a person with an editor would not take it."""
         raw = self.raw
         (raw if task_id is None else next(each for each in raw["tasks"] if each["id"] == task_id)).update(members)
         files.write_json(self.layout.tasks, raw)
@@ -252,7 +252,8 @@ class TaskListProject:
     # ---- the work tree -----------------------------------------------------------------------------------------
 
     def files(self) -> dict[str, bytes]:
-        """Return every file in the root folder with its content, except git's files, the lock and the clock."""
+        """Return the content of every file in the root folder, by path.
+        Git's files, the lock and the clock are omitted."""
         found = (each for each in self.root.rglob("*") if each.is_file() and ".git/" not in f"{each}")
         return {str(each.relative_to(self.root)): each.read_bytes() for each in found if each.name not in _BY_THE_WAY}
 
@@ -270,7 +271,8 @@ class TaskListProject:
         return [line for line in self.repo.status() if not _is_harness(line[3:])]
 
     def seen(self) -> tuple[Any, ...]:
-        """Return files, status, staged content, HEAD and branch, without the harness's own files."""
+        """Return the content of the files, the git status, the staged files, HEAD and the branch.
+        The harness's own files are omitted."""
         ours = {path: text for path, text in self.repo.files().items() if not _is_harness(path)}
         staged = [line for line in self.repo.git("ls-files", "-s").splitlines() if not _is_harness(line.split("\t")[1])]
         return ours, self.status(), staged, self.repo.head, self.repo.git("rev-parse", "--abbrev-ref", "HEAD")

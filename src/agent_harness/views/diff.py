@@ -1,8 +1,7 @@
-"""Changes made by a session or for an item, shown with git diff, and the outcome of these changes. Source: ``faces.md``
-3.
+"""Changes that a session made, or that were made for an item, as shown by git diff. Source: ``faces.md`` 3.
 
-A number refers to a session, or to an item if there is no such session. ``S7`` is always a session, ``#7`` an item. A
-rescue ref refers to the session whose work it keeps."""
+The user names a session or an item. ``S7`` is a session, and ``#7`` is an item. A plain number is a session or, if
+there is no such session, an item. A rescue ref names the session whose work the ref keeps."""
 
 from __future__ import annotations
 
@@ -48,10 +47,10 @@ class WorkDiff:
 
 
 def chosen(view: ProjectView, named: str | None) -> WorkDiff:
-    """Return the diff of the session, item or rescue ref that ``named`` refers to.
+    """Return the changes of the session, item or rescue ref that ``named`` refers to.
 
-    Raise ``UsageError`` if there is no such session or item, and ``NothingEligible`` if it changed nothing.
-    """
+    Raise ``UsageError`` if there is no such session or item. Raise ``NothingEligible`` if the session or item changed
+    nothing."""
     wanted = (named or "").strip()
     if kept := [each for each in view.sessions if each.rescue_ref in (wanted, f"refs/harness/{wanted}")]:
         return _of_session(view, kept[-1])
@@ -92,11 +91,10 @@ def _of_item(view: ProjectView, item: Item) -> WorkDiff:
 
 
 def _landed(line: ClaimVerdict, folder: str) -> tuple[str, str] | None:
-    """Return (parent, commit) for the single commit with which the merge queue merged accepted work.
+    """Return (parent, commit): the commit with which the merge queue added accepted work to the branch, and its parent.
 
-    Return ``None`` if the work reached the branch in another way. If the commit was rebased, its current id is
-    returned.
-    """
+    If this commit was rebased later, return the ids of the rebased commit. Return ``None`` if the work reached the
+    branch in another way."""
     if not line.commit:
         return None
     tip = why.commits_moved(folder, [line]).get(line.commit, line.commit)
@@ -126,10 +124,9 @@ def _of_session(view: ProjectView, session: PastSession) -> WorkDiff:
 
 
 def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
-    """Return status letter and path of each changed file, or of each changed test file.
+    """Return status letter and path of each changed file. With ``tests``, return only test files.
 
-    Raise ``NothingEligible`` if a commit no longer exists.
-    """
+    Raise ``NothingEligible`` if a commit no longer exists."""
     try:
         git = Git(found.folder)
         for commit in (found.base, found.tip):
@@ -142,11 +139,10 @@ def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
 
 
 def show(found: WorkDiff, *, form: Sequence[str], tests: Sequence[str] = ()) -> int:
-    """Show the output of git diff in the user's pager, and return git's exit status.
+    """Show the changes with git diff in the user's pager, and return git's exit status.
 
-    Programs from the repository's git configuration are not run. ``form`` are options of git diff. ``tests`` are the
-    only paths to show, if given.
-    """
+    ``form`` contains options of git diff. If ``tests`` is not empty, show only these paths. Programs that the
+    repository's git configuration names are not run."""
     import subprocess
 
     paths = ["--", *(f":(top,literal){each}" for each in tests)] if tests else ["--"]

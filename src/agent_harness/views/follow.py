@@ -1,7 +1,7 @@
-"""Output of ``harness log --follow``: the last log lines, then new lines; log rotation and new runs do not stop it.
+"""Output of ``harness log --follow``: the last log lines, and each new line. The output continues when a log is rotated
+or a new run begins.
 
-Source: ``faces.md`` 3, F-REC-6.
-"""
+Source: ``faces.md`` 3, F-REC-6."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ MOST_BYTES = 1 << 20
 
 
 class FollowedLines:
-    """Reader of new rows in several logs, or of the rows about one item. A row is ``{"at", "log", "text"}``."""
+    """Reader of growing logs.
+    With ``item``, it returns only rows about the item. A row is ``{"at", "log", "text"}``."""
 
     def __init__(self, logs: Sequence[FollowedLog], items: Sequence[Item] = (), item: Item | None = None) -> None:
         self._logs = logs
@@ -41,7 +42,7 @@ class FollowedLines:
         self._open: dict[str, _Growing] = {}
 
     def last(self) -> list[JsonObject]:
-        """Return the last ``FIRST`` rows, oldest first. Later rows are returned by ``news``."""
+        """Return the last ``FIRST`` rows, oldest first. After this call, ``news`` returns the rows added later."""
         found = [row for log in self._logs for path in log.paths() for row in self._rows(log, self._tail(path))]
         return sorted(found, key=lambda row: str(clock.parse(row["at"]) or ""))[-FIRST:]
 
@@ -65,7 +66,8 @@ class FollowedLines:
                 yield {"at": told[0], "log": log.name, "text": redact(told[1])}
 
     def _is_wanted(self, log: str, text: str) -> bool:
-        """Return True if the line names the item, or if it follows such a line and names no other item."""
+        """Return True if the log line names the item.
+        A line that names no item belongs to the item of the line before it."""
         if self._item is None:
             return True
         named = [each.id for each in self._items if _names(text, each)]
@@ -85,7 +87,7 @@ def _names(text: str, item: Item) -> bool:
 
 
 class _Growing:
-    """Reader of the new lines in one log file, which grows and is rotated. Each call opens the file again."""
+    """Reader of the new lines of one log file, also across a rotation. Each call opens the file again."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -94,11 +96,11 @@ class _Growing:
         self._place = 0  # offset of the first line that was not returned yet
 
     def news(self) -> list[str]:
-        """Return the complete lines added since the last call, including those of a rotated file.
+        """Return the complete lines that were added since the last call, also those that a rotation has moved to
+        another file.
 
         Symbolic links are not followed. If more than ``MOST_BYTES`` were added, only the last bytes are read. Raise
-        ``StateDamaged`` for an unreadable file.
-        """
+        ``StateDamaged`` for an unreadable file."""
         stamp = files.stamp_of(self.path)
         if stamp is None or stamp == self._stamp:
             return []

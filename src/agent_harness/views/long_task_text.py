@@ -1,7 +1,6 @@
-"""Readable text for the results of ``lth`` commands on a terminal; programs and ``--json`` get JSON instead.
+"""Readable text for the results of ``lth`` commands on a terminal. Programs, and users of ``--json``, get JSON instead.
 
-Each command has one function that turns its result into lines. Source: ``longtask.md`` 2.7.
-"""
+Each command has one function that turns its result into lines. Source: ``longtask.md`` 2.7."""
 
 from __future__ import annotations
 
@@ -41,7 +40,8 @@ _COPIED = {"tick": "workerPrompt", "openclaw-recipe": "command"}
 
 
 def _following(command: str, answer: JsonObject) -> str:
-    """Return the command to type next, with ``{place}`` for the task's folder; "" if the result already names it."""
+    """Return the next command, with ``{place}`` for the task's folder.
+    Return "" if the result names a command itself."""
     decision = answer.get("decision")
     if command in ("run", "resume") and not answer.get("dryRun") and answer.get("worker"):
         return ""
@@ -66,7 +66,7 @@ def _after_rescue(answer: JsonObject) -> str:
 
 
 def _some(answer: JsonObject, *names: tuple[str, str]) -> Iterator[Row]:
-    """Yield a row for each named member that has a value. ``names`` are pairs of label and member."""
+    """Yield a row (label, value) for each pair (label, member) in ``names`` whose member has a value in ``answer``."""
     yield from ((label, answer[name]) for label, name in names if answer.get(name) not in (None, "", [], {}))
 
 

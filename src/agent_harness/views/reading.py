@@ -16,7 +16,7 @@ else:
 
 
 def _protocol(kind: str, folder: str) -> tuple[Any, Any]:
-    """Return the api module for a kind of project, and the first argument of its functions: a layout or the folder."""
+    """Return the api module of a kind of project, and the first argument for its functions: a layout, or the folder."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 
@@ -37,7 +37,7 @@ def reader_of(kind: str, folder: str) -> ProjectReader:
 
 
 def followed_of(kind: str, folder: str) -> list[FollowedLog]:
-    """Return the logs that ``harness log --follow`` can show."""
+    """Return the project's logs whose lines ``harness log --follow`` shows."""
     api, place = _protocol(kind, folder)
     found: list[FollowedLog] = api.followed(place)
     return found
@@ -50,7 +50,7 @@ def log_rows_of(kind: str, folder: str) -> Iterator[JsonObject]:
 
 
 def parallel_of(kind: str, folder: str) -> str | None:
-    """Return the path of a parallel run's snapshot file; None for a long task, which has no parallel runs."""
+    """Return the path of a parallel run's snapshot file, or None for a long task, which has no parallel runs."""
     if kind == "longtask":
         return None
     api, place = _protocol(kind, folder)
@@ -59,7 +59,7 @@ def parallel_of(kind: str, folder: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTranscript:
-    """Path of an agent's transcript, or the reason why there is none."""
+    """Path of an agent's transcript, or the reason why there is no transcript."""
 
     path: str | None
     why: str = "No transcript was kept."
@@ -71,11 +71,11 @@ ELSEWHERE = "The agent runs on another machine. Its transcript arrives when the 
 def transcript_of(
     view: ProjectView, item: str, *, home: str | None = None, parallel: JsonObject | None = None
 ) -> KeptTranscript:
-    """Return the transcript of the agent that works on an item, or of the item's last session.
+    """Return the transcript of the agent that works on the item. If no agent works on it, return the transcript of its
+    last session.
 
-    ``home`` is the project's state folder outside the project. ``parallel`` is the snapshot of a parallel run, whose
-    agents keep their transcripts in their workspaces.
-    """
+    ``home`` is the project's state folder outside the project. ``parallel`` is the snapshot of a parallel run. In such
+    a run, an agent's transcript is in its workspace."""
     from agent_harness.session import run_snapshot
 
     worker = run_snapshot.worker_on(parallel, item)

@@ -1,8 +1,7 @@
 """Terminal output that writes only changes: a full-screen view with keys, and status lines below scrolling text.
 
-The terminal is restored however the program ends, except after kill -9. For each line, only the range of changed
-characters is written, as synchronized output. Source: ``faces.md`` 4.
-"""
+The terminal is restored when the program ends, except after kill -9. In each line, only the range of changed characters
+is written, as synchronized output. Source: ``faces.md`` 4."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ class Hangup(Exception):
 
 
 class AlternateScreen:
-    """Alternate screen of this process's terminal. It is visible in the context ``shown``."""
+    """Full-screen view on this process's terminal. The view is visible inside ``with shown():``."""
 
     def __init__(self) -> None:
         self._last: list[str] = []
@@ -59,7 +58,8 @@ class AlternateScreen:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Show the screen and read keys without Enter in the context. Raise ``Hangup`` if a signal ends the program."""
+        """Show the full-screen view until the ``with`` block ends, and read each key without Enter.
+        Raise ``Hangup`` if a signal ends the program."""
         before = termios.tcgetattr(sys.stdin)
         old = {each: signal.signal(each, _hang_up) for each in (signal.SIGTERM, signal.SIGHUP)}
         try:
@@ -72,7 +72,7 @@ class AlternateScreen:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Show the normal terminal during the context, for example to ask a question."""
+        """Show the normal terminal until the ``with`` block ends, for example to ask a question."""
         before = termios.tcgetattr(sys.stdin)
         plain = termios.tcgetattr(sys.stdin)
         plain[3] |= termios.ICANON | termios.ECHO | termios.ISIG
@@ -114,7 +114,7 @@ class AlternateScreen:
             _write(_BEGIN + "".join(changes) + _END)
 
     def key(self, seconds: float) -> str | None:
-        """Return the name or character of the next key; None if no key comes in time or its sequence is unknown."""
+        """Return the name or character of the next key, or None if no key comes in time or the key is unknown."""
         if not self._pressed:
             if not select.select([sys.stdin], [], [], seconds)[0]:
                 return None
@@ -127,7 +127,7 @@ class AlternateScreen:
         return _KEYS.get(pressed, None if sequence else pressed)
 
     def _more_comes(self) -> bool:
-        """Return True if more of an escape sequence arrives in time. After a single Escape, the wait is short."""
+        """Return True if the rest of an escape sequence arrives in time. After a single Escape, wait only briefly."""
         seconds = _ESCAPE_SECONDS if self._pressed == "\x1b" else _REST_SECONDS
         return bool(select.select([sys.stdin], [], [], seconds)[0])
 
@@ -139,7 +139,7 @@ class AlternateScreen:
 
 
 def _changed(old: str, new: str) -> tuple[int, str]:
-    """Return the first column in which two lines differ, and the text that changes the old line from there on."""
+    """Return the first column in which the lines differ, and the output that changes the old line from there."""
     if not (old.isascii() and new.isascii()):
         return 0, f"{new}\x1b[K"
     same = _same(old, new)
@@ -180,7 +180,8 @@ _AWAY_SECONDS = 5.0
 
 
 class LinesBelow:
-    """Status lines below the program's output. The cursor stays at their start, so output overwrites only them."""
+    """Status lines below the program's output.
+    The cursor stays at the start of these lines, so new output overwrites only them."""
 
     def __init__(self) -> None:
         self._last: list[str] = []
@@ -188,12 +189,11 @@ class LinesBelow:
         self._drawn = 0.0
 
     def change(self, lines: Sequence[str], size: tuple[int, int]) -> str:
-        """Return the terminal output that shows these status lines; ``size`` is in columns and rows, and excess lines
-        are cut.
+        """Return the terminal output that shows these status lines. ``size`` is the number of columns and rows. If
+        there are too many lines for the screen, the last lines are omitted.
 
-        All lines are redrawn if the size changed, or after a time in which the program was stopped and other programs
-        may have written.
-        """
+        Redraw all lines if the size has changed. Also redraw them after a pause of this program, because another
+        program may have written to the terminal."""
         shown = [*lines][: max(1, size[1] // _MOST)]
         was, old, drawn = self._size, self._last, self._drawn
         self._size, self._last, self._drawn = size, shown, time.monotonic()
@@ -216,7 +216,7 @@ class LinesBelow:
 
 
 def is_in_front(stream: object) -> bool:
-    """Return True if this process is in the foreground of the terminal, or if the stream is not a terminal."""
+    """Return True if this process is in the foreground of its terminal, or if the stream is not a terminal."""
     try:
         return os.tcgetpgrp(stream.fileno()) == os.getpgrp()  # type: ignore[attr-defined]
     except (OSError, ValueError, AttributeError):
@@ -225,7 +225,7 @@ def is_in_front(stream: object) -> bool:
 
 @contextmanager
 def without_echo() -> Iterator[None]:
-    """Do not echo typed keys during the context, because they would appear in the status lines."""
+    """Hide typed keys until the ``with`` block ends, because they would appear in the status lines."""
     before = None
     with suppress(OSError, ValueError, AttributeError, termios.error):
         if is_in_front(sys.stdin):

@@ -1,5 +1,5 @@
-"""Reader for the end of a growing text file, such as a transcript. The cost of reading does not depend on the file's
-length.
+"""Reader of the end of a growing text file, such as a transcript. Reading a long file takes no longer than reading a
+short file.
 
 Source: ``faces.md`` F-WATCH-5."""
 
@@ -31,10 +31,11 @@ class TranscriptEnd:
         self._lines: list[str] = [otherwise]
 
     def lines(self) -> list[str]:
-        """Return the last complete lines of the transcript with secrets masked; of a line over 64 KiB, return its end.
+        """Return the last complete lines of the transcript, with secrets masked. If the last line is longer than 64
+        KiB, return the end of this line.
 
-        If earlier text is omitted, the first line says so. Raise ``OSError`` or ``StateDamaged``.
-        """
+        If earlier text is omitted, the first line says so. Raise ``OSError`` or ``StateDamaged`` for an unreadable
+        file."""
         if self.path is None or (stamp := files.stamp_of(self.path)) is None or stamp == self._stamp:
             return self._lines
         with os.fdopen(files.open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
@@ -52,7 +53,7 @@ class TranscriptEnd:
 
 
 class ScrolledText:
-    """Text wrapped to the width of its pane. The end is shown, with new lines, until the user scrolls back."""
+    """Text wrapped to the width of its pane. The pane follows the end of the text until the user scrolls back."""
 
     def __init__(self, title: str, grows: Callable[[], Sequence[str]], *, from_end: bool = True) -> None:
         """Set the title and ``grows``, a function that returns all current lines."""
@@ -65,14 +66,14 @@ class ScrolledText:
         self.back = 0 if from_end else -1  # rows below the last one that is shown; -1: as many as there can be
 
     def look(self) -> None:
-        """Read new lines, unless the user has scrolled back."""
+        """Load the current lines. Do nothing if the user has scrolled back."""
         if self.back <= 0 or self._told is None:
             told = self._grows()
             if told != self._told:
                 self._told, self._columns = told, 0
 
     def window(self, room: int, columns: int) -> tuple[int, Sequence[str]]:
-        """Return the number of rows above the visible rows, and the visible rows, at most ``room``."""
+        """Return the number of rows above the visible rows, and the visible rows. At most ``room`` rows are visible."""
         if columns != self._columns:
             self.rows = [row for line in self._told or () for row in _rows(shown(line), columns)]
             self._columns = columns
@@ -90,7 +91,7 @@ class ScrolledText:
         return True
 
     def find(self, word: str) -> None:
-        """Scroll up to the nearest row with the word. If no row above has the word, scroll to the last row with it."""
+        """Scroll up to the nearest row with ``word``. If no row above contains it, scroll to the last row that does."""
         places = [n for n, row in enumerate(self.rows) if word.lower() in row.lower()]
         last = len(self.rows) - self.back - 1
         before = [n for n in places if n < last] or places

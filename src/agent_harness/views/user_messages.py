@@ -42,12 +42,12 @@ class LeftMessage:
 
     @property
     def sentence(self) -> str:
-        """Sentence that tells the user who gets the message, and when."""
+        """Sentence for the user that names the receiver of the message, and the time at which the receiver gets it."""
         return f"{self.who} gets the message {self.when}."
 
 
 def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]:
-    """Return the agents of a parallel run that runs on this machine; an empty list for other runs."""
+    """Return the running agents of a parallel run on this machine. Return an empty list if no such run exists."""
     if not found or not found.get("alive") or found.get("engine") != "local":
         return []
     sign = "#" if kind == "features" else ""
@@ -63,12 +63,12 @@ def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]
 
 
 def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -> LeftMessage:
-    """Store a message for the running agent, or for the agent whose slot or item ``to`` selects.
+    """Store a message for the running agent. If ``to`` is given, store the message for the agent in this slot or on
+    this item.
 
-    A message for an open item without an agent waits for the item's next session. Raise ``Refused`` if an agent makes
-    this call, or if several agents run and ``to`` is missing. Raise ``UsageError``, with the running agents, if ``to``
-    is unknown. Other errors come from ``PersonsMessages.leave``.
-    """
+    If no agent works on the item, the item's next session gets the message. Raise ``Refused`` if an agent makes this
+    call, or if ``to`` is missing while several agents run. Raise ``UsageError`` with the running agents if ``to`` is
+    unknown. ``PersonsMessages.leave`` can raise other errors."""
     owner.refuse_agents(folder, "harness say")
     reader = reading.reader_of(kind, folder)
     parallel = reading.parallel_of(kind, folder)
@@ -129,7 +129,7 @@ def _listed(slots: Sequence[SlotAtWork]) -> str:
 
 
 def user() -> str:
-    """Return the user's login name; "a person" if the user has none."""
+    """Return the user's login name, or "a person" if the user has none."""
     from getpass import getuser
 
     try:

@@ -1,4 +1,4 @@
-"""View of ``harness watch``: one project or all projects, as lines of a given width; nothing is written.
+"""View of ``harness watch``: one project or all projects, as lines of a given width. Nothing is written.
 
     shop  6/7 proven  judging 0:42                              1 to 3 h left
     $0.98 of $200.00  now $0.11 of $10.00  16.8k in 3.9k out
@@ -10,9 +10,8 @@
     -- harness -----------------------------------------------------------
       14:56:03 suite   runs, 71 tests
 
-The data comes from the project's records and logs, of which only new lines are read. Source:
-``faces.md`` 4, F-WATCH-1 to 5.
-"""
+The data comes from the project's records and logs. Only new lines of the logs are read. Source: ``faces.md`` 4,
+F-WATCH-1 to 5."""
 
 from __future__ import annotations
 
@@ -90,7 +89,7 @@ class WatchView:
 
 
 class WatchReader:
-    """Reader of one project for the live view. Each ``load`` reads only new records and log lines."""
+    """Reader of one project for the live view. Each ``load`` reads only the records and log lines that are new."""
 
     def __init__(self, kind: Kind, folder: str) -> None:
         self.kind, self.folder = kind, folder
@@ -117,7 +116,8 @@ class WatchReader:
         )
 
     def transcript(self, seen: WatchView, item: str) -> reading.KeptTranscript:
-        """Return the transcript of the agent on an item, or of the item's last session."""
+        """Return the transcript of the agent that works on the item or, if there is none, of the item's last
+        session."""
         return reading.transcript_of(seen.view, item, home=self._reader.home, parallel=seen.parallel)
 
 
@@ -127,8 +127,8 @@ PANES = ("items", "agent", "harness")
 def lines(
     seen: WatchView, columns: int, rows: int, chosen: str | None = None, text: ScrolledText | None = None
 ) -> list[str]:
-    """Return the view's lines, cut to the width. ``text`` is the text of the focused pane, unless the items have the
-    focus."""
+    """Return the view's lines, cut to the width.
+    ``text`` is the text of the pane that has the focus. If ``text`` is None, the list of items has the focus."""
     head = _head(seen, columns)
     if columns < LEAST[0] or rows < LEAST[1]:
         return [fitted(each, columns) for each in head][:rows]
@@ -156,7 +156,8 @@ SMALL = 4
 
 
 def _looked_into(seen: WatchView, columns: int, rows: int, chosen: str | None, text: ScrolledText) -> list[str]:
-    """Return the lines of all panes. The focused pane gets the rows that the other panes do not need."""
+    """Return the lines of all panes.
+    The pane with the focus shows ``text``, and gets all rows that the other panes do not need."""
     items, is_agent = _items(seen, columns, SMALL, chosen), text.title == "agent"
     log = ["-- harness --", *(_log_line(row) for row in [*seen.rows][1 - SMALL :])]
     other = log if is_agent else _at_work(seen, columns, SMALL)
@@ -197,7 +198,7 @@ def _head(seen: WatchView, columns: int) -> list[str]:
 
 
 def _paid(money: Money, running: Now | None, columns: int) -> str:
-    """Return the cost so far and the usage of the running session. Parts that do not fit are omitted."""
+    """Return the cost so far, and the usage of the running session. If the text is too wide, omit the last parts."""
     limit = f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else ""
     parts = [f"{money}{limit}"] if money.sessions else []
     if running and running.tokens is not None:
@@ -206,7 +207,7 @@ def _paid(money: Money, running: Now | None, columns: int) -> str:
 
 
 def _paid_by_several(view: ProjectView, now: str, columns: int) -> str:
-    """Return the project's cost with its budget, if there is one, and the cost of the parallel run."""
+    """Return the project's cost with its budget, if it has a budget, and the cost ``now`` of the parallel run."""
     limit = view.money.limit_usd
     whole = f"{view.money} of ${limit:.2f}" if limit is not None and view.money.sessions else ""
     return _as_fits([*filter(None, (whole, now))] or ["nothing spent yet"], columns, "  ")
@@ -246,7 +247,8 @@ def _items(seen: WatchView, columns: int, rows: int, chosen: str | None) -> list
 
 
 def current(view: ProjectView) -> str | None:
-    """Return the id of the item that an agent works on, or else of the first item that needs the user or is open."""
+    """Return the id of the current item: the item on which an agent works, or the first item that needs the user, or
+    the first open item. Return None if there is no such item."""
     by_state = {OPEN if each.again else each.state: each.id for each in reversed(view.items)}
     named = next((each.item for each in view.now if each.alive and each.item), None)
     at_work = next((each.id for each in view.items if named in (each.name, each.id)), None)
@@ -254,7 +256,8 @@ def current(view: ProjectView) -> str | None:
 
 
 def _at_work(seen: WatchView, columns: int, rows: int) -> list[str]:
-    """Return lines about the running agents: slots of a parallel run or agents' output, as many as fit."""
+    """Return lines about the running agents, at most ``rows``.
+    In a parallel run, the lines describe the slots. In other runs, they show the agents' output."""
     if seen.slots:
         found = ["-- agents --", *(f"  {each.strip()}" for each in seen.slots)]
         left = len(found) - rows + 1
@@ -303,10 +306,9 @@ def _now_json(now: Now) -> JsonObject:
 
 
 def footer(seen: WatchView, columns: int, waits: str = "") -> list[str]:
-    """Return the three status lines below a run's output; ``waits`` says what the run is waiting for. F-RUN-1.
+    """Return the three status lines below a run's output. ``waits`` names the event for which the run waits. F-RUN-1.
 
-    If the space is too small, whole parts are dropped, the least important first.
-    """
+    If the lines are too narrow for all parts, the least important parts are omitted."""
     view = seen.view
     running = next((each for each in view.now if each.alive), None)
     several = run_snapshot.at_work(seen.parallel)
@@ -345,7 +347,7 @@ def _slots(seen: WatchView) -> str:
 
 
 def _of_several(parallel: JsonObject | None) -> str:
-    """Return the amount that a parallel run has spent so far, as text; "" if unknown."""
+    """Return the amount that a parallel run has spent so far, as text, or "" if the amount is unknown."""
     budget = (parallel or {}).get("budget")
     spent, limit = (amount(budget.get(name)) if isinstance(budget, dict) else None for name in ("spent", "limit"))
     if spent is None:
@@ -358,7 +360,8 @@ NEARLY = 1.2
 
 
 def time_left(view: ProjectView) -> str | None:
-    """Return an estimate of the remaining time; None with fewer than three proven items or none left. F-WATCH-2."""
+    """Return an estimate of the time for the remaining items.
+    Return None with fewer than three proven items, or if no items remain. F-WATCH-2."""
     proven = {each.id for each in view.items if each.state in DONE}
     still = sum(each.is_left for each in view.items)
     taken: dict[str, float] = {}
@@ -380,16 +383,15 @@ ORDER = ("needs you", "running", "waiting", "stopped", "idle", "done", "unreadab
 
 
 class AllProjects:
-    """Readers of the user's projects that still exist, one for each project."""
+    """One reader for each of the user's projects that exists."""
 
     def __init__(self) -> None:
         self._views: dict[str, WatchReader] = {}
 
     def look(self, places: Sequence[Place]) -> list[tuple[str, Kind, WatchView | str]]:
-        """Return folder, kind and state of each project, first those that need the user. SC-63.
+        """Return the folder, kind and state of each project. Projects that need the user come first. SC-63.
 
-        For an unreadable project, an error text replaces the state.
-        """
+        If a project cannot be read, its state is replaced by an error text."""
         found: list[tuple[str, Kind, WatchView | str]] = []
         for each in places:
             if not each.path or each.gone or each.kind is None:
@@ -415,7 +417,7 @@ def class_of(seen: WatchView | str) -> str:
 
 
 def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, chosen: str | None = None) -> list[str]:
-    """Return a heading and one line for each project. On a narrow screen, less important columns are dropped."""
+    """Return a heading and one line for each project. On a narrow screen, less important columns are omitted."""
     rows = [_row(path, seen, path == chosen) for path, _, seen in found]
     told = [each for each in rows if each.error is None]
     doing = max([len("STATE"), *(width(each.doing) for each in told)])
@@ -439,7 +441,7 @@ def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, 
 
 
 def _paid_by_now(view: ProjectView) -> str:
-    """Return the cost so far as text, including running sessions; "" if there is no session."""
+    """Return the cost so far as text, including running sessions, or "" if there is no session."""
     running = [each for each in view.now if each.alive and each.tokens is not None]
     money = view.money
     spent = money.spent_usd + sum(each.cost_usd or 0.0 for each in running)
@@ -451,7 +453,8 @@ MOST_ITEM = 12
 
 
 def _item_of(view: ProjectView) -> str:
-    """Return the short name of the item that needs the user, is being worked on or was last active; "-" without one."""
+    """Return the short name of the item that has a question for the user, or of the item on which an agent works.
+    Return "-" if there is neither."""
     asked = next((each.item for each in view.state.questions if each.item), None)
     running = sorted((each for each in view.now if each.item), key=lambda each: not each.alive)
     name = asked or next((each.item for each in running), None)

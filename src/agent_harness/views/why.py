@@ -1,11 +1,11 @@
-"""Reasons for an item's state: claims, verdicts, a person's decisions, and commands with which users can check them.
+"""Explanation of an item's state: claims, verdicts, decisions of a person, and commands with which users can check the
+item.
 
     found = why.explain(view, why.item_of(view, "5"))
     print("\\n".join(why.lines(found)))
 
-The commands run in order in one shell in the project's folder. They need git and the project's own tools,
-but not the harness. Source: ``faces.md`` 3, F-STORY-3.
-"""
+The user runs the commands in this order in one shell in the project's folder. The commands need git and the project's
+own tools, but not the harness. Source: ``faces.md`` 3, F-STORY-3."""
 
 from __future__ import annotations
 
@@ -112,11 +112,10 @@ _TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
 
 
 def item_of(view: ProjectView, named: str | None) -> Item:
-    """Return the item that the user names as ``5``, ``#5``, ``Feature #5`` or ``task-001``; without a name, the only
-    item.
+    """Return the item that the user names as ``5``, ``#5``, ``Feature #5`` or ``task-001``. Without a name, return the
+    only item.
 
-    Raise ``UsageError``, with the most similar id, if there is no such item.
-    """
+    Raise ``UsageError`` with the most similar id if there is no such item."""
     if not view.items:
         if view.gaps:
             gap = view.gaps[0]
@@ -165,8 +164,9 @@ def explain(
 ) -> JsonObject:
     """Return all facts about an item's state, for JSON output and for ``lines``.
 
-    ``changed`` are the paths that differ between commits, and ``moved`` the result of ``commits_moved``; if omitted,
-    they are read from git. ``history`` has the item's claims and sessions, if already known."""
+    ``changed`` contains the paths that differ between two commits, and ``moved`` is the result of ``commits_moved``.
+    Without these arguments, the function reads git. ``history`` contains the item's claims and sessions. Without it,
+    the function reads the records."""
     from agent_harness.kernel.redact import redact
 
     claims, sessions = history or histories(view, item.id)[item.id]
@@ -214,14 +214,14 @@ def histories(view: ProjectView, *items: str | None) -> dict[str | None, History
 
 
 def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
-    """Return the last accepted claim on a done item; None if the item is not done or has no such claim."""
+    """Return the last accepted claim of an item that is done, or None if the item is not done or has no such claim."""
     if item.state not in project_view.DONE:
         return None
     return next((each for each in reversed(claims) if each.accepted), None)
 
 
 def commits_moved(folder: str, claims: Iterable[ClaimVerdict]) -> dict[str, str]:
-    """Return the new commit ids of accepted claims whose commits were rebased, by old id."""
+    """Return the new ids of commits that were rebased after their claim was accepted. The keys are the old ids."""
     landed = (each for each in claims if each.accepted and each.commit != each.candidate)  # merged: another id
     commits = [each.commit for each in landed if each.commit]
     top = _top(folder) if commits else None
@@ -257,11 +257,10 @@ def _proven(line: ClaimVerdict | None, moved: Mapping[str, str]) -> JsonObject |
 def with_sessions(
     claims: Iterable[ClaimVerdict], sessions: Sequence[PastSession]
 ) -> list[tuple[ClaimVerdict, PastSession | None]]:
-    """Return each claim with the session that made it; ``sessions`` are the sessions on one item.
+    """Return each claim with the session that made the claim. ``sessions`` are all sessions on the item.
 
-    An attempt at a task is found by session number and attempt number, because several attempts may share a session. A
-    slice of a long task is found by its position.
-    """
+    A claim on a task is matched by session number and attempt number, because several attempts can share a session. A
+    claim on a long task is matched by the number of its slice."""
     last = {each.number: each for each in sessions if each.number is not None}
     first = {each.number: each for each in reversed(sessions) if each.number is not None}
     attempts: dict[tuple[int | None, int | None], PastSession] = {
@@ -346,7 +345,8 @@ def checks(
     moved: Mapping[str, str],
     changed: Changes | None = None,
 ) -> Iterator[JsonObject]:
-    """Yield commands that check the item in one shell, each with the expected result, ``pass`` or ``fail``."""
+    """Yield the commands with which the user checks the item in one shell.
+    Each command has its expected result, ``pass`` or ``fail``. ``line`` is the claim that proves the item."""
     root = view.path
     commands = [each for each in line.steps if each.command and each.step in ("proof", "criterion")] if line else []
     if view.kind == "longtask" or not line or not line.commit:
@@ -385,7 +385,7 @@ def checks(
 
 
 def _one_command(command: str) -> str:
-    """Return a shell command as one line that can be combined with other commands."""
+    """Return the shell command on one line, in a form that can follow ``&&``."""
     if "\n" in command:
         escaped = command.strip().replace("\\", "\\\\").replace("\n", "\\n")
         return f'sh -c "$(printf %b {quoted(escaped)})"'
@@ -398,7 +398,7 @@ def _entered(folder: str, root: str) -> str:
 
 
 def _top(folder: str) -> str | None:
-    """Return the top of the git work tree that contains the folder; None if there is none."""
+    """Return the top folder of the git work tree that contains the folder, or None if there is no work tree."""
     here = os.path.realpath(folder)
     while not os.path.lexists(os.path.join(here, ".git")):
         here, before = os.path.dirname(here), here
@@ -423,8 +423,8 @@ def _linked(top: str) -> list[str]:
 
 
 def _imports(top: str, inside: str) -> str:
-    """Return an assignment of ``PYTHONPATH`` for a checkout, or "". The path takes precedence over an editable install
-    of ``top``."""
+    """Return an assignment of ``PYTHONPATH`` that makes Python import the checkout.
+    Return "" if this is not necessary, because ``top`` has no editable install."""
     roots = [os.path.normpath(os.path.relpath(each, inside)) for each in _editable(top, os.environ.get("PATH", ""))]
     if not roots:
         return ""
@@ -452,7 +452,8 @@ def _editable(top: str, search_path: str) -> tuple[str, ...]:
 
 
 def _test_side(top: str, before: str, line: ClaimVerdict, item: Item, known: Changes | None) -> list[str]:
-    """Return the item's tests and the changed test files. They stay when the code is set back to ``before``."""
+    """Return the item's tests, and the test files that the work changed.
+    The check keeps these files when it restores the code of the commit ``before``."""
     from agent_harness.kernel.git import Git
 
     changed: Sequence[str] = ()
@@ -474,7 +475,7 @@ def is_test_side(path: str) -> bool:
 
 
 def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> JsonObject:
-    """Return an item's cost, time and sessions, in total and for rejected work, and the number of unknown costs."""
+    """Return the cost, time and sessions of an item, with separate values for rejected work and for unknown costs."""
     money, lost = Money.of(sessions), Money.of(wasted(sessions, claims))
     known = [each.seconds for each in sessions if each.seconds is not None]
     return {
@@ -496,7 +497,7 @@ DONE = ("verified", "completed")
 
 
 def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> list[PastSession]:
-    """Return the sessions with rejected work and no accepted claim, from the history of one item."""
+    """Return the sessions of one item whose work was rejected, and of which no claim was accepted."""
     believed: dict[int, list[ClaimVerdict]] = {}
     for claim, its in with_sessions((each for each in claims if not each.by_person), sessions):
         believed.setdefault(id(its), []).append(claim)
@@ -513,7 +514,8 @@ def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> l
 
 
 def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]:
-    """Return name and output of each step of a verdict. Raise ``UsageError`` if there is no such verdict or output."""
+    """Return the name and the output of each step of verdict ``number``.
+    Raise ``UsageError`` if the verdict does not exist, or if its output was not kept."""
     from agent_harness.kernel import files
 
     mine = histories(view, item.id)[item.id][0]
@@ -536,7 +538,7 @@ def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]
 
 
 def not_landed(home: str | None, item: str) -> list[JsonObject]:
-    """Return each refusal to merge proven work on an item in the last parallel run, oldest first."""
+    """Return a record of each refusal to merge proven work on the item in the last parallel run, oldest first."""
     from agent_harness.kernel import journal
     from agent_harness.kernel.redact import redact
 
@@ -567,7 +569,7 @@ def _landing_lines(found: JsonObject) -> list[str]:
 
 
 def lines(found: JsonObject, *, full: bool = False) -> list[str]:
-    """Return the answer of ``explain`` as lines of text, at most ``MOST_LINES`` unless ``full`` is set."""
+    """Return the result of ``explain`` as lines of text, at most ``MOST_LINES`` lines unless ``full`` is set."""
     head = [_headline(found), *_check_lines(found)]
     story = _story_lines(found)
     tail = [*_landing_lines(found), *_wait_lines(found), *_cost_lines(found), _row("next", str(found["next"]))]
@@ -648,7 +650,7 @@ def _story_lines(found: JsonObject) -> list[str]:
 
 
 def _diff_word(found: JsonObject, claim: JsonObject) -> str:
-    """Return the argument of `harness diff` for a claim: a session number or, for a task, the rescue ref."""
+    """Return the argument of `harness diff` for a claim's work: a session number or, in a task list, a rescue ref."""
     ref = str(claim["rolled_back"]).removeprefix("refs/harness/")
     return quoted(ref) if found["kind"] == "tasklist" else str(claim["session"])
 

@@ -59,7 +59,8 @@ def agents(as_json: bool) -> int:
 
 
 def _versions(agent: "FoundAgent") -> str | None:
-    """Return the agent's version and the oldest supported version. Return None if the agent is not a program."""
+    """Return a text with the agent's version and the oldest supported version, or None for an agent without a
+    program."""
     if agent.program is None:
         return None
     if agent.too_old:
@@ -178,7 +179,8 @@ def _limits_of_host(as_json: bool) -> int:
 
 
 def _input(account: str, terms: "AccountTerms") -> dict[str, int]:
-    """Return the used and the allowed input tokens per minute of an account; empty if the account has no such limit."""
+    """Return the used and the allowed input tokens per minute of an account, or an empty mapping without such a
+    limit."""
     from agent_harness.kernel import clock, host
     from agent_harness.kernel.host import throttles
 
@@ -229,7 +231,8 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
 
 
 def _account(named: str) -> str:
-    """Return the account with this name, the account of the client with this name, or else the name."""
+    """Return the account named ``named``, or the account of the agent client named ``named``.
+    If neither exists, return ``named``."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if named in LimitClock().throttled() or any(each.account == named for each in LimitClock().all()):

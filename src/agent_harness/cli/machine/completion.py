@@ -1,8 +1,7 @@
 """``harness completion``: a shell script that completes commands and options without starting Python.
 
 Only values that depend on the current project (ids, options of a question, agents) come from a call of ``harness
-__complete``. ``faces.md`` F-HELP-3.
-"""
+__complete``. ``faces.md`` F-HELP-3."""
 
 from __future__ import annotations
 

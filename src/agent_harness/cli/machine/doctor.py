@@ -37,10 +37,9 @@ SIGNS = {"ok": "ok", "warning": "!!", "wrong": "XX"}
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Result of one check. ``fix`` is the command that fixes the problem; its JSON key is ``mend``.
+    """Result of one check. ``fix`` is the command that fixes the problem. In JSON, the key of ``fix`` is ``mend``.
 
-    ``repair`` performs the safe repair for `--fix`: it changes only the harness's own files, and deletes nothing.
-    """
+    ``repair`` is the safe repair for `--fix`. It changes only files of the harness, and deletes nothing."""
 
     name: str
     state: str  # ok, warning, wrong
@@ -92,7 +91,8 @@ def doctor(fix: bool, as_json: bool) -> int:
 
 
 def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
-    """Run every safe repair. For each repair, yield a record of what was repaired, or why the repair failed."""
+    """Repair each failed check that has a repair. For each repair, yield a record: ``done`` is True after a success,
+    and ``said`` describes the repair or the reason of its failure."""
     for each in found:
         if each.repair is None or each.state == "ok":
             continue
@@ -224,7 +224,7 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
 
 
 def _lock(folder: str) -> CheckResult:
-    """Take the project lock, and return if a second attempt to take the lock fails meanwhile, as a check result."""
+    """Check that the project lock cannot be taken twice at the same time, and return the result of this check."""
     from agent_harness.kernel.lock import Lock
 
     with Lock(folder, timeout_seconds=5.0):
@@ -264,7 +264,8 @@ def _hooks(folder: str) -> Iterator[CheckResult]:
 
 
 def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
-    """Return a warning about hooks of another or older installation. Codex hooks get no repair."""
+    """Return a warning that a client's hooks start another or older harness installation.
+    For Codex, the warning has no repair, because the user must trust changed hooks in Codex again."""
     from agent_harness.hooks import install
 
     words = "" if scope == "user" else " --project"
@@ -274,7 +275,8 @@ def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
 
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
-    """Yield the checks of the agents, the selected agent's extra, current rate limits, and the user's state folder."""
+    """Yield the results of checks of the agents, the selected agent's extra, rate limits, and the user's state
+    folder."""
     from agent_harness.agents import discovery, registry
     from agent_harness.kernel import trusted_state
     from agent_harness.kernel.rate_limits import LimitClock
@@ -330,7 +332,8 @@ def sandbox() -> CheckResult:
 
 
 def limits() -> CheckResult:
-    """Return the resource limits of agents and checks, and how these limits are enforced, as a check result."""
+    """Return a check result with the resource limits of agents and checks.
+    The result is a warning if this system cannot enforce them."""
     from agent_harness.kernel.process import limits as kernel
     from agent_harness.kernel.process import sandbox
 
@@ -349,7 +352,8 @@ def folder(path: str) -> Iterator[CheckResult]:
 
 
 def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
-    """Yield the checks of git in the project: repository, identity, unfinished operations and stale lock files."""
+    """Yield the results of checks of git in the project: repository, identity, unfinished operations, stale lock
+    files."""
     from agent_harness.kernel.git import Git, repair
     from agent_harness.session import turn_end
 
@@ -386,8 +390,8 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
 
 
 def _plain_git(path: str, top: str) -> str | None:
-    """Return git's error with the repository's own settings, or None if git works. Run no program from these
-    settings."""
+    """Return the reason why git fails with the repository's own settings, or None if git works.
+    Programs that these settings name are not run."""
     for words in _PLAIN:
         done = _ran(words, cwd=path)
         if done.returncode:
@@ -421,7 +425,8 @@ def _age(path: str) -> float:
 
 
 def feature_project(path: str) -> Iterator[CheckResult]:
-    """Yield the checks of the settings, the state, the features, and anything that would prevent a session."""
+    """Yield the results of checks of the settings, the state, the features, and anything that would prevent a
+    session."""
     from agent_harness.protocols.features import api
 
     for each in api.problems(Path(path)):
@@ -439,7 +444,7 @@ def long_task(path: str) -> Iterator[CheckResult]:
 
 
 def codex_trust(path: str) -> Iterator[CheckResult]:
-    """Yield the check that Codex trusts the harness's hooks, if Codex is installed and the hooks are registered."""
+    """Yield the result of a check that Codex trusts the harness's hooks, if Codex is installed and has these hooks."""
     from agent_harness.hooks import codex_trust as trusting
     from agent_harness.hooks import install
 
@@ -463,10 +468,9 @@ def codex_trust(path: str) -> Iterator[CheckResult]:
 def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
     """Check that a command run by Codex finds the same ``python3`` as the harness.
 
-    Codex really runs the command, but its model is a scripted server on loopback, so no network is used. Codex gets a
-    temporary home with only the user's settings for the environment of commands. If the paths differ, this is an error
-    if a run uses Codex, and otherwise advice.
-    """
+    Codex runs a real command, but its model is a scripted server on loopback, so no network is used. Codex gets a
+    temporary home folder that contains only the user's settings for the environment of commands. A difference is an
+    error if a run uses Codex. If no run uses Codex, it is advice."""
     from agent_harness.agents import discovery
 
     if not shutil.which("codex"):
@@ -487,7 +491,8 @@ def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _run_by_codex(shell_command: str) -> str | None:
-    """Return the last output line of a shell command in a turn of Codex, or None if Codex did not run it."""
+    """Let Codex run a shell command, and return the last line of the command's output.
+    Return None if Codex or the command fails."""
     from agent_harness.agents.base import Brief
     from agent_harness.agents.codex import command
     from agent_harness.agents.usage import printed_objects
@@ -527,7 +532,7 @@ def _run_by_codex(shell_command: str) -> str | None:
 
 @contextmanager
 def _scripted_model(folder: str, shell_command: str) -> Iterator[str]:
-    """Yield the URL of a model server on loopback that requests one shell command."""
+    """Start a model server on loopback, and yield its URL. Its only scripted answer runs the shell command."""
     scripts = Path(folder, "scripts.json")
     scripts.write_text(json.dumps({"look": [{"run": shell_command}, "Done."]}), encoding="utf-8")
     words = [sys.executable, "-m", "agent_harness.testing.model_server", "--scripts", str(scripts)]

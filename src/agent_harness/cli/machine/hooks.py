@@ -115,7 +115,8 @@ def hook(event: str) -> int:
 
 
 def _unknown(message: str) -> int:
-    """Report an unknown event, and return the exit code. For a client it is 0, because clients act on other codes."""
+    """Print ``message`` about an unknown event, and return 0, because a client acts on any other exit code.
+    At a terminal, raise ``UsageError`` instead."""
     if sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(message, hint="harness hook stop < payload.json")
     show(message, err=True)
@@ -138,7 +139,8 @@ def _project() -> str:
 
 
 def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | None]:
-    """Let Codex trust the hooks if the user agrees. Return the trust (None: no agreement), and a note or None."""
+    """Let Codex trust the hooks if the user agrees. Return two values: True if Codex trusts the hooks (None if the user
+    did not agree), and a note for the user or None."""
     from agent_harness.hooks import codex_trust
 
     skipped = f"Codex silently skips these hooks until you trust them: {codex_trust.HINT}"

@@ -1,7 +1,6 @@
 """Rule for repeated options of click commands: only a list option may be repeated, or take values with commas.
 
-``cli.verbs`` implements this rule for the commands that do not use click.
-"""
+``cli.verbs`` implements this rule for the commands that do not use click."""
 
 import os
 from typing import Any
@@ -12,7 +11,8 @@ from agent_harness.cli.verbs import parts
 
 
 class Several(click.Option):
-    """Option that may be repeated or have values separated by commas. The path of an existing file is not split."""
+    """Option that may be repeated, and whose value may be a comma-separated list.
+    A value that is the path of an existing file is not split at commas."""
 
     def __init__(self, *words: Any, **settings: Any) -> None:
         super().__init__(*words, **settings)

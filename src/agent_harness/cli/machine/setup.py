@@ -1,8 +1,7 @@
-"""``harness setup`` prepares a project step by step; ``harness uninstall`` removes the harness from a project.
+"""``harness setup`` prepares a project step by step, and ``harness uninstall`` removes the harness from a project.
 
-Both commands skip steps that are already done, so they can be repeated. Without a terminal, the commands ask nothing:
-with ``--yes`` they use the defaults, otherwise they only print the plan.
-"""
+Both commands skip the steps that are already done, so a command can be repeated. Without a terminal, they ask nothing:
+they use the defaults with ``--yes``, and only print the plan without it."""
 
 import json
 import os
@@ -66,7 +65,8 @@ def setup(
 
 @dataclass
 class _Walk:
-    """Steps of the set-up so far, each with its state: ``done``, ``there``, ``left`` or ``planned``."""
+    """Set-up of a project.
+    Each of its ``steps`` has a state: ``done``, ``there`` (already present), ``left`` (still to do) or ``planned``."""
 
     yes: bool
     asks: bool
@@ -78,7 +78,7 @@ class _Walk:
         self.say(f"{step}: {message}")
 
     def wants(self, question: str) -> bool:
-        """Return True if the user wants a step. Without a terminal, a step is done only with ``--yes``."""
+        """Return True if the user wants the step. If the user cannot be asked, return True only with ``--yes``."""
         return click.confirm(question, default=True) if self.asks else self.yes
 
     # -- agent ---------------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class _Walk:
     # -- a first run ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> str:
-        """Print the command that the user can type after the set-up, and return it."""
+        """Print the command that the user can type after the set-up, and return the command."""
         from agent_harness.kernel import root
 
         there = root.find()

@@ -1,10 +1,9 @@
 """All commands of ``harness`` and ``lth`` with their options and arguments, collected from the parsers.
 
-    walk()["harness run"].options["--agent"]      ->  the kind of values that the option completes
+    walk()["harness run"].options["--agent"]      ->  kind of the values that complete this option
 
-Shell completion, ``docs/commands.md`` and the man pages are generated from this data, so options are defined only once.
-``faces.md`` F-HELP-3, F-HELP-4.
-"""
+Shell completion, ``docs/commands.md`` and the man pages are generated from this data. Each option is therefore defined
+only once, in its parser. Source: ``faces.md`` F-HELP-3, F-HELP-4."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Search for the package by a hook script: next to the script, else at the path recorded by ``harness hooks install``.
+"""Code with which a hook script finds the package: first next to the script, then at the path that ``harness hooks
+install`` has recorded.
 
-If the package is not found, or if the interpreter is too old and no newer one is known, the hook does nothing. This
-file runs under any Python 3.
-"""
+The hook does nothing if the package is not found. It also does nothing if the interpreter is too old and no newer
+interpreter is known. This file runs under any Python 3."""
 
 # ruff: noqa: PTH100, PTH111, PTH113, PTH118, PTH120, PTH123, S606
 
@@ -14,7 +14,8 @@ OLDEST = (3, 11)
 
 
 def find() -> bool:
-    """Make the package importable; return True on success. If a newer interpreter is needed, restart with it."""
+    """Make the package importable, and return True on success.
+    If this interpreter is too old, restart the hook with the recorded interpreter."""
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     beside = os.path.isfile(os.path.join(here, "hooks", "dispatch.py"))
     if beside and sys.version_info >= OLDEST:
@@ -36,7 +37,8 @@ def find() -> bool:
 
 
 def recorded() -> "tuple[str, str]":
-    """Return interpreter and package folder of the last install; empty texts if missing or another user's."""
+    """Return the interpreter and the package folder that the last install recorded.
+    Return empty texts if there is no record, or if another user owns it."""
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     path = os.path.join(home, "agent-harness", "hooks-path")
     try:
@@ -50,8 +52,8 @@ def recorded() -> "tuple[str, str]":
 
 
 def be_quick() -> None:
-    """Disable garbage collection and OpenSSL, which a process of milliseconds does not need; ``hashlib`` works
-    without."""
+    """Disable garbage collection and OpenSSL, because a process of a few milliseconds needs neither.
+    ``hashlib`` works without OpenSSL."""
     gc.disable()
     sys.modules["_hashlib"] = None  # type: ignore[assignment]
 
@@ -70,7 +72,7 @@ def hook(name: str) -> None:
 
 
 def script(name: str) -> None:
-    """Run a task script, which always prints one JSON object, and exit the process with status 0."""
+    """Run a task script, and exit the process with status 0. In every case, the script prints one JSON object."""
     done = {"claim": "claimed", "renew": "renewed"}[name]
     why = "the agent-harness package was not found; run: harness hooks install"
     try:

@@ -1,8 +1,9 @@
-"""Oracle: exit code 0 if the work is right: the 3,999 numerals, invalid numbers, and the project's old behaviour.
+"""Oracle of the self-test. It exits with 0 if the work is right: the 3,999 numerals, invalid numbers, and the project's
+old behaviour.
 
-The work answers in a child process, and this process, which loads nothing of it, compares. The arguments are the folder
-of the work and the command that answers: a JSON list of questions on its input, a JSON list of answers on its output.
-"""
+This process loads no code of the work. The work answers questions in a child process, and this process compares the
+answers. The arguments are the folder of the work and the command that answers. The command gets a JSON list of
+questions on stdin, and writes a JSON list of answers to stdout."""
 
 import calendar
 import json
@@ -31,7 +32,8 @@ def of_numerals() -> list[tuple[list[object], object]]:
 
 
 def of_the_project() -> list[tuple[list[object], object]]:
-    """Return questions and answers of the project's tests before the work, and more of the same kind."""
+    """Return the questions and answers of the project's tests before the work, and further questions of the same
+    kind."""
     found: list[tuple[list[object], object]] = [(["almanac.months", "names"], MONTHS.split())]
     for year in YEARS:
         leap = calendar.isleap(year)

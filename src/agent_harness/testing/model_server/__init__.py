@@ -1,4 +1,4 @@
-"""Local model server that plays scripts: real agent clients work against it without a model or a network.
+"""Local model server that plays scripts. Real agent clients can work with it, without a model and without a network.
 
     from agent_harness.testing.model_server import serve
 
@@ -6,10 +6,9 @@
         ...                                 # a client with base address server.url and the prompt "SCRIPT:hello"
         server.requests()                   # requests of the client, keys masked
 
-The server speaks Anthropic Messages, OpenAI Responses and OpenAI Chat Completions, with and without streaming. Used as
-a proxy, it refuses and records every outgoing connection. From a shell: ``python -m
-agent_harness.testing.model_server``. Documentation: ``docs/model-server.md``.
-"""
+The server supports the APIs Anthropic Messages, OpenAI Responses and OpenAI Chat Completions, with and without
+streaming. If a client uses the server as a proxy, the server refuses and records each connection to another machine.
+From a shell: ``python -m agent_harness.testing.model_server``. Documentation: ``docs/model-server.md``."""
 
 import os
 import sys
@@ -28,9 +27,9 @@ ADDRESS = "127.0.0.1"
 
 
 class ModelServer:
-    """Server that listens on loopback from its creation, and answers once ``run`` is called. Raise ``UsageError`` for
-    invalid scripts, and ``OSError`` if the port is in use. A script file is read again for each request, so that steps
-    can be added while a client works."""
+    """Model server on loopback. Clients can connect after its creation, and get answers after the call of ``run``.
+    Raise ``UsageError`` for an invalid script, and ``OSError`` if the port is in use. A script file is read again for
+    each request, so a test can add steps while a client works."""
 
     def __init__(
         self, scripts: Mapping[str, Any] | str | Path, *, port: int = 0, log: str | os.PathLike[str] | None = None
@@ -46,12 +45,12 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """Base URL for Anthropic clients; OpenAI clients append ``/v1``."""
+        """Base URL for Anthropic clients. OpenAI clients append ``/v1``."""
         return f"http://{ADDRESS}:{self.port}"
 
     def requests(self) -> list[dict[str, Any]]:
-        """Received requests, each with ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``, ``script``,
-        ``step``."""
+        """Return the received requests, each with ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``,
+        ``script``, ``step``."""
         return self._shared.log.records()
 
     def run(self) -> None:

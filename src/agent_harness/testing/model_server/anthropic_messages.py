@@ -1,4 +1,5 @@
-"""Anthropic Messages API: parses the conversation in a request, and writes an answer, complete and as stream events."""
+"""Anthropic Messages API: functions that read the conversation in a request, and write the response, as a whole and as
+stream events."""
 
 import json
 import re

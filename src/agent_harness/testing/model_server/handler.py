@@ -1,6 +1,5 @@
-"""Handler of one HTTP request to the model server: recorded with its keys masked, and answered according to the
-script.
-"""
+"""Handler of one HTTP request to the model server.
+It records the request without its keys, and answers according to the script."""
 
 import gzip
 import hashlib
@@ -89,13 +88,13 @@ def status_of(error: Mapping[str, Any]) -> int:
 
 
 def kind_of(error: Mapping[str, Any]) -> str:
-    """Return the type of a scripted error. The default depends on the status of the error."""
+    """Return the type of a scripted error. If the script sets no type, derive the type from the HTTP status."""
     return str(error.get("type") or KINDS.get(status_of(error), "api_error"))
 
 
 def reset_facts(error: Mapping[str, Any]) -> Json:
-    """Return the reset time of a rate limit, or an empty object without ``reset_seconds``. ``resets_at`` is in seconds
-    since 1970."""
+    """Return the time at which a scripted rate limit ends: ``resets_at`` in seconds since 1970, and
+    ``resets_in_seconds``. Return an empty object if the script sets no ``reset_seconds``."""
     if "reset_seconds" not in error:
         return {}
     seconds = float(error["reset_seconds"])
@@ -103,7 +102,8 @@ def reset_facts(error: Mapping[str, Any]) -> Json:
 
 
 def reset_headers(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the reset time as headers of Anthropic and OpenAI, or no headers if the time is unknown."""
+    """Return the end of a rate limit as HTTP headers of Anthropic and OpenAI. Return no headers if ``facts`` is
+    empty."""
     if not facts:
         return {}
     at, seconds = int(facts["resets_at"]), int(facts["resets_in_seconds"])
@@ -134,11 +134,11 @@ class Shared:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> Scripts:
-        """Return the scripts, read from the file again, because the file may change while the server runs."""
+        """Return the scripts. Read a script file again each time, because the file can change while the server runs."""
         return read_scripts(self.scripts)
 
     def refused_before(self, key: str) -> int:
-        """Return the number of earlier refusals of this request, and increment the stored number."""
+        """Return how often this request was refused before this call, and count one more refusal."""
         with self.lock:
             self.refusals[key] += 1
             return self.refusals[key] - 1
@@ -156,7 +156,8 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing, because the request log records every request."""
 
     def parse_request(self) -> bool:
-        """Parse the request. Also accept the server's full URL, which clients send if the server is their proxy."""
+        """Parse the request.
+        Also accept a path that begins with the server's URL, because clients send it if the server is their proxy."""
         good = super().parse_request()
         own = f"http://127.0.0.1:{self.server.server_address[1]}/"  # type: ignore[index]
         if good and self.path.startswith(own):
@@ -265,7 +266,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send_json(status_of(error), body, {**reset_headers(facts), **given})
 
     def _send_as_it_is(self, error: Mapping[str, Any], *, stream: bool) -> None:
-        """Send a scripted body unchanged. In a stream, the body is the only event."""
+        """Send the body that the script sets, unchanged. In a stream, the body is the only event."""
         text = str(error["body"])
         kind, content = ("text/event-stream", f"data: {text}\n\n") if stream else ("application/json", text)
         self._send(int(error.get("status", 200)), content.encode(), {"content-type": kind})

@@ -1,6 +1,5 @@
-"""OpenAI Chat Completions API: parses the conversation in a request, and writes an answer, complete and as stream
-events.
-"""
+"""OpenAI Chat Completions API: functions that read the conversation in a request, and write the response, as a whole
+and as stream events."""
 
 import json
 import re
@@ -42,7 +41,7 @@ def _turn(message: Json) -> Message | None:
 
 
 def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
-    """Return the response to a step. Thinking is omitted, because the format does not support it."""
+    """Return the response for a step of a script. Thinking is omitted, because the format does not support it."""
     text = "".join(block["text"] for block in step.blocks if "text" in block)
     calls = [_call(block) for block in step.blocks if "tool" in block]
     finish = step.stop_reason or ("tool_calls" if calls else "stop")

@@ -1,4 +1,5 @@
-"""OpenAI Responses API: parses the conversation in a request, and writes an answer, complete and as stream events."""
+"""OpenAI Responses API: functions that read the conversation in a request, and write the response, as a whole and as
+stream events."""
 
 import json
 import re

@@ -1,9 +1,8 @@
-"""Scripts of model answers, and the choice of the step for a conversation. No state is kept between requests.
+"""Scripts of model answers, and the selection of the next step in a conversation. No state is stored between requests.
 
-A message selects a script by a marker, ``SCRIPT:name``, or by matching the script's ``start`` pattern. The number of
-model answers since the last such message selects the step. Therefore retries, resumed sessions, parallel sessions and
-sub-agents with their own marker need no stored state. Source: ``docs/model-server.md``.
-"""
+A message selects a script by its marker, ``SCRIPT:name``, or by matching the script's ``start`` pattern. The step is
+the number of model answers since the last message that selected a script. No state is therefore needed for retries,
+resumed sessions, parallel sessions, and sub-agents that have their own marker. Source: ``docs/model-server.md``."""
 
 import json
 import os
@@ -29,7 +28,7 @@ class Message:
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """One model response, complete and as stream events."""
+    """One response of the model: the whole response, and the same response as stream events."""
 
     whole: Json
     events: Sequence[Event] = field(default=())
@@ -45,7 +44,7 @@ def texts(content: object) -> str:
 
 
 def members(body: Mapping[str, Any], name: str) -> list[Json]:
-    """Return the objects in a list member of the request; other list items are omitted."""
+    """Return the objects in the list ``name`` of the request. Entries of the list that are not objects are omitted."""
     listed = body.get(name)
     return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
@@ -94,7 +93,8 @@ class Cue:
 
 
 def choose(scripts: Scripts, turns: Sequence[Message]) -> Cue:
-    """Return the step for a conversation, or ``@default``, ``@end`` or ``@compact`` if no step of a script applies."""
+    """Return the script's step for a conversation.
+    If no step applies, return the step of ``@default``, ``@end`` or ``@compact``."""
     name, index = _place(scripts, turns)
     last = next((turn.text for turn in reversed(turns) if not turn.by_model and turn.text), "")
     if COMPACTION.search(last):
@@ -141,13 +141,13 @@ _HOLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 
 
 class NotFound(Exception):
-    """Error that a pattern in the step's ``find`` matches nothing in the conversation."""
+    """Raised if a pattern in the step's ``find`` matches nothing in the conversation."""
 
 
 def fill(step: Step, turns: Sequence[Message], body: Mapping[str, Any]) -> Step:
-    """Replace ``${name}`` by the last match of the pattern ``name`` in ``find`` (its first group if it has groups), and
-    ``run`` by a call of the client's shell tool. An unknown ``${name}`` is left unchanged. Raise ``NotFound`` if a
-    pattern matches nothing."""
+    """Return the step with its placeholders replaced. ``${name}`` becomes the last match of the pattern ``name`` in
+    ``find``, or the match's first group. ``run`` becomes a call of the client's shell tool. An unknown ``${name}`` does
+    not change. Raise ``NotFound`` if a pattern matches nothing."""
     found = {name: _last_match(name, pattern, turns) for name, pattern in step.find.items()}
     blocks = [_with_tool(_filled(block, found), body) for block in step.blocks]
     return replace(step, blocks=blocks)

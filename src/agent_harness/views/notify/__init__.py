@@ -1,9 +1,8 @@
 """Notifications outside the terminal: a question, the end of a run, a rate limit, a used-up budget.
 
-A separate process creates them from the project's records; a run starts this process if a target is configured
-(``harness notify add``). The process checks once more after the run has ended, even if the run was killed. Nothing is
-read from a target. Source: ``faces.md`` 7; ``docs/notifications.md``.
-"""
+If the user has set a target (``harness notify add``), a run starts a separate process that sends the notifications.
+This process finds them in the project's records. It checks the records once more after the run has ended, even if the
+run was killed. A target cannot send anything back. Source: ``faces.md`` 7; ``docs/notifications.md``."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ def start(kind: str, folder: str) -> None:
 
 
 def start_beside(module: str, kind: str, folder: str, *more: str) -> None:
-    """Start a project's watcher process, which observes this process. No exception is raised."""
+    """Start ``module`` as a separate process that watches this process. Errors at the start are ignored."""
     import subprocess
     import sys
     from contextlib import suppress
@@ -58,8 +57,8 @@ def record_path(home: str, kind: str, folder: str) -> str:
 def undelivered(kind: str, folder: str) -> list[JsonObject]:
     """Return the project's undelivered notifications, oldest first: ``{"at", "to", "why"}``.
 
-    Failures are left out if the target later accepted a message, was tested or was removed. No exception is raised.
-    """
+    A failure is not returned if its target later accepted a message, passed a test or was removed. No exception is
+    raised."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.of_user("notify", make=False)

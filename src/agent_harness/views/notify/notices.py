@@ -1,9 +1,8 @@
-"""Notices about a project, and the time to send each: pure functions of a project view and a memory.
+"""Notices about a project, and the time to send each notice. All functions are pure: they read only their arguments.
 
-A notice lasts as long as its cause, for example until a question is answered, and is sent once, when the cause begins.
-Notices within a minute are combined in one message. After twelve messages in a day, one message says that there are
-more. Source: ``faces.md`` F-NOTE-1, F-NOTE-2.
-"""
+A notice lasts as long as its cause, for example until a question is answered. It is sent once, when the cause begins.
+Notices within a minute are sent as one message. After twelve messages in a day, one last message says that there are
+more notices. Source: ``faces.md`` F-NOTE-1, F-NOTE-2."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ BUDGET_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One notice. Two notices with the same ``key`` are treated as one."""
+    """Notice of one event in a project. Two notices with the same ``key`` are about the same event."""
 
     event: str  # one of EVENTS
     key: str
@@ -48,7 +47,7 @@ class Notice:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> Notice | None:
-        """Return the notice in a stored record; None if the record is invalid."""
+        """Return the notice in a stored record, or None if the record is invalid."""
         texts = {name: record.get(name) for name in ("event", "key", "title", "text")}
         if not all(isinstance(each, str) for each in texts.values()):
             return None
@@ -75,7 +74,7 @@ class NotifySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyMemory:
-    """Notices that were seen and sent for one project, so that none is sent twice."""
+    """Record of the notices about one project that were found or sent. It prevents that a notice is sent twice."""
 
     lasting: frozenset[str] = frozenset()  # keys of the notices that lasted at the last look
     claims: int | None = None  # how many verdicts were seen; ``None`` before the first look
@@ -122,7 +121,8 @@ def dead(view: ProjectView) -> list[Notice]:
 
 
 def ended(view: ProjectView, run: str) -> list[Notice]:
-    """Return a "stopped" notice for a run that has ended; none if all items are done or a question waits."""
+    """Return the "stopped" notice of a run that has ended.
+    Return no notice if all items are done, or if a question for the user explains the stop."""
     if view.items and all(each.state in (*DONE, "skipped") for each in view.items):
         return []
     if any(each.stops for each in view.state.questions) or any(each.state == NEEDS_YOU for each in view.items):
@@ -139,7 +139,7 @@ def _stopped(view: ProjectView, run: str) -> Notice:
 def noticed(
     memory: NotifyMemory, view: ProjectView, besides: Iterable[Notice], settings: NotifySettings, at: datetime
 ) -> NotifyMemory:
-    """Return the notification memory after a check of the project. Its ``pending`` contains the new notices."""
+    """Return the notification memory after a check of the project. ``pending`` also contains the new notices."""
     now = [*lasting(view, at), *besides]
     new = [each for each in now if each.key not in memory.lasting]
     seen = len(view.claims) if memory.claims is None else memory.claims
@@ -165,7 +165,9 @@ def noticed(
 def message(
     memory: NotifyMemory, settings: NotifySettings, at: datetime, *, last: bool = False
 ) -> tuple[NotifyMemory, Sequence[Notice]]:
-    """Return the new memory and the notices to send now. Unless ``last``, notices wait a minute for others."""
+    """Return the new memory, and the notices to send now.
+
+    By default, a notice waits up to a minute, so that several notices become one message. ``last`` sends it at once."""
     due = [each for each in memory.pending if not settings.rests(at) or each[1].event in settings.urgent]
     waited = max((_age(since, at) for since, _ in due), default=0.0)
     if not due or (waited < clock.scaled(TOGETHER_SECONDS) and not last):
@@ -242,8 +244,8 @@ def _digested(
 
 
 def _name(notice: Notice) -> str:
-    """Return the name that identifies a notice that was sent: event and item for an event in ``REPEATED``, else the
-    key."""
+    """Return the name that prevents a second notice: event and item for an event in ``REPEATED``, and the key for other
+    events."""
     return f"{notice.event}:{notice.item}" if notice.event in REPEATED else notice.key
 
 

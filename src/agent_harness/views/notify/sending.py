@@ -1,9 +1,9 @@
-"""Notification targets and delivery: webhooks and commands are built in, the apprise library handles other addresses.
+"""Targets of notifications, and delivery to them. Webhooks and commands are built in. The apprise library handles all
+other addresses.
 
-Settings are per user and stored in the harness's own state, which sandboxed agents cannot read. Project files, which
-agents can change, have no influence on the targets. Secrets stay in the environment: ``${NAME}`` in a target is
-replaced on delivery. Source: ``faces.md`` 7; ``docs/decisions/who-is-told-is-the-users.md``.
-"""
+The settings belong to the user, and are stored in the harness's own state, which sandboxed agents cannot read. Project
+files, which agents can change, do not affect the targets. A secret stays in the environment: ``${NAME}`` in a target is
+replaced on delivery. Source: ``faces.md`` 7; ``docs/decisions/who-is-told-is-the-users.md``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)")
 
 
 def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
-    """Return the user's notification settings and the environment's targets. Invalid members count as missing."""
+    """Return the user's notification settings, with the targets from the environment. Invalid settings are ignored."""
     record = _record()
     to, on, urgent = (_texts(record.get(name)) for name in ("to", "on", "urgent"))
     besides = tuple(environ.get(VARIABLE, "").split())
@@ -44,7 +44,7 @@ def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
 
 
 def hours_of(text: object) -> tuple[int, int] | None:
-    """Return the begin and end of hours such as ``22:00-07:00``, in minutes since midnight; None for other text."""
+    """Return begin and end of hours such as ``22:00-07:00``, in minutes since midnight, or None for any other text."""
     found = _HOURS.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return None
@@ -73,7 +73,7 @@ def remove(target: str) -> None:
 
 
 def settle(target: str) -> None:
-    """Record that a target works again or was removed, so that its earlier failures are no longer reported."""
+    """Record that ``target`` works again or was removed. Failures before this time are then no longer reported."""
 
     def act(record: JsonObject) -> None:
         known = record.get("settled")

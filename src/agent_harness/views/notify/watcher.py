@@ -1,10 +1,10 @@
-"""Process that sends a project's notifications during a run, and checks once more after the run.
+"""Process that sends a project's notifications during a run, and checks the project once more after the run.
 
     python -m agent_harness.views.notify.watcher KIND FOLDER PID START_TIME
 
-Each project has one watcher: a second watcher exits immediately. A message is recorded before it is sent, so a crash
-sends nothing twice. A failed delivery is tried three times within about an hour. Source: ``faces.md`` F-NOTE-3..5.
-"""
+Each project has one watcher: a second watcher exits immediately. The watcher records each message before it sends the
+message, so that a message is not sent again after a crash. A failed delivery is tried three times within about an hour.
+Source: ``faces.md`` F-NOTE-3..5."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KEPT_FAILURES = 20
 
 
 class ProjectWatch:
-    """Notifications of one project. A record beside the settings keeps the notifications that were not delivered."""
+    """Sender of one project's notifications. It stores undelivered notifications next to the user's settings."""
 
     def __init__(self, kind: str, folder: str, *, reader: ProjectReader) -> None:
         self._reader = reader
@@ -43,14 +43,14 @@ class ProjectWatch:
         self._path = notify.record_path(home, kind, folder) if home else None
 
     def lock(self) -> LockFile | None:
-        """Return the lock that only one watcher of the project can hold; None without a state folder."""
+        """Return the lock that only one watcher of the project can hold. Return None if there is no state folder."""
         return LockFile(f"{self._path}.lock") if self._path else None
 
     def view(self) -> ProjectView:
         return self._reader.load()
 
     def look(self, besides: Sequence[Notice] = (), *, last: bool = False) -> bool:
-        """Check the project and send the messages that are due. Return True if messages are left for later."""
+        """Check the project, and send the messages that are due. Return True if messages remain to be sent."""
         if self._path is None:
             return False
         settings, at = sending.read(), clock.now()
@@ -116,8 +116,8 @@ class ProjectWatch:
 
 
 class _Failures:
-    """Failed deliveries: all failures as text, and separately the failures of targets that have accepted no message
-    since."""
+    """Failed deliveries: a list of all failures as text, and a list for ``status``.
+    When a target accepts a message, its failures are removed from the second list."""
 
     def __init__(self, record: JsonObject) -> None:
         self._said = [str(each) for each in record.get("failed") or []]
@@ -167,7 +167,7 @@ def _memory(record: JsonObject) -> NotifyMemory:
 
 
 def watch(project: ProjectWatch, run: owner.Owner, *, seconds: float) -> None:
-    """Check the project until the run has ended, then until no message is left. Stop after a day at the latest."""
+    """Check the project until the run has ended and all messages are sent, at most until a day after the run."""
     while owner.state(run) == "alive":
         project.look()
         time.sleep(seconds)

@@ -1,8 +1,7 @@
-"""Sessions, tool calls and verdicts as OpenTelemetry spans, created from the records afterwards.
+"""OpenTelemetry spans of sessions, tool calls and verdicts. The spans are created later, from the records of a project.
 
-``harness export otel`` writes the spans on demand. If the environment configures a collector, a run starts a separate
-process, which sends the spans of each ended session and checks once more after the run. Source: ``faces.md`` 9.
-"""
+``harness export otel`` writes the spans on demand. If the environment sets a collector, a run starts a separate process
+that sends the spans of each session after the session's end. Source: ``faces.md`` 9."""
 
 from __future__ import annotations
 
@@ -24,11 +23,10 @@ FOLDER = "otel"
 
 
 def start(kind: str, folder: str) -> str | None:
-    """Start the process that sends the spans of a project's sessions while this process lives.
+    """Start a process that sends the spans of the project's sessions until this process ends.
 
-    Do nothing without a collector, or if ``OTEL_SDK_DISABLED`` is ``true``. Return a warning if the package extra is
-    missing, otherwise ``None``. No exception is raised.
-    """
+    Do nothing without a collector, or if ``OTEL_SDK_DISABLED`` is ``true``. Return a warning if the extra ``otel`` is
+    not installed. Otherwise, return ``None``. No exception is raised."""
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if is_off or not any(map(os.environ.get, VARIABLES)):
         return None
@@ -45,7 +43,8 @@ def start(kind: str, folder: str) -> str | None:
 
 
 def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
-    """Store the record of a failed export of spans. With None, delete the stored record. Disk errors are ignored."""
+    """Store ``record``, which describes spans that could not be sent.
+    If ``record`` is None, delete the stored record. Disk errors are ignored."""
     from contextlib import suppress
 
     from agent_harness.errors import HarnessError
@@ -60,11 +59,11 @@ def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
 
 
 def untaken(kind: str, folder: str) -> JsonObject | None:
-    """Return the record ``{"since", "sessions", "to", "why"}`` of spans that no collector accepted; None without any.
+    """Return the record ``{"since", "sessions", "to", "why"}`` of spans that the collector has not accepted. Return
+    None if there is no record.
 
-    ``since`` is the start of the first session. If ``sessions`` is 0, only the project's span is missing. No exception
-    is raised.
-    """
+    ``since`` is the start of the first session whose spans are missing. If ``sessions`` is 0, only the project's span
+    is missing. No exception is raised."""
     from agent_harness.errors import HarnessError
     from agent_harness.kernel import files, trusted_state
 

@@ -2,10 +2,9 @@
 
     invoke_workflow PROJECT > invoke_agent NAME (a session) > execute_tool NAME ; harness.verify > a step
 
-Span ids are derived from project, session and claim, so a second export is identical. Prompts and output are not
-included. Attribute names follow the GenAI conventions, which are still in development; the harness's own attributes
-begin with ``harness.``. This module needs the extra ``otel``. Source: ``faces.md`` 9.
-"""
+The ids of spans are derived from the project, the session and the claim. A second export therefore contains the same
+ids. Prompts and output are not exported. The attribute names follow the GenAI conventions, which can still change. The
+harness's own attributes begin with ``harness.``. This module needs the extra ``otel``. Source: ``faces.md`` 9."""
 
 import base64
 import json
@@ -40,10 +39,9 @@ def spans(
     session: int | None = None,
     since: datetime | None = None,
 ) -> list[Any]:
-    """Return the spans of the project's sessions, or of one session; ``recordings`` are files with tool calls.
+    """Return the spans of the project's sessions, or of one session. ``recordings`` are files with tool calls.
 
-    Raise ``ToolMissing`` without the package extra, and ``NothingEligible`` if there is no session.
-    """
+    Raise ``ToolMissing`` without the package extra, and ``NothingEligible`` if there is no session."""
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
         raise ToolMissing("the extra 'otel' is not installed", hint=command_for_extra("otel"))
     wanted = [
@@ -62,12 +60,12 @@ def spans(
 
 
 def of_session(view: ProjectView, session: PastSession, recordings: Sequence[str]) -> list[Any]:
-    """Return the spans of one session, without the project's span; an empty list if the session has not started."""
+    """Return the spans of one session, without the project's span. Return [] if the session has not started."""
     return [*_Trace(view, [session], recordings).below(session)] if session.started else []
 
 
 def of_project(view: ProjectView) -> list[Any]:
-    """Return the project's span, which covers all sessions, in a list; an empty list if no session has started."""
+    """Return a list with the project's span, which covers all sessions. Return [] if no session has started."""
     begun = [each for each in view.sessions if each.started]
     return [_Trace(view, begun, []).root()] if begun else []
 
@@ -204,7 +202,7 @@ class _Trace:
 
 
 def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSession | None:
-    """Return the last session on the item that started before the claim, or None if there is no such session."""
+    """Return the last session with the claim's session number and item that started before the claim, or None."""
     at = _nanoseconds(claim.at)
     found = [each for each in sessions if each.number == claim.session and each.item in (claim.item, None)]
     begun = [each for each in found if _nanoseconds(each.started) <= at]
@@ -212,7 +210,7 @@ def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSes
 
 
 def _nanoseconds(at: str | None) -> int:
-    """Return the time in nanoseconds since 1970, at most the largest value of a span; 0 if the time is unknown."""
+    """Return the time in nanoseconds since 1970, at most the largest value of a span, or 0 if the time is unknown."""
     moment = clock.parse(at)
     return min(max(0, round(moment.timestamp() * _NANO)), _MOST_NANO) if moment else 0
 
@@ -237,7 +235,7 @@ def send(made: Sequence[Any], url: str | None = None) -> None:
 
 
 def _signs_in() -> bool:
-    """Return True if the environment configures a credential provider. The exporter then creates its own session."""
+    """Return True if the environment names a credential provider. The exporter then creates its own HTTP session."""
     return any(name.startswith("OTEL_PYTHON_EXPORTER_OTLP_") and "CREDENTIAL_PROVIDER" in name for name in os.environ)
 
 
@@ -290,7 +288,7 @@ def text(made: Sequence[Any]) -> str:
 
 
 def _with_hex(value: Any) -> Any:
-    """Return the value with ids in hexadecimal, as OTLP JSON requires. Protobuf writes ids in base64."""
+    """Return the value with span and trace ids in hexadecimal, as OTLP JSON requires, instead of base64."""
     if isinstance(value, Mapping):
         return {
             key: base64.b64decode(each).hex() if key in ("traceId", "spanId", "parentSpanId") else _with_hex(each)
@@ -300,10 +298,9 @@ def _with_hex(value: Any) -> Any:
 
 
 def write(made: Sequence[Any], target: str | None, *, force: bool = False) -> str | None:
-    """Write spans to a URL or a new file; without a target, return the text to print.
+    """Write spans to a URL or a new file. Without a target, return the text to print.
 
-    Raise ``Refused`` if the file exists, unless ``force`` is set.
-    """
+    Raise ``Refused`` if the file exists, unless ``force`` is set."""
     if target is None:
         return text(made)
     if target.startswith(("http://", "https://")):

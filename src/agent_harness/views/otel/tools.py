@@ -1,7 +1,7 @@
-"""Tool calls of an agent with their times, read from the session's recording without arguments and results.
+"""Tool calls of an agent with their times, without arguments and results, as read from a recording of the session.
 
-A recording is in the project, where agents can write. An invalid recording therefore counts as empty.
-"""
+Recordings are in the project folder, where agents can change them. An invalid recording counts as an empty
+recording."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def _begun(path: str) -> _Recording | None:
 
 
 def _calls(lines: Iterator[JsonObject], begin: float, last: float) -> Iterator[UsedTool]:
-    """Yield the tool calls, none of which ends after ``last``. A call without a result ends with its turn."""
+    """Yield the tool calls of a recording. A call without a result ends with its turn. No call ends after ``last``."""
     waiting: dict[str, tuple[str, str | None, float]] = {}
     now, count = begin, 0
     for line in lines:

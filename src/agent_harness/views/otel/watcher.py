@@ -1,11 +1,10 @@
-"""Process that sends the spans of a project's sessions as they end, during a run and once after its end.
+"""Process that sends the spans of a project's sessions: during a run when a session ends, and once after the run.
 
     python -m agent_harness.views.otel.watcher KIND FOLDER PID START_TIME BEGAN
 
-The project's own span is sent last, at the end of the run. If the collector does not answer, the process retries at
-later checks and a few times after the run. The remaining spans are then left for ``harness export otel``, and `status`
-reports them until an export works.
-"""
+After the run, the project's own span is sent last. If the collector does not answer, the process tries again at later
+checks, and a few times after the run. `status` then reports the spans that are missing, until ``harness export otel``
+has exported them."""
 
 from __future__ import annotations
 
@@ -30,10 +29,10 @@ _Key = tuple[int | None, str | None, str | None]
 
 
 class SessionSender:
-    """Sender of the spans of all sessions that end after the run began."""
+    """Sender of the spans of the sessions that end after the start of the run."""
 
     def __init__(self, reader: ProjectReader, began: str) -> None:
-        """Set the reader and the start time of the run, ``began``. Sessions that ended earlier are not sent."""
+        """Store ``reader``, and the sessions that ended before ``began``, the run's start. Their spans are not sent."""
         self._reader = reader
         since = clock.parse(began) or clock.now()
         ended = ((each, clock.parse(each.ended)) for each in reader.load().sessions)
@@ -43,7 +42,8 @@ class SessionSender:
         self._problem = ""
 
     def look(self, *, last: bool = False) -> bool:
-        """Send the spans of ended sessions, or of all if ``last``. Return True if the collector accepted all spans."""
+        """Send the spans of the sessions that have ended. With ``last``, also send running sessions and the project's
+        span. Return True if the collector accepted all spans."""
         view = self._reader.load()
         new = [each for each in view.sessions if _key(each) not in self._known and (each.ended or last)]
         recordings = self._reader.recordings() if new else []
@@ -62,7 +62,7 @@ class SessionSender:
         return True
 
     def untaken(self) -> JsonObject:
-        """Return the record of the sessions that were not sent, for ``otel.keep_untaken``."""
+        """Return a record of the sessions whose spans were not sent, for ``otel.keep_untaken``."""
         first = min((each.started for each in self._left if each.started), default=None)
         return {
             "since": first or clock.timestamp(),
@@ -83,7 +83,7 @@ def _key(session: PastSession) -> _Key:
 
 
 def watch(sender: SessionSender, run: owner.Owner, *, seconds: float) -> bool:
-    """Send spans until the run has ended, then try at most ``TRIES_AT_END`` times. Return True if all were accepted."""
+    """Send spans until the run has ended, then at most ``TRIES_AT_END`` times. Return True if the last try succeeds."""
     while owner.state(run) == "alive":
         with suppress(HarnessError, OSError):
             sender.look()

@@ -5,5 +5,4 @@
     html      HTML elements that escape their text
     charts    charts as SVG
 
-Source: ``faces.md`` 5; ``docs/report.md``.
-"""
+Source: ``faces.md`` 5; ``docs/report.md``."""

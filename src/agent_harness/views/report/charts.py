@@ -1,7 +1,6 @@
 """Charts as SVG, each with a table of the same figures for readers who cannot see the chart.
 
-Colours also differ by pattern. ``faces.md`` 5, F-REP-4.
-"""
+Bars differ not only in colour, but also in their pattern. Source: ``faces.md`` 5, F-REP-4."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ def folded(summary: str, *children: Element | str | None) -> Element:
 
 
 def steps(title: str, points: Sequence[tuple[str, float]], unit: str = "$") -> Element:
-    """Return a step chart and its table. Each point is a time and the sum up to that time."""
+    """Return a step chart of a growing sum, and its table. Each point is a time, and the sum at this time."""
     most = max((value for _, value in points), default=0.0) or 1.0
     across = WIDTH / max(len(points), 1)
     path, before = [f"M0 {HEIGHT}"], HEIGHT
@@ -69,7 +68,7 @@ def steps(title: str, points: Sequence[tuple[str, float]], unit: str = "$") -> E
 
 
 def rows_of_bars(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float, str]]]]) -> Element:
-    """Return a bar chart with one row for each name. A bar is a tooltip, a length and a CSS class."""
+    """Return a bar chart with one row for each name. A row contains bars, each as (tooltip, length, CSS class)."""
     most = max((sum(each[1] for each in bars) for _, bars in rows), default=0.0) or 1.0
     line = 22
     drawn: list[Element] = []

@@ -1,9 +1,8 @@
-"""HTML elements as function calls. All text and attributes are escaped; raw markup cannot be passed in.
+"""HTML elements as function calls. All text and attributes are escaped, and raw markup cannot be passed in.
 
     render(E("p", "a <b>", E("code", "x"), id="p1"))     ->  <p id="p1">a &lt;b&gt;<code>x</code></p>
 
-Control characters, including those that change the text direction, become visible escapes. ``faces.md`` 5.
-"""
+Control characters, including those that change the text direction, become visible escapes. ``faces.md`` 5."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ Child = "Element | str | None"
 
 
 class Element:
-    """HTML element. An attribute with the value None or False is omitted; for True, only its name is written."""
+    """HTML element. An attribute with the value None or False is omitted. With True, only its name is written."""
 
     __slots__ = ("attributes", "children", "tag")
 
@@ -28,7 +27,7 @@ class Element:
 
 
 def E(tag: str, *children: Element | str | None, **attributes: object) -> Element:
-    """Return an HTML element. In attribute names, a final underscore is dropped; others become hyphens."""
+    """Return an HTML element. In attribute names, final underscores are removed, and the others become hyphens."""
     return Element(tag, children, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()})
 
 

@@ -1,8 +1,7 @@
 """Page of ``harness report``, built only from values: equal values give identical bytes.
 
 The page is one file that makes no request. It has one style block and one small script, and is complete without the
-script. Source: ``faces.md`` 5, F-REP-1..10.
-"""
+script. Source: ``faces.md`` 5, F-REP-1..10."""
 
 from __future__ import annotations
 
@@ -42,7 +41,8 @@ def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
 
 
 def markdown(found: JsonObject, *, costs: bool = True) -> str:
-    """Return the report as Markdown for a pull request: questions, items by state, and claims by agent."""
+    """Return the report as Markdown for a pull request: questions, items by state, claims by agent, optionally
+    costs."""
     lines = [f"## {_title(found)}", "", _said(found), ""]
     if costs:
         lines += [f"{' · '.join(_facts(found, costs=True))}", ""]
@@ -75,7 +75,7 @@ def markdown(found: JsonObject, *, costs: bool = True) -> str:
 
 
 def _first(rows: Sequence[str], most: int, form: str) -> list[str]:
-    """Return the first ``most`` rows. If there are more rows, add a row with the number of the other rows."""
+    """Return the first ``most`` rows. If there are more rows, add a row that counts the omitted rows."""
     return [*rows[:most], *([form.format(f"and {len(rows) - most} more")] if len(rows) > most else [])]
 
 

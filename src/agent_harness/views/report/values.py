@@ -1,8 +1,7 @@
-"""Values of the report page, read from the project's view and git; nothing is changed.
+"""Values of the report page, read from the project's view and git. Nothing is changed.
 
-Each claim is counted once (F-REP-6): as accepted, or under the first of its codes that has a column. An unknown value
-is ``None``, never 0. Source: ``faces.md`` 5.
-"""
+Each claim is counted once (F-REP-6): as accepted, or in the column of its first code that has a column. An unknown
+value is ``None``, never 0. Source: ``faces.md`` 5."""
 
 from __future__ import annotations
 
@@ -41,7 +40,8 @@ def read(
     since: datetime | None = None,
     most: int = MOST_SESSIONS,
 ) -> JsonObject:
-    """Return the values of the report. With more than ``most`` sessions, its charts show one sum per day."""
+    """Return the values of the report, for the time after ``since`` if given.
+    With more than ``most`` sessions, the charts show one sum per day."""
     claims = [each for each in view.claims if _within(each.at, since)]
     sessions = [each for each in view.sessions if _within(each.started or each.ended, since)]
     judged = [each for each in claims if not each.by_person and each.claim]
@@ -128,7 +128,7 @@ def _open_items(view: ProjectView) -> list[JsonObject]:
 
 
 def _by_word(done: JsonObject) -> bool:
-    """Return True if the item counts as done because a person marked it."""
+    """Return True if the item is done only because a person marked it as done."""
     return bool(done["proven"]) and done["proven"]["by"] == "person"
 
 
@@ -165,7 +165,7 @@ def _done(
 
 
 def _changed(view: ProjectView) -> dict[tuple[str, str], list[str]]:
-    """Return the changed paths of each proof, by the commits before and after it. One git process reads them."""
+    """Return the paths that each accepted claim changed, by the commits (before, after). One git process reads all."""
     pairs = {
         (before, each.commit)
         for each in view.claims
@@ -209,12 +209,12 @@ def _column(claim: ClaimVerdict) -> str:
 
 
 def _contradicted(claims: Iterable[ClaimVerdict]) -> set[tuple[int | None, bool]]:
-    """Return the number and the verdict of each claim whose verdict a person later reversed."""
+    """Return the claims whose verdict a person later reversed, each as its number and the reversed verdict."""
     return {(each.of, not each.accepted) for each in claims if each.by_person}
 
 
 def wilson(part: int, whole: int) -> tuple[float, float] | None:
-    """Return the 95 % confidence interval of a share, in percent; None if ``whole`` is less than five."""
+    """Return the 95 % confidence interval of a share, in percent, or None if ``whole`` is less than five."""
     if whole < 5:
         return None
     z, share = 1.96, part / whole
@@ -283,8 +283,7 @@ def _kept(sessions: Iterable[PastSession]) -> list[JsonObject]:
 def shareable(text: str, view: ProjectView) -> str:
     """Return the report page without this machine's paths, host name, user name and git remotes.
 
-    Raise ``Refused`` if the remaining text contains what looks like a secret, or the home folder's path.
-    """
+    Raise ``Refused`` if the remaining text contains what looks like a secret, or the home folder's path."""
     home, user, host = (
         os.path.expanduser("~"),
         os.environ.get("USER") or os.path.basename(os.path.expanduser("~")),

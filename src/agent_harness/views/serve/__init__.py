@@ -6,5 +6,4 @@
     app       the routes and the stream of changes; the only module that uses starlette
     server    loopback ports, the server, and its folder in the user's state
 
-Source: ``faces.md`` 6; ``docs/serve.md``.
-"""
+Source: ``faces.md`` 6; ``docs/serve.md``."""

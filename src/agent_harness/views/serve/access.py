@@ -1,9 +1,8 @@
 """Access control of ``harness serve``: one-time codes, browser sessions, and the rules for each request.
 
-A code is stored as a file named by the code's digest, so listing the folder reveals no code. ``--link`` in another
-process adds a code. If two requests use a code concurrently, only the request that deletes the file succeeds. Source:
-``faces.md`` F-SRV-1..3.
-"""
+The server stores no code. For each code, it stores a file whose name is the code's digest. ``harness serve --link`` in
+another process adds a code. If two requests use the same code, only the request that deletes the file succeeds. Source:
+``faces.md`` F-SRV-1..3."""
 
 from __future__ import annotations
 
@@ -44,13 +43,13 @@ class OneTimeCodes:
         self._folder = folder
 
     def make(self) -> str:
-        """Return a new login code. Only a file named by its digest is stored."""
+        """Return a new login code. Store only a file whose name is the code's digest."""
         code = secrets.token_urlsafe(32)
         os.close(os.open(self._path(code), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         return code
 
     def use(self, code: str) -> bool:
-        """Delete a code. Return True if the code was valid."""
+        """Delete the code, so that it cannot be used again. Return True if the code existed and was not too old."""
         path = self._path(code)
         try:
             made = os.lstat(path).st_mtime
@@ -63,7 +62,7 @@ class OneTimeCodes:
         return os.path.join(self._folder, hashlib.sha256(code.encode("utf-8", "replace")).hexdigest() + ".code")
 
     def close(self) -> None:
-        """Remove the folder, which makes every code invalid."""
+        """Delete the folder of the codes. After that, no code is valid."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -82,21 +81,21 @@ class BrowserSessions:
         return cookie
 
     def token(self, cookie: str) -> str | None:
-        """Return the token that forms of the cookie's session must contain; None for an unknown cookie."""
+        """Return the token that each form of the cookie's session must contain, or None for an unknown cookie."""
         given = cookie.encode("utf-8", "replace")
         return next((token for known, token in self._tokens.items() if compare_digest(known.encode(), given)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccessRules:
-    """Rules that are checked before a request is handled."""
+    """Rules that every request must meet. The server checks them before it handles the request."""
 
     port: int
     allowed_hosts: tuple[str, ...] = ()  # of a proxy that has its own login
 
     @property
     def cookie(self) -> str:
-        """Name of the session cookie. It contains the port, so that two servers on a machine do not share cookies."""
+        """Name of the session cookie. It contains the port, so two servers on one machine do not share cookies."""
         return f"harness-{self.port}"
 
     def hosts(self) -> tuple[str, ...]:
@@ -111,12 +110,11 @@ class AccessRules:
     def refusal(
         self, method: str, headers: Mapping[str, str], *, is_known: bool, has_code: bool
     ) -> tuple[int, str] | None:
-        """Return HTTP status and message for a request that is refused, otherwise ``None``; header names are in lower
-        case.
+        """Return the HTTP status and the message if the request is refused, otherwise ``None``. The names in
+        ``headers`` are in lower case.
 
-        ``is_known`` means that the request has a valid cookie, ``has_code`` that it asks for the first page with a
-        code.
-        """
+        ``is_known``: the request has a valid cookie. ``has_code``: the request asks for the first page with a login
+        code."""
         if headers.get("host", "").lower() not in self.hosts():
             return 403, "This server answers only requests for names of this machine."
         if method not in ("GET", "POST"):

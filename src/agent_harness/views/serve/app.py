@@ -1,8 +1,7 @@
-"""Routes of ``harness serve``, with access rules for every request, and the stream of change events.
+"""Routes of ``harness serve``, the access check of every request, and the stream of change events.
 
-One task checks for changes on behalf of all browsers, and only while a browser listens. No other module uses starlette.
-Source: ``faces.md`` F-SRV-3, F-SRV-5.
-"""
+One task checks for changes on behalf of all browsers, and only while a browser is connected. No other module uses
+starlette. Source: ``faces.md`` F-SRV-3, F-SRV-5."""
 
 from __future__ import annotations
 
@@ -95,7 +94,7 @@ class _AccessCheck:
             await send({"type": "websocket.close", "code": 1008})
 
     def _answer(self, scope: Scope) -> Response | None:
-        """Return the response to a refused request or a login code; None if the application may answer."""
+        """Return the response to a refused request or a login code. Return None if the application must answer."""
         headers: dict[str, str] = {}
         for name, value in ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]):
             headers[name] = f"{headers[name]}, {value}" if name in headers else value  # repeated: matches nothing
@@ -197,7 +196,7 @@ class _Routes:
         return HTMLResponse(text, status)
 
     def _report(self, key: str, view: ProjectView) -> JsonObject:
-        """Return the values of a project's report, computed again only if the project's records have changed."""
+        """Return the values of a project's report. Compute them again only if the project's records have changed."""
         made_of = (view.state, view.sessions, view.claims, view.gaps, view.next)
         before, found = self._reports.get(key, ((), {}))
         if len(before) != len(made_of) or any(a is not b and a != b for a, b in zip(before, made_of, strict=True)):
@@ -240,7 +239,7 @@ class _Routes:
         return RedirectResponse(f"/p/{key}" if key else "/", 303)
 
     def _refusal(self, request: Request, form: Mapping[str, str]) -> Response | None:
-        """Return the response to a form that is not allowed; None if the form is allowed."""
+        """Return an error if the form's token is wrong or the server is read-only, and None if the form is allowed."""
         if not secrets.compare_digest(form.get("token", "").encode(), str(request.scope["token"]).encode()):
             return HTMLResponse(pages.refused(403, "This form belongs to another session. Reload the page."), 403)
         if self._window.read_only:
@@ -248,7 +247,7 @@ class _Routes:
         return None
 
     async def _refused(self, request: Request, key: str, error: HarnessError) -> Response:
-        """Return the page of a project, or of all projects if ``key`` is "", with the error's message."""
+        """Return the page of the project ``key``, or of all projects if ``key`` is "", with the error's message."""
         status = 409 if isinstance(error, Busy) else 400 if error.exit_code == 2 else 422
         frame = await self._frame(request, f"{error.message.strip()}{f' (next: {error.hint})' if error.hint else ''}")
         return await self._project(key, frame, status=status) if key else await self._overview(frame, status)
@@ -257,7 +256,7 @@ class _Routes:
 
     @asynccontextmanager
     async def watching(self, _app: Starlette) -> AsyncIterator[None]:
-        """Check for changes in the background during the context, which is the server's lifetime."""
+        """Check for changes in the background while the server runs."""
         task = asyncio.create_task(self._watch())
         yield
         task.cancel()
@@ -280,7 +279,8 @@ class _Routes:
             self._changed.notify_all()
 
     async def events(self, request: Request) -> Response:
-        """Return a stream that sends "changed" whenever the browser's page is out of date."""
+        """Return a stream that sends "changed" when the browser must reload its page.
+        If too many pages are open, return an error."""
         if self._streams >= MOST_STREAMS:
             return Response("Too many pages are open.", 503, {"retry-after": "10"}, media_type="text/plain")
         seen = request.headers.get("last-event-id") or request.query_params.get("since", "")

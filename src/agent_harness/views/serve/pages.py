@@ -1,8 +1,7 @@
-"""Pages of ``harness serve``, built from values, with plain forms; they work without JavaScript.
+"""Pages of ``harness serve``, built from values. The forms are plain HTML, so the pages work without JavaScript.
 
-Untrusted text is escaped by ``report.html``. Everything that changes is inside ``main``, in which the script replaces
-changed elements; an element with an ``id`` keeps its identity. Source: ``faces.md`` 6, F-SRV-5..7.
-"""
+``report.html`` escapes untrusted text. All parts that can change are inside the element ``main``. The script replaces
+the changed elements there, and recognizes an element by its ``id``. Source: ``faces.md`` 6, F-SRV-5..7."""
 
 from __future__ import annotations
 
@@ -57,14 +56,14 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceInLists:
-    """Page number in each list of a project, and the search word. Both are part of the page's address."""
+    """Parts of a page's address: the page number in each list of a project, and the search word."""
 
     pages: Mapping[str, int] = field(default_factory=dict)  # of those that are not at their first one
     find: str = ""
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> PlaceInLists:
-        """Return the page numbers and the search word in a query string. An invalid page number counts as 1."""
+        """Return the page numbers and the search word in a query string. For an invalid page number, page 1 is used."""
         told = {name: query.get(name, "") for name in PER_PAGE}
         pages = {
             name: int(text) for name, text in told.items() if text.isascii() and text.isdecimal() and len(text) < 7
@@ -74,14 +73,15 @@ class PlaceInLists:
     def address(
         self, here: str, *, find: str | None = None, hold: bool = False, pages: Mapping[str, int] | None = None
     ) -> str:
-        """Return the address of the page ``here`` with this place, after the given changes."""
+        """Return the address of the page ``here`` with the page numbers and the search word.
+        Arguments replace these values."""
         told: dict[str, object] = {name: page for name, page in {**self.pages, **(pages or {})}.items() if page != 1}
         word = self.find if find is None else find
         told |= {**({"find": word} if word else {}), **({"hold": 1} if hold else {})}
         return f"{here}?{urlencode(told)}" if told else here
 
     def part(self, rows: Sequence[JsonObject], name: str) -> tuple[int, int, list[JsonObject]]:
-        """Return the current page number, the number of pages, and the rows on the page."""
+        """Return the number of the current page in the list ``name``, the number of pages, and this page's rows."""
         most = PER_PAGE[name]
         last = max(1, -(-len(rows) // most))
         number = max(1, min(self.pages.get(name, 1), last))
@@ -181,7 +181,8 @@ def _first_question(projects: Sequence[ServedProject]) -> str:
 
 
 def _announced(project: ServedProject) -> str:
-    """Return the text that a screen reader announces if it changes. The text contains no time of day."""
+    """Return the project's state as text.
+    A screen reader announces this text when it changes. The text contains no time of day."""
     seen = project.seen
     if isinstance(seen, str):
         return f"{project.name}: {redact(seen)}"
@@ -219,11 +220,9 @@ def one_project(
     at: datetime,
     place: PlaceInLists = FIRST,
 ) -> str:
-    """Return a project's page: questions, actions and running sessions, then the report lists, as selected by
-    ``place``.
+    """Return a project's page: questions, actions and running sessions, then the lists of the report.
 
-    Sessions are listed newest first.
-    """
+    ``place`` selects the page of each list and filters the items. Sessions are listed newest first."""
     here = f"/p/{project.key}"
     found = report_of()
     lists = _lists(found, place.find)
@@ -253,7 +252,7 @@ def one_project(
 
 
 def _lists(found: JsonObject, word: str) -> dict[str, list[JsonObject]]:
-    """Return the paged lists of the report. Only items that contain the word are included."""
+    """Return the report's lists that are split into pages. Of the items, return only those that contain the word."""
 
     def fits(each: JsonObject) -> bool:
         told = (each["id"], each["name"], each["title"], each.get("state", ""))
@@ -282,7 +281,7 @@ _LISTS = {
 def _way_through(
     found: JsonObject, lists: Mapping[str, list[JsonObject]], here: str, place: PlaceInLists
 ) -> Iterator[Element]:
-    """Yield the search form and the links to other pages. Yield nothing if all rows fit on one page."""
+    """Yield the search form and the links to the lists' other pages. Yield nothing if all rows fit on one page."""
     if not place.find and all(len(lists[name]) <= most for name, most in PER_PAGE.items()):
         return
     field = E("input", type="search", name="find", value=place.find, maxlength=str(MOST_FIND), id="find")
@@ -450,7 +449,8 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
 
 
 def _to_whom(seen: WatchView) -> Element | None:
-    """Return a form field that selects the agent that gets a message; None if fewer than two agents are running."""
+    """Return a form field in which the user selects the agent that gets a message.
+    Return None if fewer than two agents are running."""
     slots = user_messages.slots_in(seen.parallel, seen.view.kind)
     if len(slots) < 2:
         return None

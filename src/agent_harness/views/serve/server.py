@@ -4,8 +4,7 @@
         server.json     the process that listens there
         DIGEST.code     a one-time code (``access``)
 
-Source: ``faces.md`` F-SRV-1, F-SRV-2.
-"""
+Source: ``faces.md`` F-SRV-1, F-SRV-2."""
 
 from __future__ import annotations
 
@@ -40,10 +39,10 @@ def serve(
     allowed_hosts: Sequence[str],
     began: Callable[[str, int], object],
 ) -> None:
-    """Listen until interrupted; when the ports are open, call ``began`` with the link and the port.
+    """Serve the pages until the process is interrupted. When the ports are open, call ``began`` with the link and the
+    port.
 
-    If the port is in use, the next free port is used. Raise ``Refused`` if the user's state folder is not writable.
-    """
+    If ``port`` is in use, the next free port is used. Raise ``Refused`` if the user's state folder is not writable."""
     sockets, found = _listening(USUAL_PORT if port is None else port)
     with _folder(found) as folder:
         codes = OneTimeCodes(folder)
@@ -68,7 +67,8 @@ def serve(
 
 
 def links(port: int | None) -> list[str]:
-    """Return a login link for each running server, or for that at ``port``. Raise ``NotAProject`` if none runs."""
+    """Return a login link for each running server, or only for the server at ``port``.
+    Raise ``NotAProject`` if no such server runs."""
     home = trusted_state.of_user(_FOLDER, make=False)
     names = sorted(os.listdir(home)) if home else []
     wanted = [name for name in names if name.isdecimal() and port in (None, int(name))]
@@ -114,7 +114,7 @@ def _folder(port: int) -> Iterator[str]:
 
 
 def _listening(first: int) -> tuple[list[socket.socket], int]:
-    """Return listening sockets and their port, the first free port. The sockets are IPv4 and, if possible, IPv6."""
+    """Listen on the first free port. Return the sockets and the port. The sockets are IPv4 and, if possible, IPv6."""
     if not 0 <= first < 1 << 16:
         raise UsageError(f"{first} is not a port", hint="harness serve --port 8770")
     for port in [first] * 20 if first == 0 else range(first, min(first + _TRIES, 1 << 16)):
@@ -141,7 +141,7 @@ def _at(port: int) -> tuple[list[socket.socket], int]:
 
 
 def _socket(family: socket.AddressFamily, host: str, port: int) -> socket.socket | None:
-    """Return a listening socket; None if the address cannot be used. Raise ``_PortTaken`` if the port is in use."""
+    """Return a listening socket, or None if the address cannot be used. Raise ``_PortTaken`` if the port is in use."""
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:

@@ -1,9 +1,8 @@
 """Content and actions of ``harness serve``: the projects, their changes, and commands as actions.
 
-An action makes the same calls and events as its command, with ``by: serve``. It applies to the state that was
-displayed: if the state has changed, nothing is done. A long action continues after the response, and the page shows its
-progress. Source: ``faces.md`` 6, F-SRV-4, F-SRV-8.
-"""
+An action makes the same calls and events as its command, with ``by: serve``. If the project's state is no longer the
+state that the page showed, the action is refused. A long action continues after the response, and the page shows its
+progress. Source: ``faces.md`` 6, F-SRV-4, F-SRV-8."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ class ServedProject:
 
 @dataclass(kw_only=True)
 class Deed:
-    """Action that the user started on a page, with its output and result."""
+    """Action that the user started on a page, with its output and its error, if any."""
 
     verb: str
     at: str = field(default_factory=clock.timestamp)
@@ -119,7 +118,7 @@ class Window:
             raise Superseded("This rate limit has changed or ended since the page was loaded", hint="harness limits")
 
     def stamp(self) -> object:
-        """Return a value that changes whenever a displayed project or limit changes."""
+        """Return a value that differs from the previous value if a displayed project or limit has changed."""
         limits: list[object] = [mark_of_limit(each) for each in self.limits()]
         return limits + [
             (each.path, each.seen)
@@ -129,11 +128,10 @@ class Window:
         ]
 
     def act(self, project: ServedProject, verb: str, form: Mapping[str, str]) -> Deed:
-        """Carry out the action of a form, and return the action.
+        """Carry out the action ``verb`` with the values in ``form``, and return the action.
 
-        A long action continues in the background. Raise ``Superseded`` if the project's state has changed since the
-        form was made, and ``Busy`` during another action.
-        """
+        A long action continues in the background. Raise ``Superseded`` if the project's state no longer allows the
+        action. Raise ``Busy`` while another action runs."""
         seen = project.seen
         if isinstance(seen, str):
             raise Superseded(f"{project.name}: {seen}", hint="harness projects")
@@ -192,7 +190,7 @@ def mark_of_limit(limit: RateLimit) -> str:
 
 
 def revision_of(project: ServedProject, view: ProjectView) -> str:
-    """Return a digest of the state that the user saw when choosing an action, such as pause."""
+    """Return a digest of the state on which the user's choice of an action was based."""
     if project.kind == "longtask":
         return project.choices.revision if project.choices else ""
     state = view.state
@@ -200,7 +198,7 @@ def revision_of(project: ServedProject, view: ProjectView) -> str:
 
 
 def answerable(project: ServedProject, asked: AskedQuestion, view: ProjectView) -> bool:
-    """Return True if the answer command would answer this question, because it is the first question about its item."""
+    """Return True if the answer command would answer this question: the command answers an item's first question."""
     if project.kind == "longtask":
         return bool(project.choices and project.choices.words)
     about = (each for each in view.state.questions if asked.item is None or each.item == asked.item)
@@ -319,7 +317,7 @@ ACTIONS: dict[str, Action] = {
 
 
 def offered(project: ServedProject) -> tuple[str, ...]:
-    """Return the actions that the project's state allows now. Answers are not included."""
+    """Return the names of the actions that the project's state allows now. Answers to questions are not included."""
     if isinstance(project.seen, str):
         return ()
     if project.kind == "longtask":
