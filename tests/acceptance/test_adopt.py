@@ -46,7 +46,7 @@ def test_a_project_in_the_folder_of_a_deleted_one_begins_anew(grown: CalcProject
         shutil.rmtree(grown.root / folder)
     grown.git("init", "-q", "-b", "main")
     grown.commit("Another project")
-    again = grown.harness("init", "--adopt")
+    again = grown.harness("init", "--adopt", ".")
     assert again.code == 0 and "An earlier project was here; its state is now in " in again.text
 
 

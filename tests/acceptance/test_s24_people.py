@@ -282,6 +282,7 @@ def test_one_features_session_and_the_whole_suite(calc: CalcProject) -> None:
         "handoff",
         "takeback --yes",
         "abort --yes",
+        "rescue prune --older-than 0",
     ],
 )
 def test_what_a_person_decides_is_refused_in_the_session_of_an_agent(calc: CalcProject, words: str) -> None:

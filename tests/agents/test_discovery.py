@@ -215,7 +215,7 @@ def test_the_command_shows_it_to_people_and_programs(
     said = capsys.readouterr().out
     assert "ok  claude-code            9.9.9" in said
     assert "--  not here:              codex, acp:gemini" in said
-    assert "A run uses: claude-code (chosen by the first client on PATH)" in said
+    assert "A run uses: claude-code (source: the first client on PATH)" in said
     assert app.main(["agents", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["keys"] == ["OPENAI_API_KEY"]

@@ -681,7 +681,7 @@ def test_bad_addresses_and_missing_parts_are_one_line(fleet: Callable[..., Fleet
         (f"{server.url}?remote=upstream", 4, "No git remote 'upstream'"),
         (f"{server.url}?colour=red", 2, "colour"),
         (f"{server.url}?exchange=here", 2, "an absolute path"),
-        (f"{server.url}?exchange=/nowhere/at/all", 4, "is not a folder; it must exist on all machines"),
+        (f"{server.url}?exchange=/nowhere/at/all", 4, "is not a folder. It must exist on all machines"),
         (f"{server.url}?priority=9", 2, "between 1 and 5"),
         (f"{server.url}?weight=nan", 2, "between 0.001 and 1000"),
         (f"{server.url}?pool=a&pool=b", 2, "sets an option twice"),

@@ -344,14 +344,15 @@ def test_restore_works_when_the_file_is_gone_or_a_folder(state: Path) -> None:
     assert files.read_json(state) == {"old": True}
 
 
-def test_restore_writes_through_a_link(folder: Path, state: Path) -> None:
-    link = folder / "link.json"
-    link.symlink_to("state.json")
-    files.write_json(link, {"turn": 1}, backup=True, follow=True)
-    state.write_text("{")
-    assert str(files.restore(link)).startswith(f"{state}.corrupt.")
-    assert link.is_symlink()
-    assert files.read_json(state) == {"old": True}
+def test_restore_leaves_a_file_behind_a_link_alone(folder: Path, state: Path) -> None:
+    """An agent can link any file of the user."""
+    (folder / "link.json.bak").write_text("{}")
+    state.write_text("of the user")
+    (folder / "link.json").symlink_to("state.json")
+    with pytest.raises(StateDamaged, match=r"link\.json is a symbolic link to a damaged file") as caught:
+        files.restore(folder / "link.json")
+    assert (state.read_text(), names(folder)) == ("of the user", ["link.json", "link.json.bak", "state.json"])
+    assert str(caught.value.hint).endswith(f"or remove the link {folder / 'link.json'}")
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def _asked(new: list[BacklogItem]) -> str | None:
     without = sum(each.proof is None for each in new)
     if not without:
         return None
-    show(f"{without} of {len(new)} items have no check. A task cannot be completed without a check.", err=True)
+    show(f"Items without a check: {without} of {len(new)}. A task cannot be completed without a check.", err=True)
     line = "Check command for all of these items ({id} stands for the item's id; press Enter to set the checks later)"
     return click.prompt(line, default="", show_default=False, err=True) or None
 
@@ -229,7 +229,7 @@ def _shown(target: _Target, backlog: Backlog, item: BacklogItem, validate: str |
 
 def _preview(source: str, target: _Target, found: JsonObject) -> None:
     new, left_out = found["new"], found["left_out"]
-    known = f"; {found['already']} were imported before" if found["already"] else ""
+    known = f"; {found['already']} imported before" if found["already"] else ""
     show(f"{source} ({found['format']}): {len(new)} new for {target.name}{known}")
     for each in new[:SHOWN]:
         needs = f"  after {', '.join(each['needs'][:4])}" if each["needs"] else ""
@@ -238,7 +238,7 @@ def _preview(source: str, target: _Target, found: JsonObject) -> None:
     if len(new) > SHOWN:
         show(f"  and {len(new) - SHOWN} more: harness import {source} --dry-run --json")
     if without := sum(not each["proof"] for each in new):
-        show(f"{without} items have no check, and cannot be completed without a check. To set a check: --validate CMD")
+        show(f"Items without a check: {without}. They cannot be completed. To set a check: --validate CMD")
     _tell_left_out(left_out)
 
 

@@ -179,7 +179,7 @@ def write_report(
         if out is None:
             _make_ignored(os.path.dirname(path))
         shown = values.shareable(text, view) if share else text
-        files.replace(path, shown.encode(), follow=out is not None)
+        files.replace(path, shown.encode())
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}", hint="harness report --out FILE") from None
     return path

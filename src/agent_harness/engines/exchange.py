@@ -40,7 +40,7 @@ def made(folder: str, project: str) -> str:
     path = os.path.join(folder, f"{project}.git")
     if not os.path.isdir(folder):
         raise PreflightFailed(
-            f"{folder} is not a folder; it must exist on all machines", hint=f"mkdir -p {shlex.quote(folder)}"
+            f"{folder} is not a folder. It must exist on all machines", hint=f"mkdir -p {shlex.quote(folder)}"
         )
     if not os.path.lexists(path):
         _make(folder, path)

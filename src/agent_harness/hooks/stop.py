@@ -147,7 +147,7 @@ def _by_hand(unproven: list[Task]) -> str:
     names = ", ".join(messages.task_name(task) for task in unproven[:5])
     return messages.cut(
         f"Marked as completed in the file, but not proven: {names}. Only the harness completes a task. Run `harness "
-        "task claim`: a task whose validation passes stays completed, and other tasks are open again.",
+        "task claim`: each of these tasks stays completed if its validation passes, and is open again if not.",
         messages.REASON,
     )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 
 from agent_harness.errors import Busy, HarnessError, Refused, StateDamaged
 from agent_harness.kernel import clock, owner

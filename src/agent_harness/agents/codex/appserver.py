@@ -215,7 +215,7 @@ class AppServerTurn(CommandTurn):
     def _answer(self, number: object, method: str, params: Record) -> None:
         answer = self._approvals.answer(method, params)
         if answer is None:
-            self._write({"id": number, "error": {"code": -32601, "message": f"{method} is not known here"}})
+            self._write({"id": number, "error": {"code": -32601, "message": f"the method {method} is not known"}})
             return
         result, why = answer
         self._write({"id": number, "result": result})

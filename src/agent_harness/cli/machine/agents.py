@@ -49,7 +49,7 @@ def agents(as_json: bool) -> int:
         told = "installed" if extra["installed"] else f"missing: {extra['install']}"
         show(f"{'ok' if extra['installed'] else '--'}  extra {extra['name']:<16} {extra['serves']}; {told}")
     if choice["kind"]:
-        show(f"A run uses: {choice['kind']} (chosen by {choice['source']})")
+        show(f"A run uses: {choice['kind']} (source: {choice['source']})")
         show(
             f"  but: {choice['problem']}\nnext: harness run --agent SPEC" if choice["problem"] else "next: harness run"
         )

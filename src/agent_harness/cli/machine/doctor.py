@@ -291,7 +291,7 @@ def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
             "agents", told, f"ready: {named}; but {choice['problem']}" if named else choice["problem"], fix
         )
     else:
-        yield CheckResult("agents", "ok", f"ready: {named}; a run uses {choice['kind']} (chosen by {choice['source']})")
+        yield CheckResult("agents", "ok", f"ready: {named}; a run uses {choice['kind']} (source: {choice['source']})")
     for each in ready:
         if each.signed_in is False:
             yield CheckResult("sign-in", "warning", f"{each.spec}: {each.signing_in}", each.sign_in)
@@ -362,7 +362,7 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
     git = Git(Path(path))
     if not git.is_repository:
         state = "wrong" if needed else "warning"
-        yield CheckResult("repository", state, "without a git repository, nothing can be rolled back", "git init")
+        yield CheckResult("repository", state, "there is no git repository, so nothing can be rolled back", "git init")
         return
     yield from identity(path)
     found = turn_end.block(git)

@@ -46,7 +46,9 @@ Examples:
     "--slots", type=click.IntRange(1, 256), default=4, metavar="N", help="Run at most N agents at a time. [default: 4]"
 )
 @click.option("--pool", metavar="NAME", help="Take the jobs of this pool. [default: the pool in the URL]")
-@click.option("--lth", "tasks", cls=Several, metavar="DIR", help="Run the scheduled sessions of this long task.")
+@click.option(
+    "--lth", "tasks", cls=Several, metavar="DIR", help="Run the scheduled slices (bounded sessions) of this long task."
+)
 @click.option("--places", metavar="DIR", help="Folder of the workspaces. [default: in the user's state folder]")
 @click.option(
     "--min-free-mb",

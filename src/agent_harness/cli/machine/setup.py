@@ -479,6 +479,8 @@ class _Removal:
         """Return the names of the servers in the project's ``.mcp.json`` that run `harness mcp`."""
         from agent_harness.kernel.json import jsontext
 
+        if os.path.islink(self._mcp_file):  # the file belongs to another project or program
+            return []
         try:
             found = jsontext.loads(Path(self._mcp_file).read_bytes())
         except (OSError, ValueError):
@@ -492,7 +494,7 @@ class _Removal:
 
         for name in self._mcp_entries():
             text = edit.remove(Path(self._mcp_file).read_bytes().decode(), ["mcpServers", name])
-            files.replace(self._mcp_file, text, follow=True)
+            files.replace(self._mcp_file, text)
 
 
 def _is_ours(server: Any) -> bool:

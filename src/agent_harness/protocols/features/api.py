@@ -150,6 +150,7 @@ def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
     if verb == "show":
         return kept.show(git, given["ref"])
     if verb == "prune":
+        owner.refuse_agents(layout.root, "harness rescue prune")
         asked = FeatureStore(layout).state().kept_candidates
         return kept.prune(git, given["older_than_days"], waiting=[each.ref for each in asked if each.ref])
     ours = (layout.relative(layout.progress), layout.relative(layout.features))

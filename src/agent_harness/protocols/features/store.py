@@ -156,6 +156,10 @@ class FeatureStore:
         files.write_json(path, dict(value), backup=True)
         self._written[path] = files.dumps(dict(value)).encode()
 
+    def refresh(self) -> None:
+        """Read each state file again at its next use. A network disk may report the old stamp of a changed file."""
+        self._shared.clear()
+
     def _read(self, path: str) -> "JsonObject":
         shared = self._shared.setdefault(path, SharedContent(path))
         try:

@@ -112,7 +112,9 @@ class Differences:
             each = list(dict.fromkeys(self.steering.values()))
             more = f" and {len(each) - _NAMED} more" if len(each) > _NAMED else ""
             said = f"{'; '.join(change.what for change in each[:_NAMED])}{more}"
-            message = f"Files that run the tests changed during the session: {said}. To restore the first one: {each[0].undo}."
+            message = (
+                f"Files that run the tests changed during the session: {said}. To restore the first: {each[0].undo}."
+            )
             paths = list(dict.fromkeys(change.path for change in each))[:50]
             found.append(Finding("environment_changed", CRITICAL, message, {"path": paths[0], "paths": paths}))
         if any(key not in self.known for key in self.plugins):

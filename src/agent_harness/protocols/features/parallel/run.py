@@ -73,7 +73,8 @@ def run_parallel(project: Project, request: RunRequest) -> JsonObject:
             questions.refuse_pending(project.store.state())
             _adopt_unfinished(project, port, is_here=is_here)
         if is_here:
-            _commit_story(project)
+            if project.progress_name in repository.dirty_paths(project.git):  # it would block every merge
+                repository.commit_files(project.git, [project.progress_name], "harness: the story so far")
         else:
             port.baseline()
         port.hold()
@@ -160,15 +161,6 @@ def _adopt_unfinished(project: Project, port: FeatureProjectPort, *, is_here: bo
     left = {"commit": head, "base": base, "partial": state.partial, "failure": state.last_failure}
     port.keep_item(str(feature_id), wip=left)
     overrides.set_work_aside(project, feature_id)
-
-
-def _commit_story(project: Project) -> None:
-    """Commit the harness's entries in the progress log, because uncommitted entries would block every merge."""
-    if project.progress_name in repository.dirty_paths(project.git):
-        repository.commit_files(project.git, [project.progress_name], "harness: the story so far")
-
-
-# ---- preview ---------------------------------------------------------------------------------------------------------
 
 
 def preview(

@@ -176,7 +176,7 @@ def ignore(root: Path, lines: list[str]) -> None:
     path = root / ".gitignore"
     if path.is_symlink():
         raise Refused(".gitignore is a symbolic link, which the harness does not follow", hint="ls -l .gitignore")
-    own_output.add(str(path), lines)
+    own_output.add(str(path.absolute()), lines)
 
 
 # -- the agent ---------------------------------------------------------------------------------------------------------

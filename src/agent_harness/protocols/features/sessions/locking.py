@@ -31,17 +31,15 @@ def locked(project: Project) -> Iterator[None]:
         try:
             lock.acquire()
             if kept:
-                _take_beside(held, LockFile(os.path.join(kept, RUN_LOCK)))
+                beside = LockFile(os.path.join(kept, RUN_LOCK))
+                held.callback(beside.release)
+                with suppress(OSError):  # a disk that knows no such locks
+                    if who := await_free(beside.try_take, time.monotonic() + LOCK_SECONDS):
+                        raise Busy(who)
         except Busy:
             raise Busy("Another harness is running in this project", hint="harness status") from None
+        project.store.refresh()
         yield
-
-
-def _take_beside(held: ExitStack, lock: LockFile) -> None:
-    held.callback(lock.release)
-    with suppress(OSError):  # a disk that knows no such locks
-        if who := await_free(lock.try_take, time.monotonic() + LOCK_SECONDS):
-            raise Busy(who)
 
 
 @contextmanager
