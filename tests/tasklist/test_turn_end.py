@@ -74,7 +74,7 @@ def test_work_on_another_history_lands_on_top_of_the_claim(project: TaskListProj
     mine = project.repo.head
     told = left_by_turn.put_in_order(caller, project.task(), ends=False)
     assert told
-    assert "is kept in refs/harness/rescue/task-001/turn-1-1" in told
+    assert "are kept in refs/harness/rescue/task-001/turn-1-1" in told
     assert project.repo.git("rev-parse", "refs/harness/rescue/task-001/turn-1-1") == mine
     verbs.complete(caller, TASK, known=verbs.AttemptFacts())
     assert project.repo.git("rev-parse", "main^") == base

@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
 
 from agent_harness.errors import Busy, HarnessError, Refused, StateDamaged
 from agent_harness.kernel import clock, owner
@@ -233,9 +232,11 @@ def _make_way(path: str, is_wanted: Callable[[str], bool]) -> None:
 def drop_links(path: str, root: str) -> None:
     """Remove each symbolic link at ``path`` and in the folders between ``root`` and ``path``. Create nothing."""
     for each in (*folders_between(root, path), path):
-        with suppress(FileNotFoundError):
+        try:
             if os.path.islink(each):
                 os.unlink(each)
+        except FileNotFoundError:  # an agent removed it meanwhile
+            pass
 
 
 def folders_between(root: str, path: str) -> list[str]:
