@@ -32,7 +32,7 @@ COMMANDS: "dict[str, tuple[str, str, str]]" = {
     "worker": ("Fleets and machines", "cli.machine.engines:worker", "Run jobs for a coordinator on another machine."),
     "engine": ("Fleets and machines", "cli.machine.engines:engine", "Check the connection to remote workers."),
     "fleet": ("Fleets and machines", "cli.machine.fleet:fleet", "Run many projects with one shared limit on agents."),
-    "projects": ("Fleets and machines", "cli.shared:projects", "List your projects, and forget deleted projects."),
+    "projects": ("Fleets and machines", "cli.shared:projects", "List your projects. --forget removes deleted ones."),
     "serve": ("See", "cli.story", "Show projects and answer their questions in a browser."),
     "diff": ("See", "cli.story", "Show what a session or an item changed."),
     "costs": ("See", "cli.story", "Show the cost of each item, agent, model or day."),

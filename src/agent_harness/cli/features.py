@@ -291,7 +291,7 @@ def query(
     if here is not None and here.kind != "features":
         if sources or feature is not None:
             raise UsageError(
-                "--source and --feature work only in a feature project", hint="harness log query --item ID"
+                "--source and --feature work only in a project with features.json", hint="harness log query --item ID"
             )
         wanted = log_rows.wanted_of(text, since=since, until=until, **fields)
         found, lines = _rows_of(here, wanted, limit, utc=utc)

@@ -167,7 +167,7 @@ _VERBS: dict[str, Subcommand] = {
         example="lth evidence demo --type test --criterion-id verified-outcome --path report.txt --status passed",
     ),
     "accept": Subcommand(
-        "confirm the changes of task.json (only for people)",
+        "confirm the changes to task.json (only for people)",
         _TASK,
         example="lth accept demo",
     ),

@@ -134,7 +134,7 @@ def _shown(self: Any) -> str:
 
 
 def _refused(self: Any, name: str, *_: object) -> None:
-    raise AttributeError(f"{type(self).__name__} is a value: {name!r} of it cannot be changed")
+    raise AttributeError(f"{type(self).__name__} is a value object: its attribute {name!r} cannot be changed")
 
 
 def _again(cls: type, members: dict[str, Any]) -> Any:

@@ -181,10 +181,12 @@ def test(as_json: bool) -> int:
     return 0 if all(why is None for _, why in found) else 1
 
 
-@notify.command(short_help="Check projects, and send new notifications.", epilog="Example:  harness notify check")
+@notify.command(
+    short_help="Look for new events in the projects, and send notifications.", epilog="Example:  harness notify check"
+)
 @json_option
 def check(as_json: bool) -> int:
-    """Check projects, and send new notifications. The check also reports a run that was killed.
+    """Look for new events in the projects, and send notifications. The command also reports a run that was killed.
 
     The command is intended for cron and systemd timers. `harness notify install` prints their configuration.
     """
@@ -210,7 +212,10 @@ def check(as_json: bool) -> int:
     return _answered("check", {"projects": looked}, as_json, f"Checked {looked} projects.")
 
 
-@notify.command(short_help="Print a schedule for cron.", epilog="Example:  harness notify install >> lines-for-cron")
+@notify.command(
+    short_help="Print a crontab line that runs `harness notify check`.",
+    epilog="Example:  harness notify install >> lines-for-cron",
+)
 def install() -> int:
     """Print a cron line, and a systemd timer, that run `harness notify check` every ten minutes. No file changes."""
     import shutil

@@ -449,7 +449,7 @@ class JobTry:
             raise JobRefused(told, hint=f"harness worker --remote '{url}'")
         own = agent_harness.__version__
         if version.split(".")[:2] != own.split(".")[:2]:
-            raise JobRefused(f"the job has version {version}, but this worker has {own}")
+            raise JobRefused(f"the job needs agent-harness {version}, but this worker has {own}")
         if not re.fullmatch(r"[0-9a-f]{24}", str(self._head.get("project"))):
             raise JobRefused("the job contains no valid project id")
 

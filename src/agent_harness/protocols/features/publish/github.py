@@ -169,7 +169,7 @@ class GitHubTracker:
             raise self._refused(error) from None
         except requests.RequestException as error:
             raise _failure("NETWORK", f"it cannot be reached ({type(error).__name__}).", hint=None) from None
-        raise AssertionError("stamina ends with an answer or an error")
+        raise AssertionError("the retries ended without an answer and without an error")
 
     def _wait_before_next(self, error: Exception) -> bool | float:
         """Return True if a retry can help, or False if not. If GitHub asks for a delay, return the seconds to wait."""

@@ -285,7 +285,7 @@ def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
 
 def tell_of_histories(project: Project, session: object, lost: list[str]) -> None:
     if lost:
-        project.say(f"{tampering(lost)}. They were restored.")
+        project.say(f"{tampering(lost)}. The harness restored them.")
         project.store.event(TAMPERED, "critical", session=session, message=tampering(lost))
 
 
@@ -296,7 +296,7 @@ def tampering(changed: list[str]) -> str:
 def report_tampering(project: Project, under_way: OpenSession) -> None:
     """Restore the harness's files that the agent changed, and report them. Use this for sessions without a verdict."""
     if changed := put_back_state(project, under_way):
-        project.say(f"{tampering(changed)}. They were restored.")
+        project.say(f"{tampering(changed)}. The harness restored them.")
         under_way.event(project, TAMPERED, "critical", message=tampering(changed))
 
 

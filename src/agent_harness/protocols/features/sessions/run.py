@@ -233,7 +233,7 @@ class Runs:
         try:
             return recover.interrupted(self._project, reason, message=message)
         except Exception as error:
-            self._project.say("The session could not be handed off; the next run recovers it.")
+            self._project.say("The unfinished work of the session could not be stored. The next run will recover it.")
             raise _as_fault(error) from error
 
     def _must_stop(self, result: Result, until_done: bool) -> bool:
