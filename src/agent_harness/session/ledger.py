@@ -67,7 +67,7 @@ _LOCK_SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictStep:
-    """One step of a verdict. A value is None if it is unknown or does not apply."""
+    """One step of a verdict."""
 
     step: str  # guard, proof, suite, cross-check, red, lint, criterion
     result: str  # passed, warned, failed
@@ -81,7 +81,6 @@ class VerdictStep:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> VerdictStep:
-        """Return the step of a verdict from its stored record. A value of the wrong type counts as missing."""
         return cls(
             step=_text(record.get("step")) or "",
             result=_text(record.get("result")) or "",
@@ -97,7 +96,7 @@ class VerdictStep:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimVerdict:
-    """One line of the file of verdicts: the verdict on one claim. An unknown value is None."""
+    """Verdict on one claim: a line of the verdict file."""
 
     item: str  # the id of the feature, task or long task; "cleanup" for a session without an item
     verdict: str  # ACCEPTED or REJECTED
@@ -141,8 +140,7 @@ class ClaimVerdict:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ClaimVerdict:
-        """Return the verdict in a stored record. A value of the wrong type counts as missing. The member ``rest`` has
-        the record's unknown keys."""
+        """Return the verdict in a stored record. The member ``rest`` has its unknown keys."""
         known: JsonObject = {name: parse(record[name]) for name, parse in _PARSERS.items() if name in record}
         known |= {name: known.get(name) or "" for name in ("item", "verdict", "id", "at")}
         known |= {name: known.get(name) or 0 for name in ("n", "regressions_total")}
@@ -150,7 +148,6 @@ class ClaimVerdict:
         return cls(**known, rest=rest)
 
     def as_record(self) -> JsonObject:
-        """Return the verdict as a JSON object for the verdict file. Leave out optional keys that are not set."""
         named = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("rest", "prev")}
         members: JsonObject = {"v": 1, "n": self.n, "at": self.at, **named}
         members["steps"] = [dict(vars(step)) for step in self.steps]
@@ -202,14 +199,12 @@ _PARSERS = {
 
 
 def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
-    """Append a verdict to the file durably, and return the verdict with its number. Secrets in commands are masked.
-
-    If the file already contains the same verdict on the same claim, return the stored verdict and write nothing. Raise
-    ``Refused`` if the disk is full or not writable. The run time does not depend on the file's size."""
+    """Append a verdict to the file, and return the verdict with its number."""
     from agent_harness.kernel.redact import redact
 
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     with _turn(path):
+        # the same verdict on the same claim is written only once
         if known := _of_claim(path, verdict):
             return known
         before = next(_backwards(path), None)
@@ -225,7 +220,7 @@ def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
 
 
 def _of_claim(path: str, verdict: ClaimVerdict) -> ClaimVerdict | None:
-    """Return the stored verdict on the same claim with the same result. Return None if there is no such verdict."""
+    """Return the stored verdict on the same claim with the same result, or None."""
     near = islice(journal.backwards(path), _LOOKED_BACK) if verdict.id else ()
     found = (_verdict_in(line) for line in near if verdict.id in line)
     return next((each for each in found if each and (each.id, each.verdict) == (verdict.id, verdict.verdict)), None)
@@ -250,7 +245,7 @@ def _is_locked(descriptor: int) -> bool:
 
 
 def newest_first(path: str) -> Iterator[ClaimVerdict]:
-    """Yield the verdicts in the file, newest first. Read only as much as needed. Yield nothing if there is no file."""
+    """Yield the verdicts in the file, newest first."""
     return (found for _, found in _backwards(path))
 
 
@@ -260,7 +255,7 @@ def after(path: str, number: int) -> list[ClaimVerdict]:
 
 
 def outputs_of(verdicts: Iterable[ClaimVerdict], root: AnyPath) -> dict[str, str]:
-    """Return the stored outputs of the verdicts' steps, by path relative to ``root``. An unreadable output is empty."""
+    """Return the stored outputs of the verdicts' steps, by path relative to ``root``."""
     found: dict[str, str] = {}
     for log in (step.log for verdict in verdicts for step in verdict.steps if step.log):
         try:
@@ -275,7 +270,7 @@ def last_about(path: str, item: str) -> ClaimVerdict | None:
 
 
 def was_accepted(path: str, item: str) -> bool:
-    """Return True if a verification ever accepted work on the item. Decisions of the user do not count."""
+    """Return True if a verification ever accepted work on the item."""
     return any(found.item == item and found.accepted and not found.by_person for found in newest_first(path))
 
 
@@ -314,15 +309,15 @@ class ChainReport:
 
     @property
     def sentence(self) -> str:
-        """Sentence for the user with the number of verdicts, or with the place where the file was altered."""
+        """Sentence for the user that says whether the verdict file was altered."""
         if self.whole:
             return f"{self.lines} verdicts, and no verdict was altered"
         return f"the record of verdicts was altered: {self.problem}"
 
 
 def check(path: str) -> ChainReport:
-    """Check that no line of the verdict file was changed, inserted, or removed from the middle. Return a report. The
-    check cannot detect lines that were cut off at the end. A missing file is valid."""
+    """Check that no line of the verdict file was altered, and return a report."""
+    # the check cannot detect lines that were cut off at the end
     lines = torn = 0
     before: str | None = None
     expected = 1
@@ -355,11 +350,7 @@ def _lines(path: str) -> Iterator[str]:
 def not_landed(
     path: str, folder: str, root: str, claim: ClaimVerdict, fix: Mapping[str, Any], *, job: str
 ) -> ClaimVerdict:
-    """Record a verdict that rejects proven work because the work was not merged. Return this verdict.
-
-    ``fix`` contains the reason (``why``), the conflicting ``files`` or the ``failing`` items, and the first failing
-    item's output. This output is written to ``folder``, which is below ``root``. If a verdict for this ``job`` exists,
-    nothing is written."""
+    """Record that proven work is rejected because it was not merged. Return this verdict."""
     what = ", ".join(str(each) for each in fix.get("files") or fix.get("failing") or ())
     told = ": ".join(filter(None, (str(fix.get("why")).replace("_", " "), what)))
     told = told.encode("utf-8", "backslashreplace").decode()  # the name of a file may be no text
@@ -386,8 +377,7 @@ def not_landed(
 def keep_output(
     folder: str, path: str, step: str, *, command: str, output: str, ended: str, problem: str | None = None
 ) -> str:
-    """Write the end of a step's output to a new file ``N-STEP.txt`` in the folder. Mask secrets. Return the file's
-    path. N is the number of the next verdict in the file ``path``, or the next number for which no file exists."""
+    """Write the output of a verdict's step to a new file, and return its path."""
     from agent_harness.kernel.redact import redact
 
     os.makedirs(folder, exist_ok=True)
@@ -404,12 +394,12 @@ def keep_output(
 
 
 def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:
-    """Delete outputs that are older than ``days`` days, and partial files of killed writers. Return the number of
-    deleted files. Symbolic links stay."""
+    """Delete outputs older than ``days`` days. Return the number of deleted files."""
     removed = 0
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
     for name in names:
         path = os.path.join(folder, name)
+        # symbolic links stay
         is_ours = name.partition("-")[0].isdecimal() and name.endswith(".txt") and not os.path.islink(path)
         if is_ours and clock.now() - clock.moment(os.lstat(path).st_mtime) > clock.timedelta(days=min(days, 1_000_000)):
             os.unlink(path)

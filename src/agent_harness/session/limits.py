@@ -36,7 +36,7 @@ class SessionLimits:
 
 
 def watch(limits: SessionLimits) -> Watch:
-    """Return the five monitors that enforce the limits. All turns of a session share these monitors."""
+    """Return the monitors that enforce the limits of a session."""
     warning = 0.8 * limits.timeout_seconds if limits.warning_seconds is None else limits.warning_seconds
     return Watch(
         (
@@ -58,8 +58,7 @@ DEPENDENCIES = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules"
 
 
 def changed_in_repository(git: Git, root: Path, base: str | None = None) -> ProjectFacts:
-    """Return the paths of all files that are uncommitted or differ from the commit ``base``, each with a stamp. The
-    stamp changes when the file changes. Without ``base``, return only the uncommitted files."""
+    """Return the files that are uncommitted or differ from the commit ``base``."""
     paths = {change.path for change in git.status()}
     head = git.head() if base else None
     if base and head and head != base:
@@ -68,8 +67,7 @@ def changed_in_repository(git: Git, root: Path, base: str | None = None) -> Proj
 
 
 def changed_in_folder(root: Path) -> ProjectFacts:
-    """Return the paths of all files in a folder without git, each with a stamp. The stamp changes when the file
-    changes. Leave out dependencies and caches."""
+    """Return the files in a folder without git, except dependencies and caches."""
     found: dict[str, object] = {}
     for folder, names, files in os.walk(root):
         names[:] = sorted(set(names) - DEPENDENCIES)

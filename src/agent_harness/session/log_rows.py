@@ -34,7 +34,7 @@ class FollowedLog:
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """Conditions for log rows. A row matches only if it meets every condition that is set."""
+    """Conditions that a log row must meet."""
 
     words: tuple[str, ...] = ()  # each somewhere in the row, in any letter case
     session: int | None = None
@@ -73,8 +73,7 @@ class Filter:
 
 
 def moment(text: str, at: datetime) -> datetime:
-    """Return the time that the text describes: an age such as ``2h`` or ``3d``, or an ISO date. Raise ``UsageError``
-    for any other text."""
+    """Return the time that an age such as ``2h`` or an ISO date describes. Raise ``UsageError`` for other texts."""
     ago = _AGO.fullmatch(text.strip().lower())
     try:
         found = at - timedelta(**{_UNITS[ago[2]]: int(ago[1])}) if ago else clock.parse(text)
@@ -86,7 +85,6 @@ def moment(text: str, at: datetime) -> datetime:
 
 
 def wanted_of(text: str, *, since: str | None = None, until: str | None = None, **fields: Any) -> Filter:
-    """Return a filter for rows with these words, times and other fields. Raise ``UsageError`` for an invalid time."""
     at = clock.now()
     return Filter(
         words=tuple(text.split()),
@@ -97,7 +95,7 @@ def wanted_of(text: str, *, since: str | None = None, until: str | None = None, 
 
 
 def newest(streams: Iterable[Iterator[JsonObject]], limit: int) -> JsonObject:
-    """Return the newest ``limit`` rows of all streams, oldest first. ``more`` is True if older rows exist."""
+    """Return the newest ``limit`` rows of all streams, oldest first."""
     newest_first = merge(*streams, key=lambda row: str(row.get("ts") or ""), reverse=True)
     found = list(islice(newest_first, limit + 1))
     return {"rows": found[:limit][::-1], "more": len(found) > limit}
@@ -109,7 +107,7 @@ def _rank(row: Mapping[str, Any]) -> int:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield every value in a nested value as text. Use no recursion, because agents can write very deep nesting."""
+    # not recursive: agents can write very deep nesting
     waiting = [value]
     while waiting:
         each = waiting.pop()

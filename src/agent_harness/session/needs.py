@@ -45,7 +45,7 @@ _TOLD_OTHERWISE = frozenset({"held", "parked", "question"})
 
 
 class Need(namedtuple("Need", ("message", "command"))):
-    """One action that the user must take, with the command for this action."""
+    """Action that the user must take."""
 
     __slots__ = ()
 
@@ -63,11 +63,7 @@ def of(
     last_run: Mapping[str, object] | None = None,
     named: Callable[[str], str] = str,
 ) -> tuple[Need, ...]:
-    """Return all actions that the user must take. The actions without which no work can continue come first.
-
-    ``asked`` has the pending questions, each with the command that answers it. ``held`` are items that the user
-    excluded from merging. ``looks`` are items that the user must verify. ``handed`` is True if the user has taken over
-    the project. ``failed`` are items that no run starts again. ``last_run`` is the result of ``read_end``."""
+    """Return the actions that the user must take, most urgent first."""
     found = [Need(*each) for each in asked]
     message = str((last_run or {}).get("message") or "")
     prefix = "" if (last_run or {}).get("reason") == BLOCKED else "the last run ended: "
@@ -95,8 +91,7 @@ def _names(items: Sequence[str], named: Callable[[str], str]) -> str:
 
 
 def end_of(done: Mapping[str, Any]) -> JsonObject:
-    """Return the reason why a run ended and the changes that the user must review. The result is empty if the user need
-    not act. ``done`` is the JSON answer of the run."""
+    """Return why a run ended, if the user must act, and the changes to review."""
     last: Mapping[str, Any] = (done.get("sessions") or [{}])[-1]
     ended_by_agent = last.get("reason") == _ERROR
     reason = done.get("reason") or (_ERROR if ended_by_agent else None)
@@ -111,7 +106,7 @@ def end_of(done: Mapping[str, Any]) -> JsonObject:
 
 
 def keep_end(home: str | None, end: JsonObject | None = None) -> None:
-    """Store the result of ``end_of`` in ``home``. If the result is empty, delete the previous run's result."""
+    """Store the result of ``end_of``. If it is empty, delete the stored result."""
     if home is None:
         return
     path = os.path.join(home, LAST_RUN)
@@ -125,12 +120,11 @@ def keep_end(home: str | None, end: JsonObject | None = None) -> None:
 
 
 def looks_of(end: JsonObject) -> JsonObject:
-    """Return only the part ``looks`` of a run's result: possible changes by agents that the user must always review."""
     return {name: value for name, value in end.items() if name == "looks"}
 
 
 def read_end(home: str | None) -> JsonObject:
-    """Return the stored result of the last run. Return an empty record if the user need not act."""
+    """Return the stored result of the last run, possibly empty."""
     try:
         return files.read_json_if_any(os.path.join(home, LAST_RUN)) if home else {}
     except (OSError, HarnessError):
@@ -138,9 +132,9 @@ def read_end(home: str | None) -> JsonObject:
 
 
 def now_or_end_of(folder: str, home: str | None, *, under_way: bool) -> JsonObject:
-    """Return the problem that would end the next run before its first turn. If there is none, return the stored result
-    of the last run. If ``under_way`` is True, do not check the repository, because an agent may be using git."""
+    """Return the problem that blocks the next run, or the stored result of the last run."""
     end = read_end(home)
+    # an agent may be using git at this moment
     found: JsonObject = {} if under_way else _block_at(folder)
     return found if found and str(found["message"]) not in str(end.get("message")) else end
 
@@ -156,7 +150,7 @@ def _block_at(folder: str) -> JsonObject:
 
 
 def _may_be_blocked(folder: str) -> bool:
-    """Return False if a quick check of a few git files finds no problem. The slow check can then be skipped."""
+    """Return False if a few git files show that the slow check would find nothing."""
     top = folder
     while not os.path.lexists(os.path.join(top, ".git")) and top != os.path.dirname(top):
         top = os.path.dirname(top)

@@ -38,7 +38,7 @@ LAST_CHARACTERS = 200
 
 
 class NowRecord:
-    """Activity file of one running session. Without a path, no file is written."""
+    """Activity file of one running session."""
 
     def __init__(
         self,
@@ -51,8 +51,6 @@ class NowRecord:
         left_usd: Mapping[str, float] | None = None,
         can: Sequence[str] = (),
     ) -> None:
-        """Set the fixed part of the record. ``left_usd`` has the remaining budgets in US dollars. ``can`` has the
-        commands that the user can send to the session."""
         self._path = path
         self._fixed: JsonObject = {"item": item, "title": title, "session": session, "agent": agent, "can": [*can]}
         self._turn: JsonObject = {"run": None, "turn": 0}
@@ -66,25 +64,21 @@ class NowRecord:
         self._waits = False
 
     def phase(self, name: str, *, until: datetime | None = None) -> None:
-        """Record a phase: ``preflight``, ``agent``, ``judging``, ``settling`` or ``waiting`` (with ``until``)."""
         ends = _timestamp(until) if until else None
         self._at_once({"phase": name, "step": None, "since": _timestamp(), "until": ends})
 
     def step(self, name: str) -> None:
-        """Record the step of the verification: ``guard``, ``proof``, ``suite``, ``red``, ``lint`` or ``criterion``."""
         self._at_once({"step": name})
 
     def turn(self, run: str | None) -> None:
-        """Record that a turn of the agent starts. ``run`` is the tag of the agent's processes."""
         self._turn = {"run": run, "turn": self._turn["turn"] + 1}
         self.phase("agent")
 
     def wait(self, seconds: float) -> None:
-        """Record that the session waits for a provider for this many seconds."""
         self.phase("waiting", until=clock.now() + clock.timedelta(seconds=clock.scaled(seconds)))
 
     def said(self, text: str) -> None:
-        """Record text or tool calls of the agent, with secrets masked. Keep only the last lines."""
+        """Record the last lines that the agent wrote, with secrets masked."""
         from agent_harness.kernel.redact import redact
         from agent_harness.kernel.terminal import one_line
 
@@ -95,13 +89,11 @@ class NowRecord:
         self._write()
 
     def used(self, tokens: Mapping[str, int], cost_usd: float | None, *, model: str | None = None) -> None:
-        """Record the tokens and the cost in US dollars so far. ``cost_usd`` is None if the cost is unknown."""
         self._used = {"model": model, "tokens": {**tokens}, "cost_usd": cost_usd, "cost_unknown": cost_usd is None}
         self._write()
 
     @property
     def folder(self) -> str | None:
-        """Folder of the activity file. No agent can access this folder. None if no file is written."""
         return os.path.dirname(self._path) if self._path else None
 
     def also_can(self, verb: str) -> None:
@@ -113,7 +105,8 @@ class NowRecord:
                 os.unlink(self._path)
 
     def tick(self) -> None:
-        """Write an update that was delayed because the last update was too recent. The session calls this regularly."""
+        """Write an update that was delayed."""
+        # the session calls this regularly
         if self._waits:
             self._write()
 
@@ -135,7 +128,6 @@ class NowRecord:
             run_snapshot.put(self._path, self._record())
 
     def _begin(self, folder: str) -> None:
-        """Create the folder, and delete the activity files of processes that have exited."""
         from agent_harness.kernel import owner
 
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -170,7 +162,7 @@ def _timestamp(at: datetime | None = None) -> str:
 
 @contextmanager
 def waiting(path: str | None, refusal: LimitInForce, *, can: Sequence[str] = ("pause",)) -> Iterator[None]:
-    """While the ``with`` block runs, record that a run waits for an account or a free agent slot, without a session."""
+    """While a ``with`` block runs, show that a run waits for an account or an agent slot."""
     record = NowRecord(path, item="run", agent=str(refusal.data["account"]), can=can)
     record.phase("waiting", until=clock.parse(refusal.data["until"]))
     try:
@@ -184,10 +176,7 @@ LOG_FILES = 5
 
 
 def keep_said(path: str, text: str) -> None:
-    """Append the output of a run to the project's own log, each line with a timestamp and with secrets masked.
-
-    The output therefore remains available after a terminal is closed. Keep the last five files of one megabyte. Source:
-    ``faces.md`` F-REC-6."""
+    """Append the output of a run to the project's log, with timestamps and secrets masked."""
     from agent_harness.kernel.redact import redact
     from agent_harness.kernel.terminal import printable
 
@@ -207,7 +196,6 @@ def keep_said(path: str, text: str) -> None:
 
 
 def said_at(line: str) -> tuple[str, str]:
-    """Return the timestamp and the text of a line in the run log."""
     at, _, text = line.partition(" ")
     return at, text
 
@@ -220,7 +208,7 @@ def _turn_over(path: str) -> None:
 
 
 def read(folder: str | None) -> list[Now]:
-    """Return the activity of all sessions in this folder, including dead sessions. Ignore invalid files."""
+    """Return the activity of all sessions in this folder, including dead sessions."""
     return [found for found, _ in _known(folder)]
 
 
@@ -229,7 +217,7 @@ def running(folder: str | None) -> list[Now]:
 
 
 def told(folder: str | None) -> list[JsonObject]:
-    """Return the activity records for a JSON answer, with ``alive`` and the time of each last write (``seen``)."""
+    """Return the activity of all sessions as objects for a JSON answer."""
     return [{**record, "alive": found.alive} for found, record in _known(folder)]
 
 
@@ -251,7 +239,6 @@ def _known(folder: str | None) -> list[tuple[Now, JsonObject]]:
 
 
 def _records(folder: str | None) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the path and content of each activity file. The member ``seen`` is the time of the file's last write."""
     try:
         names = sorted(os.listdir(folder or os.devnull))
     except OSError:

@@ -84,10 +84,7 @@ def default(name: str) -> Any:
 def read(
     given: Mapping[str, object], environ: Mapping[str, str], *, where: str, say: Callable[[str], None] | None = None
 ) -> ParallelSettings:
-    """Return the parallel settings from a file. Environment variables override the settings in the file.
-
-    Ignore invalid settings in the file, and report them through ``say``. ``where`` is the prefix of the settings in
-    these reports. Raise ``ConfigurationError`` for an invalid environment variable."""
+    """Return the parallel settings. Environment variables override the settings in the file."""
     found: JsonObject = {}
     for name in TABLE:
         value = given.get(name)
@@ -111,7 +108,6 @@ def read(
 
 
 def _problem(name: str, value: object) -> str | None:
-    """Return the reason why a value is invalid for this setting. Return None if the value is valid."""
     usual, least = default(name), TABLE[name].metadata["least"]
     if isinstance(usual, bool):
         return None if isinstance(value, bool) else "must be true or false"
@@ -130,8 +126,6 @@ def _problem(name: str, value: object) -> str | None:
 
 
 def _from_text(usual: object, text: str) -> object:
-    """Return the value in an environment variable's text, with the type of the default ``usual``. A list is either JSON
-    or values separated by commas. If a switch or number is invalid, return the text."""
     if isinstance(usual, bool):
         return _SWITCHES.get(text.strip().lower(), text)
     if isinstance(usual, int):

@@ -40,8 +40,7 @@ if not TYPE_CHECKING:
     T, Protocol = None, object
 
     class Generic:
-        """Replacement for ``typing.Generic``. Only a type checker needs ``Generic``, and its import takes long."""
-
+        # only a type checker needs ``typing.Generic``, and its import takes long
         def __class_getitem__(cls, _of):
             return cls
 
@@ -100,13 +99,12 @@ class Item:
 
     @property
     def is_left(self) -> bool:
-        """True if the item is open, is in progress, or failed and will be retried."""
         return self.again or self.state in (OPEN, WORKING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastSession:
-    """Session, attempt at a task, or slice of a long task. Before its end, the values are those known so far."""
+    """Session, attempt at a task, or slice of a long task."""
 
     number: int | None  # of the session; of a slice, its place among them
     item: str | None  # ``None``: no item, as for a cleanup
@@ -156,7 +154,7 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
-    """Amounts of money in US dollars. Sessions with an unknown cost are counted separately."""
+    """Amounts of money in US dollars."""
 
     spent_usd: float = 0.0
     sessions: int = 0
@@ -166,7 +164,6 @@ class Money:
 
     @property
     def known_usd(self) -> float | None:
-        """Amount spent in US dollars. None if no session has a known cost."""
         return None if self.unknown and not self.spent_usd and self.unknown >= self.sessions else self.spent_usd
 
     def __str__(self) -> str:
@@ -187,7 +184,7 @@ class Money:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """File that could not be read. Its records are missing in the view."""
+    """File that could not be read."""
 
     file: str
     why: str
@@ -195,8 +192,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """Current activity of one session. For a dead session, the values are the last known values."""
+    """Current activity of one session."""
 
+    # for a dead session, these are the last known values
     item: str | None = None  # for people: "Feature #3", "task-001"
     title: str = ""
     session: int | None = None
@@ -220,7 +218,6 @@ class Now:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Now:
-        """Return the activity of a session from its stored record. A value of the wrong type counts as missing."""
         who = owner.Owner.from_record(record.get("owner"))
         tokens, budget = record.get("tokens"), record.get("budget")
         known: JsonObject = {name: parse(record.get(name)) for name, parse in _NOW.items()}
@@ -238,7 +235,7 @@ class Now:
         return None if self.session_left is None else self.session_left + (self.cost_usd or 0.0)
 
     def line(self, at: datetime | None = None) -> str:
-        """Return the session's activity as one line. For a dead session, return when it was last seen."""
+        """Return the session's activity as one line."""
         at = at or clock.now()
         name = f"{self.item or 'session'} ({self.agent})"
         if not self.alive:
@@ -250,12 +247,10 @@ class Now:
         return f"{name}: {', '.join(parts)}"
 
     def pace(self, at: datetime | None = None) -> str:
-        """Return the cost per minute as text. Return "" for an unknown cost or in the first minute of the session."""
         minutes = ((at or clock.now()) - self.began).total_seconds() / 60 if self.began else 0.0
         return f"${self.cost_usd / minutes:.2f}/min" if self.cost_usd and minutes >= 1 else ""
 
     def doing(self, at: datetime | None = None) -> str:
-        """Return the phase and its duration as text. During a wait, return the time at which the wait ends."""
         if self.phase == "waiting" and self.until:
             return f"waiting until {self.until.astimezone():%H:%M}"
         since = clock_text(((at or clock.now()) - self.since).total_seconds()) if self.since else ""
@@ -275,7 +270,7 @@ class Now:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatePart:
-    """Content of a project's state files. If one of these files changes, all of them are read again."""
+    """Content of a project's state files."""
 
     name: str = ""
     items: tuple[Item, ...] = ()
@@ -289,7 +284,7 @@ class StatePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectView:
-    """State of one project when its reader last read the files."""
+    """State of one project, as read from its files."""
 
     kind: Kind
     path: str
@@ -319,8 +314,6 @@ class ProjectView:
 
     @property
     def counted(self) -> str:
-        """Text with the numbers of proven and checked items, such as ``4/7 proven, 2 checked``. If no item is checked,
-        the text is only ``4/7 proven``."""
         return f"{self.proven}/{len(self.items)} proven{f', {self.checked} checked' if self.checked else ''}"
 
     @property
@@ -329,17 +322,16 @@ class ProjectView:
 
     @property
     def next(self) -> str:
-        """Command that the user should type next. While an agent works, it is normally a read-only command."""
+        """Command that the user should type next."""
         at_work = self.several or any(each.alive for each in self.now)
         return AT_WORK if at_work and not self.state.comes_first else self.state.next
 
     def asked_of(self, item: Item) -> list[AskedQuestion]:
-        """Return the questions that block this item: questions about it, and questions that stop every session."""
+        """Return the questions that block this item."""
         return [each for each in self.state.questions if each.item in (item.id, None) and (each.stops or each.item)]
 
     def next_of(self, item: Item) -> str:
-        """Return the command to type next for an item, unless the project needs another command first. In that case,
-        return the project's command."""
+        """Return the command that the user should type next for an item."""
         if item.state in DONE:
             return item.next
         if asked := self.asked_of(item):
@@ -357,13 +349,11 @@ class ProjectView:
 
     @property
     def is_unreadable(self) -> bool:
-        """True if the state cannot be read. In this case, the number of proven items is unknown."""
         return bool(self.gaps) and not self.items
 
     @property
     def doing(self) -> str:
-        """Activity of the project in a few words. A question takes precedence over a running session, and a running
-        session over a dead session."""
+        """Activity of the project in a few words."""
         if any(each.stops for each in self.state.questions):
             return "needs you"
         if self.several:
@@ -389,37 +379,37 @@ class ProjectView:
 
 
 class Source(Protocol):
-    """Interface for the files of one project. Each protocol implements this interface."""
+    """Interface for reading the files of one project."""
 
     kind: Kind
     path: str
 
     def home(self) -> str | None:
-        """Return the path of the project's state folder, which is outside the project. Return None if there is none."""
+        """Return the project's state folder, which is outside the project, or None."""
         ...
 
     def now(self) -> Sequence[Now]:
-        """Return the current activity of the project's sessions, including dead sessions."""
+        """Return the activity of the project's sessions, including dead sessions."""
         ...
 
     def several(self) -> str | None:
-        """Return a few words about the active parallel run. Return None if no parallel run is active."""
+        """Return a few words about the active parallel run, or None."""
         ...
 
     def state_files(self) -> Sequence[str]:
-        """Return the paths of the files from which ``state`` is read. If such a file changes, the state has changed."""
+        """Return the paths of the files that determine the project's state."""
         ...
 
     def state(self, read: Read) -> StatePart:
-        """Return the project's state. ``read`` reads each file and handles errors."""
+        """Return the project's state. Use ``read`` to read each file."""
         ...
 
     def journals(self) -> Sequence[str]:
-        """Return the paths of the files with the history of sessions, oldest first."""
+        """Return the paths of the session history files, oldest first."""
         ...
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return all sessions: the sessions in ``before``, updated and extended by the new rows of the history."""
+        """Return the sessions in ``before``, updated and extended by the new ``rows``."""
         ...
 
     def recordings(self) -> Sequence[str]:
@@ -428,7 +418,7 @@ class Source(Protocol):
 
 
 class Read(Protocol):
-    """Function that reads one file. If this is impossible, the function records a gap and returns ``otherwise``."""
+    """Function that reads one file. After an error it returns ``otherwise``."""
 
     def __call__(self, file: str, read: Callable[[], T], otherwise: T) -> T: ...
 
@@ -438,7 +428,7 @@ UNREADABLE = (HarnessError, OSError, ValueError, TypeError, AttributeError, KeyE
 
 
 class ProjectReader:
-    """Reader of one project. The first ``load`` reads all records, and each later ``load`` reads only new records."""
+    """Reader of one project. After the first ``load``, it reads only new records."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -449,7 +439,7 @@ class ProjectReader:
         self._view = ProjectView(kind=source.kind, path=source.path, state=StatePart())
 
     def load(self) -> ProjectView:
-        """Return the current view of the project. If nothing has changed, return the previous object."""
+        """Return the current view of the project, or the previous object if nothing has changed."""
         home, before = self._source.home(), self._view
         now, several = tuple(self._source.now()), self._source.several()
         found = ProjectView(
@@ -467,25 +457,22 @@ class ProjectReader:
 
     @property
     def home(self) -> str | None:
-        """Path of the project's state folder, which is outside the project. None if the folder does not exist yet."""
         return self._source.home()
 
     def recordings(self) -> list[str]:
-        """Return the paths of the sessions' transcripts. Leave out paths that lead outside the project."""
+        """Return the paths of the sessions' transcripts."""
         import glob
 
         found = (path for pattern in self._source.recordings() for path in sorted(glob.glob(pattern)))
+        # paths that lead outside the project are left out
         root = os.path.realpath(self._source.path)
         return [path for path in found if os.path.realpath(path).startswith(os.path.join(root, ""))]
 
     def chain(self) -> ChainReport | None:
-        """Verify the hash chain of the verdicts, and return the report. Return None if there is no state folder."""
         home = self._source.home()
         return check(os.path.join(home, FILE)) if home else None
 
     def _state(self, alive: tuple[bool, ...]) -> StatePart:
-        """Return the project's state. Read the state files again only if one of them was replaced, or if ``alive`` has
-        changed. ``alive`` shows which sessions are running."""
         stamps = [alive, *(files.stamp_of(path) for path in self._source.state_files())]
         if stamps == self._stamps:
             return self._view.state
@@ -502,7 +489,7 @@ class ProjectReader:
 
 
 class _Histories(Generic[T]):
-    """Combined records of several history files, oldest first. If a file is replaced, all files are read again."""
+    """Records of several history files, oldest first."""
 
     def __init__(self, fold: Callable[[Iterable[JsonObject], tuple[T, ...]], tuple[T, ...]]) -> None:
         self._fold = fold
@@ -580,12 +567,11 @@ def text(value: object) -> str | None:
 
 
 def models(value: object) -> str | None:
-    """Return the model name as text. Names in a list are joined by commas. Return None for any other value."""
+    """Return a model name or a list of model names as text."""
     return ", ".join(texts(value)) or text(value)
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return the strings in a list. Return an empty tuple if the value is not a list."""
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
@@ -594,7 +580,7 @@ def whole(value: object) -> int | None:
 
 
 def amount(value: object) -> float | None:
-    """Return the value if it is a plausible amount of money or time. Otherwise, return None."""
+    """Return a plausible amount of money or time, or None for any other value."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12
     return float(value) if known else None  # type: ignore[arg-type]  # a number by now
 

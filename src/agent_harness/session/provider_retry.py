@@ -28,12 +28,12 @@ from agent_harness.supervision.supervisor import Outcome
 
 
 class Journal(Protocol):
-    """Receiver of a session's reports: lines for the user, and records for the protocol's log."""
+    """Receiver of a session's messages and log records."""
 
     def say(self, line: str) -> None: ...
 
     def event(self, event_type: str, **fields: object) -> None:
-        """Write one record to the protocol's log. The protocol adds the session and the work item."""
+        """Write one record to the protocol's log."""
         ...
 
 
@@ -53,9 +53,9 @@ _OWN_AFFAIR = re.compile(r"\bpermission denied\b", re.IGNORECASE)  # says "not a
 
 @dataclass(frozen=True, kw_only=True)
 class RetryRule:
-    """Rule for one kind of provider failure. ``waits`` are the waits before the retries, in seconds. If ``waits`` is
-    None, the waits grow and the number of retries is unlimited."""
+    """Rule for retries after one kind of provider failure."""
 
+    # seconds before each retry; None: the waits grow, and the number of retries is unlimited
     waits: tuple[float, ...] | None
     ends: str  # the reason of the session's ending
     advice: str
@@ -88,12 +88,11 @@ class ProviderFailure:
 
     @property
     def sentence(self) -> str:
-        """Message of the provider, followed by advice. The user sees this text if the turn is not retried."""
         return f"{self.message.rstrip('.')}. {TABLE[self.kind].advice}"
 
 
 def provider_failure(outcome: Outcome) -> ProviderFailure | None:
-    """Return the failure of the provider that ended the turn. Return None if the turn ended for another reason."""
+    """Return the provider's failure that ended the turn, or None for any other end."""
     if outcome.reason in ("rate_limited", "finished") and not outcome.ok and (said := _wants_money(outcome)):
         return ProviderFailure(kind="money", message=said)
     if outcome.reason == "rate_limited":
@@ -110,7 +109,7 @@ def provider_failure(outcome: Outcome) -> ProviderFailure | None:
 
 
 def _wants_money(outcome: Outcome) -> str | None:
-    """Return the output line that says that the account has no money left. Return None if there is no such line."""
+    """Return the output line that says that the account has no money, or None."""
     now = clock.now()
     lines = [outcome.message, *reversed(outcome.text_tail.rstrip().split("\n")[-_LAST_LINES:])]
     found = (line.strip()[:_LONGEST_LINE] for line in lines if failures.wants_money(line[:_LONGEST_LINE], now))
@@ -143,10 +142,8 @@ def _asked(refused: RateLimited | None) -> float | None:
 
 
 def wait_before(failure: ProviderFailure, tries: int, left_seconds: float, *, spare: bool = False) -> float | None:
-    """Return the number of seconds to wait before the next retry. Return None if the turn must not be retried.
-
-    ``tries`` is the number of tries so far. If the wait would exceed ``left_seconds``, the turn is not retried.
-    ``spare`` is True if another agent can continue the work. Waits after a rate limit are then short."""
+    """Return the seconds to wait before the next retry, or None for no retry."""
+    # another agent can continue the work
     if spare and failure.kind == "rate_limited":
         left_seconds = min(left_seconds, LONGEST_WITH_A_SPARE_SECONDS)
     waits = TABLE[failure.kind].waits
@@ -176,17 +173,13 @@ class ProviderRetry:
     def run(
         self, turn: Callable[[bool], Outcome], is_enough: Callable[[], bool], kinds: Collection[str] = ALL_RETRIED
     ) -> tuple[Outcome, ProviderFailure | None]:
-        """Run a turn, and retry the turn after a provider failure. Return the last try's outcome and its provider
-        failure, or None.
-
-        ``turn`` runs the turn, and gets True for a retry. ``kinds`` are the failures after which a turn is retried. If
-        ``is_enough`` returns True, the failed turn left work to verify and is not retried. If the user requests a stop
-        during a wait, the outcome has the reason ``user_pause``."""
+        """Run a turn with retries. Return the outcome of the last try and its provider failure, if any."""
         self._tries.clear()
         again = False
         while True:
             outcome = turn(again)
             failure = provider_failure(outcome)
+            # a failed turn that left work to verify is not tried again
             if failure is None or is_enough():
                 return outcome, None
             tries, left = self._count(failure, outcome), self._left_seconds()
@@ -204,7 +197,7 @@ class ProviderRetry:
         return self.timeout_seconds - spent
 
     def _count(self, failure: ProviderFailure, outcome: Outcome) -> int:
-        """Count one failure of this kind, and return the count. After a partly served turn, the count restarts at 1."""
+        # a provider that served a part of the turn starts the count again
         was_served = outcome.usage.reported and TABLE[failure.kind].waits != (0.0,)
         self._tries[failure.kind] = 1 if was_served else self._tries.get(failure.kind, 0) + 1
         return self._tries[failure.kind]

@@ -50,15 +50,14 @@ MOST_AGENTS = 16
 
 
 class RunSnapshot:
-    """Snapshot file of one run. The coordinator of the run replaces the file regularly."""
+    """Snapshot file of one parallel run."""
 
     def __init__(self, path: str | None) -> None:
-        """Set the path of the snapshot file. Without a path, no file is written."""
         self._path = path
         self._next = 0.0  # of the monotonic clock, when it may be written again
 
     def show(self, view: Callable[[], JsonObject], *, now: bool = False) -> None:
-        """Write the result of ``view`` to the file. Without ``now``, write at most once a second."""
+        """Write the result of ``view`` to the file, normally at most once a second."""
         if self._path is None or (time.monotonic() < self._next and not now):
             return
         self._next = time.monotonic() + WRITE_SECONDS
@@ -72,7 +71,7 @@ class RunSnapshot:
 
 
 def change(path: str | None, **members: object) -> None:
-    """Replace members in the snapshot of a finished run. Do nothing if there is no snapshot."""
+    """Replace members in the snapshot of a finished run."""
     found = path and _read(path)
     if path and found:
         with suppress(OSError):
@@ -85,8 +84,7 @@ def _write(path: str, record: JsonObject) -> None:
 
 
 def put(path: str, record: JsonObject) -> None:
-    """Replace the file by a file with this record. A reader never sees a partial file. A power failure may lose the new
-    file."""
+    """Write the record to a file. A reader never sees a partial file."""
     import json  # late: readers of other records need only a parser
 
     part = f"{path}.part"
@@ -95,11 +93,11 @@ def put(path: str, record: JsonObject) -> None:
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
         json.dump(record, file, ensure_ascii=True)
+    # a power failure may lose the new file
     os.replace(part, path)
 
 
 def _read(path: str) -> tuple[JsonObject, float] | None:
-    """Return the snapshot and the time of its last write, in seconds since 1970. Return None if it is invalid."""
     with suppress(OSError, ValueError, RecursionError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         import json  # late: mostly there is no snapshot
@@ -115,7 +113,7 @@ def _read(path: str) -> tuple[JsonObject, float] | None:
 
 
 def told(path: str) -> JsonObject | None:
-    """Return the snapshot for a JSON answer, with ``alive`` and ``age_seconds``, or None if there is no snapshot."""
+    """Return the snapshot for a JSON answer, or None if there is none."""
     found = _read(path)
     if found is None:
         return None
@@ -128,7 +126,6 @@ def told(path: str) -> JsonObject | None:
 
 
 def at_work(found: JsonObject | None) -> str | None:
-    """Return a text with the number of running agents. Return None if the run is not alive."""
     if not found or not found.get("alive"):
         return None
     number = agents(found)
@@ -136,29 +133,25 @@ def at_work(found: JsonObject | None) -> str | None:
 
 
 def agents(found: JsonObject | None) -> int:
-    """Return the number of running agents in the snapshot. Return 0 if the run is not alive."""
     return len(workers(found)) if found and found.get("alive") else 0
 
 
 def workers(found: Mapping[str, object] | None) -> list[Mapping[str, object]]:
-    """Return all workers in the snapshot, even if the run has ended."""
     return _rows((found or {}).get("workers"))
 
 
 def spent_usd(found: JsonObject) -> float:
-    """Return the run's spending in US dollars from the snapshot. Return 0 if the amount is invalid."""
     return _dollars(_members(found.get("budget")).get("spent")) or 0.0
 
 
 def worker_on(found: JsonObject | None, item: str) -> Mapping[str, object] | None:
-    """Return the worker that works on an item, from the snapshot. Return None if there is no such worker or the run is
-    dead."""
+    """Return the running worker that works on an item, or None."""
     rows = workers(found) if found and found.get("alive") else []
     return next((each for each in rows if str(each.get("item")) == item), None)
 
 
 def workspace_of(worker: Mapping[str, object], state_folder: str) -> str | None:
-    """Return the folder of a worker's workspace on this machine, or ``None`` if the worker's slot name is invalid."""
+    """Return the folder of a worker's workspace on this machine, or None."""
     slot = str(worker.get("slot"))
     is_slot = slot[:1] == "w" and slot[1:].isdecimal()  # anybody may have written the file
     return os.path.join(state_folder, "parallel", "places", slot) if is_slot else None
@@ -169,13 +162,12 @@ def _held(found: JsonObject) -> list[str]:
 
 
 def held(found: JsonObject | None) -> list[str]:
-    """Return the items that an ended run did not merge, because the user held them in the queue."""
+    """Return the items that an ended run did not merge, because the user held them."""
     return _held(found) if found and not found.get("alive") else []
 
 
 def lines(found: JsonObject | None, named: Callable[[str], str] = str, *, most: int | None = None) -> list[str]:
-    """Return the snapshot as lines of text. ``named`` formats an item. At most ``most`` agents get their own line. The
-    agent's activity comes before the title, because a narrow screen cuts the end of a line."""
+    """Return the snapshot as lines of text, with at most ``most`` agents."""
     if found is None:
         return []
     workers = _rows(found.get("workers"))
@@ -193,6 +185,7 @@ def lines(found: JsonObject | None, named: Callable[[str], str] = str, *, most: 
     for each in workers[:most]:
         shown = [f"{was}{each.get('phase')}", _since(each.get("since"), age), *_money({"spent": each.get("cost_usd")})]
         told = ", ".join(filter(None, shown))
+        # the title is last, because a narrow screen cuts the end of a line
         text.append(f"  {each.get('slot')}  {named(str(each.get('item')))} ({told}): {each.get('title')}")
     if left := len(workers[len(workers) if most is None else most :]):
         text.append(f"  ... and {left} more agents: harness status --all")
@@ -242,8 +235,6 @@ def _dollars(found: object) -> float | None:
 
 
 def _since(at: object, age: int) -> str:
-    """Return the time from the moment ``at`` to the last write of the snapshot, as text. ``age`` is the number of
-    seconds since this write."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)

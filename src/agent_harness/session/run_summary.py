@@ -39,8 +39,7 @@ class RunSummary:
         self._before = reader.load()
 
     def lines(self, end: JsonObject) -> list[str]:
-        """Return the summary of the run as lines of text. Return an empty list if no session ended and no claim was
-        verified. ``end``, the result of ``needs.end_of``, is used if the project's state lists no required action."""
+        """Return the summary as lines of text, or no lines if nothing happened."""
         before, after = self._before, self._reader.load()
         sessions = after.sessions[len(before.sessions) :]
         claims = [each for each in after.claims[len(before.claims) :] if each.claim and not each.by_person]

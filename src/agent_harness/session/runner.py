@@ -81,19 +81,13 @@ class Turns:
         self._submodules: dict[str, tuple[str | None, str]] = {}  # before it too
 
     def next_round(self, *, asked: bool) -> None:
-        """Count a new turn. If ``asked`` is True, the agent demonstrates its claim in this turn. Otherwise, the turn is
-        a fix round."""
         if asked:
             self.so_far = replace(self.so_far, asked=True)
         else:
             self.so_far = replace(self.so_far, fix_rounds=self.so_far.fix_rounds + 1)
 
     def run(self, work: Work[Any, Any], prompt: str) -> Ending | None:
-        """Run one turn of the agent on a prompt. Return None if the turn ended normally. Otherwise, return the reason
-        for the session's end.
-
-        If the agent claimed its work before the provider failed or the agent exited with an error, the turn counts as
-        ended normally. The agent's processes have exited when this method returns or raises."""
+        """Run one turn of the agent. Return the reason if the session must end, or None."""
         outcome, failure = self._retry.run(
             lambda again: self._supervised(work, prompt, again=again), work.claimed, work.policy.retried
         )
@@ -105,6 +99,7 @@ class Turns:
             return Ending(reason=outcome.reason, message=outcome.message, outcome=outcome)
         self.journal.say(f"The agent ended with an error: {outcome.message}")
         self.journal.event("agent_error", message=outcome.message)
+        # a claim is verified even if the agent then failed
         return None if work.claimed() else Ending(reason="error", message=outcome.message, outcome=outcome)
 
     def _supervised(self, work: Work[Any, Any], prompt: str, *, again: bool) -> Outcome:
@@ -148,7 +143,7 @@ class Turns:
 
     @contextmanager
     def _put_back_after(self, git: Git, own_files: repair.GitFiles | None, settings: Settings | None) -> Iterator[None]:
-        """After the ``with`` block, even if it raises, repair git's own files and restore the earlier git settings."""
+        """Restore git's own files and settings after the ``with`` block."""
         try:
             yield
         finally:
@@ -156,24 +151,23 @@ class Turns:
                 self._say("git_put_back", f"The agent changed git's own files: {told}")
 
     def only_here(self) -> str:
-        """Return a note that work in other work trees and repositories does not count. Return "" if there is no such
-        work."""
+        """Return a note about new work in other work trees and repositories, possibly empty."""
         return turn_end.only_here(self._elsewhere, turn_end.elsewhere(self._git)) if self._git else ""
 
     def empty_there(self, findings: object) -> str:
-        """If a check failed only in a checkout, return a note that submodules are empty there. Otherwise, return ""."""
+        """Return a note that submodules are empty in a checkout if that may explain the findings."""
         codes = [each.get("code") for each in findings] if isinstance(findings, list) else []
         if not self._submodules or PASSES_ONLY_IN_PLACE not in codes:
             return ""
         return f"the submodule {', '.join([*self._submodules][:3])} is empty in a checkout"
 
     def say_what_stays(self) -> None:
-        """Tell the user if changes inside submodules remain after a rollback."""
+        """Tell the user about changes inside submodules that remain after a rollback."""
         inside = turn_end.changed_inside(self._submodules, turn_end.submodules(self._git)) if self._git else []
         self._say("stays_inside", turn_end.stays_inside(inside))
 
     def say_left_out(self) -> None:
-        """Tell the user about work in submodules and other repositories that is not in the accepted commit."""
+        """Tell the user about work that the accepted commit does not contain."""
         if self._git is None:
             return
         places = turn_end.new_elsewhere(self._elsewhere, turn_end.elsewhere(self._git))
@@ -186,7 +180,6 @@ class Turns:
             self.journal.event(event_type, message=told)
 
     def _began_turn(self, request: TurnRequest, process: Mapping[str, object], said: Sequence[PersonMessage]) -> None:
-        """Record that the agent's process has started, and which messages of the user are in its prompt."""
         request.on_started(process)
         for each in said:
             self._messages.delivered(each)
@@ -228,8 +221,6 @@ class Turns:
             request.on_event(event)
 
     def _stop_requested(self) -> str | None:
-        """Return the reason why the agent must stop, or None if it may continue. Tell the user once that the agent is
-        stopping, but not if a signal stopped the harness."""
         self.now.tick()
         asked = (self.stop_requested or self.stop.requested)()
         if asked and not (self._told_to_stop or self.stop.signalled):
@@ -265,11 +256,7 @@ JudgementT = TypeVar("JudgementT", bound=Judgement)
 
 
 def walk(work: Work[Ended, JudgementT], turns: Turns) -> Ended:
-    """Run turns of the agent until the work is accepted, rejected or unfinished. Return the result of the session.
-
-    A turn that was cut off ends the session. The policy decides if its work is still verified. After a rejection that
-    is not final, the agent gets another turn while fix rounds are left. If a claim lacks only a demonstration, the
-    agent is asked once to demonstrate the claim."""
+    """Run turns until the work is accepted, rejected or unfinished. Return the session's result."""
     turns.now.phase("preflight")
     try:
         return _until_decided(work, turns)

@@ -51,7 +51,7 @@ def claims(ledger: str) -> JsonObject:
 
 
 def checked(ledger: str) -> dict[str, str]:
-    """Return the items whose last accepted claim is only checked. Each item has the reason why it is not proven."""
+    """Return the items that are only checked, each with the reason why it is not proven."""
     from agent_harness.kernel.json import jsontext
 
     found: dict[str, str] = {}
@@ -77,14 +77,14 @@ _ENDED_UNJUDGED = ("interrupted", "released", "lost", "handed off")
 
 
 def why_kept(outcome: str) -> str:
-    """Return the reason why the work of a session with this outcome is kept outside the branch."""
+    """Return the reason why work with this outcome is kept outside the branch."""
     if outcome == KEPT_FOR_ANSWER:
         return ASKED_ABOUT
     return GIVEN_BACK if outcome.startswith(_ENDED_UNJUDGED) else ROLLED_BACK
 
 
 def kept(outcomes: Iterable[str]) -> dict[str, int]:
-    """Return the number of sessions whose work is kept outside the branch, for each reason."""
+    """Return the number of sessions with kept work, for each reason."""
     found = [*map(why_kept, outcomes)]
     return {why: found.count(why) for why in (ROLLED_BACK, GIVEN_BACK, ASKED_ABOUT) if why in found}
 
@@ -94,12 +94,11 @@ def kept_text(found: Mapping[str, int]) -> str:
 
 
 def shown_reason(why: str) -> str:
-    """Return the words that a person reads for a reason of ``why_kept``."""
     return _KEPT_WORDS.get(why, why)
 
 
 def kept_rows(sessions: str) -> Iterator[JsonObject]:
-    """Yield the rows of a session history that name a rescue ref. Do not parse the other lines."""
+    """Yield the rows of a session history that name a rescue ref."""
     from agent_harness.kernel.json import jsontext
 
     for line in _rows(sessions):
@@ -132,8 +131,7 @@ def lines(
     kept_line: str | None,
     most: int | None = None,
 ) -> list[str]:
-    """Return the first lines of ``status``. ``found`` is the command's JSON answer. ``doing`` describes the current
-    activity. ``most`` limits the number of listed actions that the user must take. None means no limit."""
+    """Return the first lines of ``harness status``."""
     first = f"{name}: {counted_words(proven, total, checked)}." if total else f"{name}: no tasks or features yet."
     asks = [str(needs.Need(**each)) for each in found["needs"]]
     rows = [
@@ -155,8 +153,7 @@ def lines(
 
 
 def doing(found: Mapping[str, Any], *, stops: bool, is_done: bool, unnamed: str) -> str:
-    """Return a project's activity in a few words. ``stops`` is True if a question stops every session. ``unnamed`` is
-    the name of a session without an item."""
+    """Return a project's activity in a few words."""
     alive = next((each for each in found["now"] if each["alive"]), None)
     words = (
         "needs you" if stops else "",
@@ -183,7 +180,7 @@ def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def not_exported(found: Mapping[str, Any]) -> str:
-    """Return a text with the number of sessions that no telemetry collector received, and the export command."""
+    """Return a text about sessions that no telemetry collector has received."""
     from agent_harness.kernel import clock
 
     count = found["sessions"]
@@ -194,7 +191,7 @@ def not_exported(found: Mapping[str, Any]) -> str:
 
 
 def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None, checked: int = 0) -> str:
-    """Return the one-line status. If the line exceeds ``MOST_CHARACTERS`` characters, cut the name, but no number."""
+    """Return the one-line status, with a long name cut."""
     rest = f" {proven}/{total}{f' ({checked} checked)' if checked else ''} {doing}" + (f" {cost}" if cost else "")
     room = max(MOST_CHARACTERS - len(rest), 1)
     short = name if len(name) <= room else f"{name[: room - 1]}~"
@@ -205,16 +202,14 @@ ALL = "harness status --all"
 
 
 def first_of(lines: Sequence[str], most: int | None, *, everything: bool = False) -> list[str]:
-    """Return the first ``most`` lines, and a line with the command that shows all lines. If the list is at most one
-    line longer than ``most``, return all lines."""
+    """Return the first ``most`` lines, and a line about the others."""
     if everything or most is None or len(lines) <= most + 1:
         return [*lines]
     return [*lines[:most], f"... and {len(lines) - most} more: {ALL}"]
 
 
 def names(found: Sequence[str], most: int, *, everything: bool = False) -> str:
-    """Return the ids as one line. Show the first ``most`` ids, and the number of the other ids. If the list is at most
-    one id longer than ``most``, show all ids."""
+    """Return the first ``most`` ids and the number of the others as one line."""
     if everything or len(found) <= most + 1:
         return ", ".join(found)
     return f"{', '.join(found[:most])} and {len(found) - most} more"

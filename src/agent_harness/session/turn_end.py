@@ -66,7 +66,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Problem that the user must fix before work can continue, with the command that fixes it."""
+    """Problem that the user must fix, with the command that fixes it."""
 
     reason: str
     command: str
@@ -76,8 +76,7 @@ class Block:
 
 
 def refuse_replaced(before: Git, base: str | None) -> None:
-    """Raise ``UnsafeTree`` if the turn removed or moved the repository, or if the commit ``base`` is missing. Only the
-    user can restore the repository. The harness does not verify work on another history."""
+    """Raise ``UnsafeTree`` if a turn removed, moved or replaced the repository."""
     was, now = before.repository, Git(before.repository.top)
     place = was.top / ".git"
     if not now.is_repository or now.top() != was.top:
@@ -105,18 +104,18 @@ def stands_on(base: str | None, commit: str | None, descends: Callable[[str, str
 
 
 class Way(NamedTuple):
-    """Plan to move HEAD back to the original branch. ``kept`` has the commits that would become unreachable."""
+    """Plan to move HEAD back to the original branch."""
 
     branch: str
     at: str
+    # commits that would become unreachable
     kept: tuple[str, ...]
     rewritten: bool  # the checked-out commit does not descend from the base
     moved: bool  # another branch is checked out
 
 
 def way_home(branch: str, base: str, head: Head, tip: str | None, descends: Callable[[str, str], bool]) -> Way | None:
-    """Return the plan to move ``head`` back to the original branch. ``tip`` is the branch's current commit. Return None
-    if the branch is checked out and its commit is ``base`` or descends from ``base``."""
+    """Return the plan to move HEAD back to the original branch, or None if HEAD may stay."""
     at = stands_on(base, head.commit, descends) or base
     moved, rewritten = head.branch != branch, at != head.commit
     if not moved and not rewritten:
@@ -134,7 +133,7 @@ MOST_COMMITS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class OnBeginning:
-    """Changes of a turn that rewrote the history, placed on top of the commit at which the turn began."""
+    """Changes of a turn that rewrote the history, moved to the original history."""
 
     tree: str
     changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]  # from the files as the turn left them to this tree
@@ -154,12 +153,7 @@ def on_beginning(
     start: str | None = None,
     leave: Callable[[bytes], bool] = lambda path: False,
 ) -> OnBeginning:
-    """Merge the turn's own changes into the state at the beginning of the turn. Return the result. A turn needs this if
-    it rewrote the history.
-
-    The turn's own changes are the differences between ``files``, the tree of the turn's files, and the newest commit
-    that both histories share. ``start`` is ``base`` with the user's uncommitted changes. The default is ``base``. Paths
-    for which ``leave`` returns True do not change."""
+    """Return a turn's own changes, moved to the commit ``base`` at which the turn began."""
     since = _newest_kept(git, base, tip) if tip else None
     found = Merged(tree=git.tree_of(files)) if since == base else merged(git, start or base, since, files)
     pairs = git.differences(files, found.tree)
@@ -170,13 +164,10 @@ def on_beginning(
 
 
 def _newest_kept(git: Git, base: str, tip: str) -> str | None:
-    """Return the newest commit in the history of ``base`` that the history of ``tip`` still contains. If there is none,
-    return None.
-
-    A commit that was amended or rebased also counts, because its author and author time identify the commit. A commit
-    also counts if a commit in the history of ``tip`` has the same files."""
+    """Return the newest commit in the history of ``base`` that ``tip`` still contains, or None."""
     found = git.text("merge-base", base, tip, check=False) or None
     now = _line(git, found, tip)
+    # author and time identify a commit that was amended or rebased
     again = {(each.author, each.at) for each in now if each.at != each.committed}
     same = {(each.author, each.at, each.message) for each in now}
     trees = {each.tree for each in now}
@@ -198,8 +189,7 @@ class _CommitOfLine(NamedTuple):
 
 
 def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfLine]:
-    """Return the commits in the history of ``tip`` that are not in the history of ``since``, oldest first. ``words``
-    are more options for ``git rev-list``."""
+    """Return the commits in the history of ``tip`` but not of ``since``, oldest first."""
     form = "--format=%H%x00%T%x00%an <%ae>%x00%at%x00%ct%x00%B%x00"
     named = [tip, *([f"^{since}"] if since else [])]
     asked = ("rev-list", "--no-commit-header", "--reverse", f"--max-count={MOST_COMMITS}", *words, form, *named)
@@ -209,7 +199,7 @@ def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfL
 
 
 def _hidden(git: Git, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[bytes]:
-    """Return the files that cannot be restored, because a file or folder that no commit contains is at their path."""
+    # files that no commit contains must not be overwritten
     back = {path: after for path, (before, after) in changes.items() if before == ABSENT}
     there = [path for path in back if os.path.lexists(git.file(path))]
     return [path for path in there if not _is_file_as(git, path, back[path])]
@@ -224,8 +214,7 @@ def _is_file_as(git: Git, path: bytes, wanted: TreeEntry) -> bool:
 def apart(
     git: Git, base: str, *, start: str | None = None, leave: Callable[[bytes], bool] = lambda path: False
 ) -> Block | None:
-    """Return the problem if the turn rewrote the history and its work conflicts with ``base``, the commit at which the
-    turn began. Otherwise, return None."""
+    """Return a problem if the turn rewrote the history and its work conflicts with ``base``."""
     tip = git.head()
     if tip is not None and git.ancestor(base, tip):
         return None
@@ -239,8 +228,6 @@ def apart(
 
 @dataclass(frozen=True, kw_only=True)
 class Returned:
-    """Result of ``come_home``: a message about the changes, and the refs that keep the removed commits."""
-
     told: str
     refs: tuple[str, ...]  # that keep what no branch of the beginning has any more
 
@@ -255,15 +242,8 @@ def come_home(
     leave: Callable[[bytes], bool] = lambda path: False,
     ends: bool = False,
 ) -> Returned | None:
-    """Check out the original branch again, and move the branch to a commit that is ``base`` or descends from ``base``.
-
-    The agent's commits that descend from ``base`` stay on the branch. For each other commit, ``keep`` creates a ref. If
-    the turn rewrote the history, its own changes become uncommitted, and commits that the turn dropped are restored.
-    ``start`` and ``leave`` work as in ``on_beginning``. With ``ends``, no file changes, because the caller rolls back
-    all changes.
-
-    Return None, and change nothing, if the branch is checked out and contains ``base``, or if the changes conflict.
-    Raise ``UnsafeTree`` if the branch is checked out in another work tree. A repeated call after a crash is safe."""
+    """Check out the original branch again at a commit that contains ``base``. Return None if nothing changed."""
+    # must stay safe when it is called again after a crash
     head = git.look()
     tip = branch_tip(git, branch, head)
     way = way_home(branch, base, head, tip, git.ancestor)
@@ -314,7 +294,7 @@ OPERATION = "operation_unfinished"
 
 
 def unfinished(git: Git) -> Block | None:
-    """Return the problem if a git operation is unfinished or a conflict is unresolved. Otherwise, return None."""
+    """Return a problem if a git operation is unfinished or a conflict is unresolved."""
     if not git.is_repository:
         return None
     if waiting := operation_under_way(git.repository):
@@ -329,7 +309,7 @@ def unfinished(git: Git) -> Block | None:
 
 
 def left_unfinished(git: Git) -> str | None:
-    """Return a sentence about an operation or conflict that the agent left unfinished, or None if there is none."""
+    """Return a sentence about what the agent left unfinished in git, or None."""
     waiting = git.operation_under_way() if git.is_repository else None
     if waiting:
         return f"The agent left {waiting} unfinished."
@@ -348,7 +328,7 @@ def _few(paths: Sequence[bytes]) -> str:
 
 
 def set_operation_aside(git: Git, folder: str) -> None:
-    """Move the state files of an unfinished git operation into ``folder``. The files in the work tree stay."""
+    """Move the state files of an unfinished git operation into ``folder``."""
     aside = Aside(git, folder)
     for name in OPERATION_FILES:
         path = git.git_dir() / name
@@ -359,7 +339,7 @@ def set_operation_aside(git: Git, folder: str) -> None:
 
 
 def block(git: Git) -> Block | None:
-    """Return the problem with git that would end a run before its first turn. Return None if there is no problem."""
+    """Return the git problem that prevents a run, or None."""
     if not git.is_repository:
         return None
     return _damaged(git) or unfinished(git) or _misled(git) or _refused(git)
@@ -371,8 +351,6 @@ def _damaged(git: Git) -> Block | None:
 
 
 def _misled(git: Git) -> Block | None:
-    """Return the problem if a git setting declares the repository bare or names another work tree. Otherwise, return
-    None."""
     found = git.settings()
     config = shlex.quote(os.fspath(git.shared_dir() / "config"))
     if found.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
@@ -388,8 +366,6 @@ def _misled(git: Git) -> Block | None:
 
 
 def _refused(git: Git) -> Block | None:
-    """Return the problem if git refuses the repository because of an unknown extension setting. Otherwise, return
-    None."""
     config = git.shared_dir() / "config"
     if "extensions" not in text_of(config).lower() or settings.is_repository(git.repository):
         return None
@@ -419,7 +395,7 @@ _KNOWN_EXTENSIONS = frozenset(
 
 
 class Elsewhere(NamedTuple):
-    """Other work tree or repository. No commit of this work tree contains its files."""
+    """Other work tree of the repository, or separate repository below this work tree."""
 
     path: str  # below the top, else absolute; fit for a terminal
     branch: str | None  # of another work tree of this repository; ``None`` for a separate repository
@@ -434,8 +410,7 @@ class Elsewhere(NamedTuple):
 
 
 def elsewhere(git: Git, paths: Iterable[str] | None = None) -> tuple[Elsewhere, ...]:
-    """Return the repository's other work trees and the separate repositories below this work tree, but no submodules. A
-    separate repository is a path in ``paths`` that ends in a slash. Without ``paths``, git lists the paths."""
+    """Return the repository's other work trees, and the separate repositories below this work tree."""
     try:
         return tuple(_elsewhere(git, paths)) if git.is_repository else ()
     except HarnessError:  # damage of a repository is reported by the verification
@@ -479,7 +454,7 @@ def _work_trees(git: Git, top: str) -> Iterable[Elsewhere]:
 
 
 def _commit_at(entry: str) -> str:
-    """Return the checked-out commit of a repository, read from its files. If this fails, return the text of HEAD."""
+    """Return the commit that is checked out in a repository, read from its files."""
     folder = entry
     if os.path.isfile(entry):
         folder = os.path.join(os.path.dirname(entry), text_of(entry).removeprefix("gitdir:").strip())
@@ -493,8 +468,7 @@ def new_elsewhere(before: Iterable[Elsewhere], now: Iterable[Elsewhere]) -> tupl
 
 
 def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
-    """Return a note for the agent about new work in other work trees or repositories. Return "" if there is no such
-    work."""
+    """Return a note for the agent about new work elsewhere, possibly empty."""
     new = new_elsewhere(before, now)
     return (
         f"only work in this folder counts, but there is work in {'; '.join(each.told for each in new[:3])}"
@@ -504,8 +478,7 @@ def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
-    """Return a note about work that the accepted commit lacks, because it is in other repositories or submodules.
-    Return "" if there is no such work."""
+    """Return a note about work that the accepted commit does not contain, possibly empty."""
     told = [each.told for each in places[:3]]
     told += [f"changes inside the submodule {path}, which are not committed there" for path in inside[:3]]
     return f"not in the commit: {'; '.join(told)}" if told else ""
@@ -538,14 +511,14 @@ def changed_inside(
 
 
 def stays_inside(paths: Sequence[str]) -> str:
-    """Return a note that a rollback changes nothing inside these submodules. Return "" if there are no submodules."""
+    """Return a note that a rollback does not change these submodules."""
     if not paths:
         return ""
     return f"what the turn did inside the submodule {', '.join(paths[:3])} stays: git -C {shlex.quote(paths[0])} status"
 
 
 def left_inside(git: Git, paths: Iterable[str]) -> list[str]:
-    """Return the submodules with uncommitted changes. No commit of this repository can contain these changes."""
+    """Return the submodules with uncommitted changes."""
     return [path for path in paths if Git(git.top() / path).dirty()]
 
 
@@ -556,13 +529,12 @@ _OWN_AFFAIRS = re.compile(r"(branch|gc|maintenance|lfs|submodule|remote\..*\.fet
 
 
 def changed_settings(before: Settings, now: Settings, shared_dir: str) -> list[str]:
-    """Return a line for each changed git setting, with old value, new value and the command that restores the old
-    one."""
+    """Return one line for each changed git setting, with the command that restores it."""
     return [_told_setting(key, before.get(key, []), now.get(key, []), shared_dir) for key in changed_keys(before, now)]
 
 
 def changed_keys(before: Settings, now: Settings) -> list[tuple[str, str]]:
-    """Return the scope and the key of each changed setting. Leave out settings that everyday git commands write."""
+    """Return the changed settings, except those that everyday git commands write."""
     differs = (key for key in sorted({*before, *now}) if before.get(key, []) != now.get(key, []))
     return [key for key in differs if not _OWN_AFFAIRS.match(key[1])]
 
@@ -587,8 +559,7 @@ def _values(found: Sequence[str]) -> str:
 
 
 def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None) -> list[str]:
-    """Restore the hooks, settings and other files of git that a turn changed. Return one line for each reported change.
-    Keep copies of replaced files. Do not restore settings that everyday git commands write."""
+    """Restore git's hooks, settings and other files that a turn changed. Return one line for each change."""
     if before is None:
         return []
     told = repair.put_right(before)
@@ -611,7 +582,6 @@ def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None
 
 
 def settings_of(git: Git) -> Settings | None:
-    """Return git's current settings. Return None outside a repository or if git fails."""
     try:
         return settings.now(git.repository) if git.is_repository else None
     except HarnessError:
@@ -619,7 +589,7 @@ def settings_of(git: Git) -> Settings | None:
 
 
 def told_settings(git: Git, before: Settings | None) -> list[str]:
-    """Return one line for each git setting that has changed since ``before``. Return [] if ``before`` is None."""
+    """Return one line for each git setting that has changed since ``before``."""
     now = settings_of(git) if before else None
     if not before or now is None:
         return []

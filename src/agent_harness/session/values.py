@@ -23,8 +23,6 @@ _REQUIRED = object()
 
 
 class _MadeAnew:
-    """Default value of a member. ``factory`` creates a new value for each instance."""
-
     __slots__ = ("factory",)
 
     def __init__(self, factory: Callable[[], Any]) -> None:
@@ -41,20 +39,18 @@ class ValueMember:
 
 
 def field(*, default_factory: Callable[[], Any]) -> Any:
-    """Return a default for a member. Each new instance gets its own value from ``default_factory``."""
     return _MadeAnew(default_factory)
 
 
 def dataclass(*, frozen: bool, kw_only: bool, slots: bool = False) -> Callable[[type], type]:
-    """Return a decorator that makes a class a value class. Raise ``ValueError`` unless ``frozen`` and ``kw_only`` are
-    True."""
+    """Return a decorator that makes a class a value class."""
     if not (frozen and kw_only):
         raise ValueError("values are frozen, and made by keyword")
     return _with_slots if slots else _completed
 
 
 def fields(value: Any) -> tuple[ValueMember, ...]:
-    """Return the members of a value or of a value class, in the order of their definition."""
+    """Return the members of a value or of a value class."""
     return value.__members__
 
 
@@ -73,8 +69,7 @@ def _with_slots(cls: type) -> type:
 
 
 def _completed(cls: type, made: Any = None) -> Any:
-    """Add the members of ``cls`` and the methods of a value class to ``made``, and return ``made``. Without ``made``,
-    change and return ``cls`` itself."""
+    """Return ``made`` with the members of ``cls`` and the methods of a value class."""
     made = made or cls
     members = tuple(ValueMember(name, of, vars(cls).get(name, _REQUIRED)) for name, of in cls.__annotations__.items())
     names = [each.name for each in members]
@@ -105,12 +100,12 @@ def _completed(cls: type, made: Any = None) -> Any:
 
 
 def _init(made: type, members: tuple[ValueMember, ...]) -> Any:
-    """Return the ``__init__`` method of a value class. It is a closure, because compiling source text takes longer."""
     defaults = {each.name: each.default for each in members if each.default is not _REQUIRED}
     factories = {name: each.factory for name, each in defaults.items() if isinstance(each, _MadeAnew)}
     setters = [(each.name, vars(made)[each.name].__set__) for each in members] if "__slots__" in vars(made) else ()
     names, count = {each.name for each in members}, len(members)
 
+    # a closure: compiling source text takes longer
     def init(self: Any, **given: Any) -> None:
         known = {**defaults, **given}
         if len(known) != count or known.keys() != names:
@@ -142,7 +137,7 @@ def _again(cls: type, members: dict[str, Any]) -> Any:
 
 
 class _Twin:
-    """Descriptor for ``__dataclass_fields__``, which ``dataclasses`` reads. The first read creates the fields."""
+    """Descriptor for ``__dataclass_fields__``, which the module ``dataclasses`` reads."""
 
     def __get__(self, _instance: object, owner: type) -> Any:
         import dataclasses

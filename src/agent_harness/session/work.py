@@ -32,7 +32,7 @@ Kind = Literal["feature", "cleanup", "plan", "review", "task", "slice"]
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Policy for one kind of work: the rules that differ between kinds. A setting may replace ``fix_rounds``."""
+    """Rules that differ between kinds of work."""
 
     kind: Kind
     fix_rounds: int  # further turns in which the agent may repair rejected work
@@ -60,13 +60,12 @@ class Judgement(Protocol):
 
     @property
     def final(self) -> bool:
-        """True if the rejection is final. If False, the agent may fix the work in a fix round."""
+        """True if the agent gets no further turn to fix the work."""
         ...
 
     @property
     def asks(self) -> bool:
-        """True if the claim lacks only a demonstration. The agent is then asked once to demonstrate the claim, in
-        addition to the fix rounds."""
+        """True if the claim lacks only a demonstration, for which the agent is asked once."""
         ...
 
 
@@ -107,18 +106,18 @@ class TurnSoFar:
 
     @property
     def model(self) -> str | list[str] | None:
-        """Name of the model that the session used, or a list of several names. None if the model is unknown."""
+        """Name of the model that the session used, or a list of several names."""
         return list(self.models) if len(self.models) > 1 else next(iter(self.models), None)
 
     @property
     def round(self) -> int:
-        """Number of the turn's round. The first turn of the session has the number 0."""
+        """Number of the turn's round, from 0 on."""
         return self.fix_rounds + self.asked
 
 
 @dataclass(frozen=True, kw_only=True)
 class TurnRequest:
-    """Request for one turn of the agent, with functions that are called during the turn."""
+    """Request for one turn of the agent."""
 
     brief: Brief
     on_started: Callable[[Mapping[str, object]], None] = lambda _process: (
@@ -144,21 +143,21 @@ class Work(Protocol[Ended_co, JudgementT]):
         ...
 
     def brief(self, ruling: JudgementT | None) -> str:
-        """Return the prompt for the next turn: the first turn if ``ruling`` is None, otherwise a fix round."""
+        """Return the prompt for the next turn: a fix round if ``ruling`` is given."""
         ...
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest: ...
 
     def claimed(self) -> bool:
-        """Return True if the agent claimed in this turn that the work is done, even if the turn failed."""
+        """Return True if the agent claimed in this turn that the work is done."""
         ...
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> JudgementT | None:
-        """Return the verdict on the work after a turn. Return None if the agent did not claim that the work is done."""
+        """Return the verdict on the work after a turn, or None without a claim."""
         ...
 
     def closed(self) -> Ended_co | None:
-        """Return the session's result if the item was closed or the checkpoint is gone. Otherwise, return None."""
+        """Return the session's result if the item no longer needs work, otherwise None."""
         ...
 
     def accepted(self, ruling: JudgementT) -> Ended_co:
@@ -170,6 +169,5 @@ class Work(Protocol[Ended_co, JudgementT]):
         ...
 
     def unfinished(self, ending: Ending) -> Ended_co:
-        """Complete a session whose work is neither accepted nor rejected. Return the session's result. The policy
-        determines what happens to the work."""
+        """Complete a session whose work is neither accepted nor rejected, and return its result."""
         ...

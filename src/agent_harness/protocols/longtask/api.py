@@ -49,8 +49,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
 
 
 def _loaded(module: str, name: str) -> Any:
-    """Import a module of this package, and return its member ``name``.
-    ``importlib`` is not used, because it would slow down every command."""
+    # not importlib: it would slow down every command
     return getattr(__import__(f"{__package__}.{module}", fromlist=(name,)), name)
 
 
@@ -97,7 +96,7 @@ def transcript(task_dir: str | os.PathLike[str]) -> str | None:
 
 
 class LongTask:
-    """`lth` commands on one task directory. Before ``init``, the directory need not exist."""
+    """The `lth` commands on one task directory."""
 
     reports = False  # no setting makes a run end with a report page
 
@@ -114,23 +113,18 @@ class LongTask:
         return log.told_to(say)
 
     def keep_said(self, text: str) -> None:
-        """Append ``text`` to ``runs/run.log``, the log of messages that runs have shown to people.
-        If the folder ``runs`` does not exist, do nothing. Source: ``faces.md`` F-REC-6."""
         from agent_harness.session import now
 
         if os.path.isdir(self.layout.runs) and not os.path.islink(self.layout.root):
             now.keep_said(self.layout.said, text)
 
     def answer(self, command: str, words: Mapping[str, object]) -> Answer:
-        """Run an `lth` command with the options ``words``. Return its answer and its exit status.
-        Raise ``UsageError`` for an invalid option value."""
+        """Run an `lth` command with the options ``words``. Return its answer and its exit status."""
         module, name, kind = COMMANDS[command]
         given = (_loaded("options", kind)(words),) if kind else ()
         return self._warned(command, *_loaded(module, name)(self.layout, *given))
 
     def _warned(self, command: str, answer: JsonObject | str | None, code: int) -> Answer:
-        """Return the answer and the exit status unchanged. Copy the warnings in the answer to ``self.warnings``.
-        Source: ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.store import LongTaskStore
 
         self.warnings = answer.pop("warnings", []) if isinstance(answer, dict) else []
@@ -140,7 +134,6 @@ class LongTask:
         return ({**answer, **noted} if isinstance(answer, dict) else answer), code
 
     def tell_warnings(self) -> None:
-        """Print each warning in ``self.warnings`` on stderr. Warnings about ``task.json`` are not logged."""
         from agent_harness.protocols.longtask import log
 
         for each in self.warnings:
@@ -153,15 +146,13 @@ class LongTask:
         return person.choices(self.layout)
 
     def decide(self, word: str, text: str, *, shown: str, by: str) -> str:
-        """Carry out the decision ``word``, which must be one that the method ``choices`` returns. Return a line that
-        says what was recorded. Raise ``Superseded`` if the task has changed since the revision ``shown``. Source:
-        ``faces.md`` F-SRV-4."""
+        """Carry out a person's decision. Raise ``Superseded`` if the task has changed since the revision ``shown``."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.decide(self.layout, word, text, shown=shown, by=by)
 
     def next(self) -> Report:
-        """Return the scheduling decision for the task: run, wait, done or needs-human. Source: ``longtask.md`` 6."""
+        """Return the scheduling decision: run, wait, done or needs-human."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.due(self.layout)

@@ -37,8 +37,7 @@ _PROOFS = frozenset((records.VERIFIED, "worker output recorded", "fallback evide
 
 
 class Seen:
-    """State of a task: its checkpoint and the scheduling decision. An unproven claim of `done` does not count.
-    ``claimed`` is true if the harness must still verify such a claim."""
+    """State of a task and the scheduling decision that follows from it."""
 
     def __init__(self, checkpoint: Checkpoint, due: SchedulingDecision, *, claimed: bool) -> None:
         self.checkpoint = checkpoint
@@ -47,14 +46,13 @@ class Seen:
 
 
 def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> Seen:
-    """Return the state of a task, and write nothing. A task with an unproven claim of `done` has the status `paused`.
-    If a limit of the task is used up, the decision is `needs-human` instead of `run` (``longtask.md`` 4). Each rate
-    limit ends at the time that the harness has recorded for the account."""
+    """Return the state of a task now. Write nothing."""
     if checkpoint.status == "blocked" or checkpoint.cooldowns:
         from agent_harness.protocols.longtask.run import adapters
 
         checkpoint = adapters.told(task, checkpoint)
     claimed = checkpoint.status == "done" and not is_proven(log.deciding(layout, task.id))
+    # an unproven claim of `done` never counts
     if claimed:
         checkpoint = Checkpoint({**checkpoint.raw, "status": "paused"})
     due = SchedulingDecision("run", REASON) if claimed else decide(checkpoint, now)
@@ -65,8 +63,7 @@ def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: da
 
 
 def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | None:
-    """Return a message about the step that a person must take before an agent can start.
-    Return None if an agent can start now."""
+    """Return a message that asks a person to act before an agent starts, or None."""
     changed = evidence.changed_members(layout, task)
     if changed:
         return f"task.json was changed ({', '.join(changed)}); review it, then: lth accept {layout.root}"
@@ -74,8 +71,7 @@ def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | No
 
 
 def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
-    """Return a message that names a used-up limit of the task and says how to raise the limit.
-    Return None if no limit is used up."""
+    """Return a message about a used-up limit of the task, or None if none is used up."""
     try:
         slices, cost_usd = log.slices(layout, task.id)
     except HarnessError:  # the next user of this log reports the error and starts nothing
@@ -102,12 +98,12 @@ refusal.
 
 
 def start_count(layout: LongTaskLayout, task: Contract) -> StartCount:
-    """Return the counter that limits how often agents start on a task.
-    The limit holds even if an agent edits the log, or `maxSlices` in ``task.json``."""
+    """Return the counter that limits how often agents start on a task."""
     import shlex
 
     from agent_harness.supervision.starts import StartCount
 
+    # the count is outside the task, so that no agent can raise the limit
     most = STARTS_A_SLICE * task.policy.max_slices
     folder = os.path.dirname(layout.ledger())
     return StartCount(folder, task.id, most=most, hint=f"lth record {shlex.quote(layout.root)} --status active")
@@ -118,8 +114,7 @@ _LOOK_BYTES = 20_000  # a shorter count is within every limit; skipping it keeps
 
 
 def is_proven(events: Iterable[LogEvent]) -> bool:
-    """Return True if a claim of `done` was verified, or a person recorded `done`, after the last agent start.
-    Also return True if `lth run` never started an agent. ``events`` come newest first."""
+    """Return True if `done` was proven after the last agent start, or no agent ever started."""
     for event in events:
         if event.type == "worker_started" or event.reason == records.WITHDRAWN:
             return False
@@ -129,9 +124,7 @@ def is_proven(events: Iterable[LogEvent]) -> bool:
 
 
 def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
-    """Return the newest verdict that accepts the task as `done`, or None if the ledger contains no such verdict. The
-    ledger is not copied with a task, so it is empty on another machine. The verdict's ``grade`` is None if a person
-    decided all criteria."""
+    """Return the newest verdict that accepts the task as `done`, or None if there is none."""
     from agent_harness.session import ledger
 
     about = (each for each in ledger.newest_first(layout.ledger(make=False)) if each.item == task_id)
@@ -152,9 +145,7 @@ def verdict_on(
     by: ClaimVerdict | None = None,
     code: str = "not_verified",
 ) -> ClaimVerdict:
-    """Return the verdict on a claim of `done`, made from ``report``, the verification report. ``code`` is the reason
-    for the rejection if ``report`` is None. ``by`` contains the known facts about the agent. The verdict's id depends
-    only on the last agent start. Therefore, a claim that is verified twice is reported once."""
+    """Return the verdict on a claim of `done`, made from the verification report."""
     from dataclasses import replace
 
     from agent_harness.session import ledger
@@ -167,6 +158,7 @@ def verdict_on(
     grade, basis = _graded(report["checks"]) if report and passed else (None, None)
     return replace(
         known,
+        # the same for the same agent start: a claim that is verified twice is reported once
         id=f"{task.id}, {began.at if began else 'nobody'}",
         verdict=ledger.ACCEPTED if passed else ledger.REJECTED,
         attempt=log.slices(layout, task.id)[0],
@@ -180,15 +172,13 @@ def verdict_on(
 
 
 def _code(missing: list[JsonObject]) -> str:
-    """Return the rejection code for the failed criteria in ``missing``: `unchanged`, `only_checked` or
-    `criteria_unmet`."""
     if all(each.get("grade") == "unchanged" for each in missing):
         return "unchanged"
     return "only_checked" if all(each.get("grade") == "checked" for each in missing) else "criteria_unmet"
 
 
 def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
-    """Return the grade of the task and the reason for it. Both are None if a person decided every criterion."""
+    """Return the grade of the task and the reason for it."""
     for each in checks:
         if each.get("grade") != "proven" and each["metric"] != "manual":
             return "checked", f"{each['id']}: {each.get('basis') or 'the check did not run on the base commit'}"
@@ -197,7 +187,7 @@ def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
 
 
 def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
-    """Save the output of a criterion's command in a file. Return the verdict step that describes the criterion."""
+    """Save the output of a criterion's command, and return the criterion as a verdict step."""
     from agent_harness.session import ledger
 
     good, command, log_path = check["status"] == "pass", check.get("command"), None
@@ -218,9 +208,7 @@ def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
 
 
 def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
-    """Verify a claim of `done` that an earlier run left unverified. Return the report, or None if there is no such
-    claim. The caller holds the lease. The directory lock is not held while criteria commands run. After a signal, raise
-    ``Interrupted`` and leave the claim unverified."""
+    """Verify a claim of `done` that an earlier run left unverified. Return the report, or None without such a claim."""
 
     def must_stop() -> bool:
         return interruption.number is not None or not lock.in_time()
@@ -232,6 +220,7 @@ def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonOb
             break
         from agent_harness.protocols.longtask import criteria, criteria_guard
 
+        # the caller holds the lease; the directory lock must not be held while commands run
         text = jsontext.line(checkpoint.raw)
         report = criteria.check(store.layout, task, checkpoint, stop=must_stop)
         report = criteria_guard.looked_through(store.layout, task, report, stop=must_stop)
@@ -253,9 +242,7 @@ def _require(lock: RunLease, interruption: Stop) -> None:
 
 
 def _finalize(change: CheckpointChange, text: str, report: JsonObject, last: bool, line: ClaimVerdict) -> None:
-    """Write the result ``report`` to the checkpoint file if the file still contains ``text``, the verified content. If
-    the file has changed, write nothing. The exception is the ``last`` round: a claim of `done` in the changed file is
-    then rejected."""
+    # an agent may have written the file since ``text`` was verified: then the report says nothing about it
     same = jsontext.line(change.checkpoint.raw) == text
     if same and report["status"] == "pass":
         change.verdict = line

@@ -55,13 +55,12 @@ class _Verification:
 
     @property
     def objection(self) -> str | None:
-        """Message that an agent changed installed software in a way that makes all proofs worthless.
-        None if no such change was found."""
+        """Message that an agent changed installed software, or None."""
         changed = self.installed.findings if self.installed and self.installed.steering else []
         return f"{changed[0].message.rstrip('.')}; {_ALLOWED_BY}" if changed else None
 
     def file(self, path: str) -> str | None:
-        """Return the text of a file, or None if the file is unreadable, or outside the task and its repository."""
+        """Return the text of a file, or None if it cannot or may not be read."""
         try:
             real = os.path.realpath(forbidden.expanded(path, self.layout.root))
             if not any(os.path.commonpath([place, real]) == place for place in self.places):
@@ -91,7 +90,7 @@ def check(
     timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
     stop: Callable[[], bool] | None = None,
 ) -> JsonObject:
-    """Run the checks of all criteria and return the report. If ``stop`` returns True, the running command is ended."""
+    """Check all criteria and return the report."""
     items, skipped = evidence.everything(layout, checkpoint)
     verification = _Verification(layout, task, items, timeout_seconds, stop)
     verification.installed = installed_since(layout, task)
@@ -107,21 +106,19 @@ def check(
 
 
 def unmet(report: JsonObject, *, besides: str | None = None) -> list[str]:
-    """Return the ids of the failed criteria, except criteria with the metric ``besides``."""
+    """Return the ids of the failed criteria. Criteria with the metric ``besides`` are left out."""
     return [str(each["id"]) for each in report["checks"] if each["status"] != "pass" and each["metric"] != besides]
 
 
 def asks_if_done(report: JsonObject | None) -> list[str]:
-    """Return the ids of the failed criteria if each failed only because its command already passed before the work. A
-    person must then decide whether the task is done. Return an empty list if any criterion failed for another
-    reason."""
+    """Return the ids of the failed criteria if all their commands already passed before the work."""
     missing = [each for each in report["checks"] if each["status"] != "pass"] if report else []
     asks = all(each.get("grade") == "unchanged" for each in missing)
     return [str(each["id"]) for each in missing] if asks else []
 
 
 def unmet_without_commands(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[str]:
-    """Return the ids of unmet criteria without running a command. A criterion with a command always counts as unmet."""
+    """Return the ids of the unmet criteria. Count every criterion with a command as unmet, and run none."""
     verification = _Verification(layout, task, evidence.everything(layout, checkpoint)[0], 0, None)
     return [
         each.id
@@ -167,8 +164,7 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
 
 
 def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | None:
-    """Return the changes that agents made to the software which criteria commands use. Return None if no record of this
-    software exists. Changes to files in `workerPolicy.mayChange` are allowed and not returned."""
+    """Return changes that agents made to installed software, or None if no earlier state is recorded."""
     path, places = layout.outside("installed.json"), [each[1:] for each in commands(layout, task)]
     if not (path and places and os.path.isfile(path)):
         return None
@@ -184,7 +180,7 @@ def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | Non
 
 
 def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str]]:
-    """Return the id, command and folder of each criterion that has a command and whose folder exists."""
+    """Return the id, command and folder of each criterion whose command can run."""
     verification = _Verification(layout, task, [], 0, None)
     found = []
     for each in task.criteria:
@@ -284,14 +280,13 @@ def _texts_of(verification: _Verification, items: list[EvidenceItem]) -> list[st
 
 
 def _counting(text: str | None) -> list[str]:
-    """Return the parts of a file in which expected output is searched. For a file with an agent's output, the parts are
-    stdout and stderr if the agent exited with 0. If the agent failed, the list is empty."""
     if text is None:
         return []
     head, marked, printed = text.partition(f"\n{_STDOUT}\n")
     if not text.startswith(_OUTPUT_BEGINS) or not marked:
         return [text]
     code = next((line[9:].strip() for line in head.splitlines() if line.startswith("exitCode:")), "0")
+    # the output of a failed agent proves nothing
     return printed.split(f"\n{_STDERR}\n", 1) if code == "0" else []
 
 
@@ -331,7 +326,7 @@ FILE = "sessions/guard.json"
 
 
 class Objection(RecordView):
-    """Objection to a criterion. The reason is that an agent has weakened a file on which the criterion depends."""
+    """Recorded objection: an agent has weakened a file on which a criterion depends."""
 
     @property
     def criterion(self) -> str:
@@ -352,7 +347,7 @@ def standing(layout: LongTaskLayout) -> list[Objection]:
 
 
 def written(layout: LongTaskLayout) -> list[Objection]:
-    """Return every recorded objection to a criterion, or an empty list if the record is unreadable."""
+    """Return all recorded objections."""
     if not os.path.lexists(os.path.join(layout.root, FILE)):
         return []
     try:
@@ -368,7 +363,6 @@ def written(layout: LongTaskLayout) -> list[Objection]:
 
 
 def digest_of(path: str) -> str:
-    """Return the SHA-256 digest of a file. Return an empty string if it is unreadable or not a regular file."""
     from agent_harness.kernel import digest
 
     try:

@@ -37,8 +37,6 @@ _KEPT_BYTES = 8 << 20  # limit of the copies outside the task while a slice runs
 
 @dataclass(frozen=True, kw_only=True)
 class _Guarded:
-    """Command of a criterion, with the contents that the command's files had before the agent started."""
-
     criterion: str
     command: str
     folder: str
@@ -64,7 +62,7 @@ class _Guarded:
 
 
 class CriteriaGuard:
-    """Files on which the criteria depend, with the contents that they had before the agent started."""
+    """Files on which the criteria depend, as they were before the agent started."""
 
     def __init__(self, layout: LongTaskLayout, task: Contract) -> None:
         self._layout, self._task = layout, task
@@ -76,7 +74,7 @@ class CriteriaGuard:
 
     @classmethod
     def left_by(cls, layout: LongTaskLayout, task: Contract) -> CriteriaGuard | None:
-        """Return the guard with the file contents that a killed run saved, or None if no run saved any."""
+        """Return the guard that a killed run left behind, or None if there is none."""
         path = layout.outside(_KEPT)
         if path is None or not os.path.lexists(path):
             return None
@@ -89,7 +87,7 @@ class CriteriaGuard:
         return guard
 
     def look_around(self) -> None:
-        """Before an agent starts, record the installed software that criteria commands use."""
+        """Record the installed software before an agent starts."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.outside("installed.json", make=True)):
             wished = settings_from(self._task.policy.raw.get("sandbox"))
@@ -97,15 +95,13 @@ class CriteriaGuard:
             InstalledRecord(path).begin(wanted.now(), project=Path(places[0][1]))
 
     def looked_around(self) -> None:
-        """After an agent has ended, record the changes that the agent made to installed software.
-        Verifications in later runs read this record."""
+        """Record the changes that an agent made to installed software."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.outside("installed.json")):
             InstalledRecord(path).end(project=Path(places[0][1]), frees=released(self._may_change))
 
     def keep(self) -> None:
-        """Save the guarded files outside the task. If this run is killed, the next run compares the files with this
-        copy."""
+        """Save the guarded files outside the task, so that they survive a killed run."""
         if path := self._layout.outside(_KEPT):
             room = _KEPT_BYTES
             rows: list[JsonObject] = []
@@ -115,8 +111,7 @@ class CriteriaGuard:
             files.write_json(path, {"guarded": rows})
 
     def ended(self) -> None:
-        """After an agent has ended, write the objections to ``sessions/guard.json``, and delete the saved copy of the
-        files."""
+        """Write the objections to ``sessions/guard.json`` after an agent has ended."""
         found = [each for guarded in self._guarded for each in self._objections(guarded)]
         oldest = {(each.criterion, each.path): each for each in [*found, *self._standing]}
         now = [{**each.raw, "after": criteria.digest_of(each.path)} for each in oldest.values()]
@@ -154,9 +149,7 @@ class CriteriaGuard:
 
 
 def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *, stop: Stop) -> JsonObject:
-    """Run the criteria commands again under stricter tests if every criterion in ``report`` passed. Return the updated
-    report. In a git repository, each command runs in a checkout. The harness observes the run. It repeats the run on
-    the commit before the first agent start, and with changed expected values."""
+    """Run the criteria commands again in a checkout, with stricter tests. Return the updated report."""
     begun = evidence.begun_at(layout) if report["status"] == "pass" else {}
     for each in report["checks"] if begun else ():
         for criterion, command, folder in criteria.commands(layout, task):
@@ -188,8 +181,6 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
 
 
 def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
-    """Return the grade of a command that passed in the working copy.
-    ``found`` is the verdict on the command's run in a checkout."""
     if not found.accepted:
         return Grade(CHECKED, "the command passes in the working copy, but fails in a checkout of the work")
     grade = grade_of_verdict(found, trusted=policy.trust == FAST)
@@ -197,7 +188,7 @@ def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
 
 
 def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
-    """Set each criterion to failed if its command proves less than the task requires. Return the changed report."""
+    """Fail the criteria whose commands prove less than the task requires."""
     for each in report["checks"]:
         if each["metric"] != "command":
             continue
@@ -212,12 +203,11 @@ def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
 
 
 def _plain(message: str) -> str:
-    """Return the message with ``workerPolicy.mayChange`` in place of ``validation.may_change``, which is the setting's
-    name in a task list. Characters that JSON cannot contain are escaped."""
+    # the setting has another name in a task list
     text = message.replace("validation.may_change", "workerPolicy.mayChange")
+    # JSON cannot hold lone surrogates
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _tree(layout: LongTaskLayout, root: str) -> Tree | None:
-    """Return the files below a folder except the harness's files, or None if there are too many files to guard."""
     return folder_tree(root, besides=(layout.sessions, layout.runs, layout.evidence))

@@ -35,14 +35,12 @@ ORDER = (
 
 
 def in_order(item: JsonObject) -> JsonObject:
-    """Return the item with its known members in a fixed order, followed by the other members. ``None`` values are
-    removed."""
     known = {name: item[name] for name in ORDER if item.get(name) is not None}
     return {**known, **{name: value for name, value in item.items() if name not in ORDER and value is not None}}
 
 
 def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
-    """Return all evidence items without duplicates, archived items first, and the number of damaged archive lines."""
+    """Return the archived and the current evidence items, and the number of damaged archive lines."""
     archived, skipped = log.archived(layout, checkpoint)
     window = checkpoint.evidence
     known = {each.identity for each in window}
@@ -50,8 +48,7 @@ def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evi
 
 
 def add(change: CheckpointChange, *items: JsonObject) -> bool:
-    """Add items to the checkpoint's evidence, without duplicates. If there are too many items, move the oldest to the
-    archive. Return True if items were moved. Raise ``OutsideTask`` if the archive is outside the task."""
+    """Add evidence items to the checkpoint. Return True if older items were moved to the archive."""
     checkpoint, size = change.checkpoint, change.task.window
     window = list(checkpoint.items("evidence"))
     known = {each.identity for each in checkpoint.evidence}
@@ -88,22 +85,22 @@ _WORDS = "words.jsonl"
 
 
 def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
-    """Record that people confirmed all existing evidence.
-    The caller does this before each agent start, but only the first call has an effect."""
+    """Record that people confirmed all evidence from before the first agent start."""
     path = layout.outside(_WORDS, make=True)
+    # only once: later evidence may come from an agent
     if path and not os.path.lexists(path):
         items, _ = everything(layout, checkpoint)
         journal.append(path, {"items": [_digest(each.raw) for each in items]})
 
 
 def note_word(layout: LongTaskLayout, item: JsonObject) -> None:
-    """Record that a person confirmed this evidence item with a command."""
+    """Record that a person confirmed this evidence item."""
     if (path := _words(layout)) and os.access(path, os.W_OK):
         journal.append(path, {"items": [_digest(item)]})
 
 
 def believed(layout: LongTaskLayout) -> frozenset[str] | None:
-    """Return the digests of the evidence items that people confirmed, or None if no agent has run on this machine."""
+    """Return the digests of evidence items that people confirmed, or None if no agent ever ran here."""
     path = _words(layout)
     if path is None:
         return None
@@ -111,8 +108,8 @@ def believed(layout: LongTaskLayout) -> frozenset[str] | None:
 
 
 def is_word_of(known: frozenset[str] | None, item: EvidenceItem) -> bool:
-    """Return True if a person confirmed the item.
-    Also return True if ``known`` is None, because all evidence is then trusted."""
+    """Return True if a person confirmed the evidence item."""
+    # no agent ran on this machine: all evidence is trusted
     return known is None or _digest(item.raw) in known
 
 
@@ -127,8 +124,7 @@ _CONTRACT = "contract.json"
 def accept_contract(
     layout: LongTaskLayout, contract: JsonObject | None, begun: Mapping[str, str] | None = None
 ) -> None:
-    """Record that a person has accepted ``contract``. Also record ``begun``: each repository's commit before the first
-    agent start. If ``contract`` is None, delete the record. The next run then accepts the contract in ``task.json``."""
+    """Record that a person has accepted ``contract``. If it is None, delete this record."""
     path = layout.outside(_CONTRACT, make=contract is not None)
     if path and contract is not None:
         files.write_json(path, {"task": contract, "begun": dict(begun or begun_at(layout))})
@@ -137,8 +133,7 @@ def accept_contract(
 
 
 def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, commit: str | None) -> None:
-    """Accept the contract if no contract is accepted yet. Record ``commit`` for the worktree ``top`` if no commit is
-    recorded for this worktree. If the contract differs from the accepted contract, record nothing."""
+    """Accept the contract if none is accepted yet, and record the commit on which the work began."""
     path, known = layout.outside(_CONTRACT), begun_at(layout)
     if path is None or not os.path.lexists(path):
         accept_contract(layout, task.raw, {top: commit} if top and commit else {})
@@ -147,15 +142,14 @@ def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, comm
 
 
 def begun_at(layout: LongTaskLayout) -> dict[str, str]:
-    """Return, for each repository folder, the commit on which the first agent started."""
+    """Return the commit on which the first agent started, by repository folder."""
     path = layout.outside(_CONTRACT)
     found = files.read_json_if_any(path).get("begun") if path else None
     return {str(top): str(commit) for top, commit in found.items()} if isinstance(found, dict) else {}
 
 
 def changed_members(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return the names of the members of ``task.json`` that differ from the accepted contract. Return an empty list if
-    no contract is accepted."""
+    """Return the members of ``task.json`` that changed after a person accepted it."""
     path = layout.outside(_CONTRACT) or ""
     if not os.path.isfile(path):
         return []

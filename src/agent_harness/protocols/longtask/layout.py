@@ -36,7 +36,7 @@ file.
 
 
 class OutsideTask(HarnessError):
-    """Error for a path that leads outside the task directory. It is raised before anything is written."""
+    """Error for a path that leads outside the task directory."""
 
     code = "outside_task"
 
@@ -47,8 +47,9 @@ def file_stamp(timestamp: str) -> str:
 
 
 class LongTaskLayout:
-    """Absolute paths of one task's files. They are plain strings, so that `lth next` starts within milliseconds."""
+    """Absolute paths of one task's files."""
 
+    # plain strings: `lth next` must start within milliseconds
     def __init__(self, task_dir: str | os.PathLike[str]) -> None:
         self.root = os.path.abspath(task_dir)
 
@@ -76,12 +77,11 @@ class LongTaskLayout:
 
     @property
     def verdicts(self) -> str:
-        """Folder for the output of criteria commands. Its files are named ``N-criterion-ID.txt``."""
+        """Folder for the output of criteria commands."""
         return self._at("runs", "verdicts")
 
     def ledger(self, *, make: bool = True) -> str:
-        """Return the path of the verdict ledger. The ledger is in the state folder outside the task or, if this folder
-        does not exist, in ``runs``. Readers pass ``make=False``, so that the state folder is not created."""
+        """Return the path of the verdict ledger. With ``make``, create the state folder for it."""
         from agent_harness.kernel import trusted_state
 
         home = trusted_state.existing(self.task, self.root)
@@ -106,21 +106,20 @@ class LongTaskLayout:
         return self._at(".lth.lock")
 
     def outside(self, name: str, *, make: bool = False) -> str | None:
-        """Return the path of a file in the state folder outside the task, or None if this folder does not exist."""
+        """Return the path of a file in the task's state folder, or None without such a folder."""
         home = self.home(make=make)
         return os.path.join(home, name) if home else None
 
     def home(self, *, make: bool = False) -> str | None:
-        """Return the state folder outside the task, which agents cannot see.
-        Return None if the folder does not exist."""
+        """Return the task's state folder, or None if it does not exist."""
         from agent_harness.kernel import trusted_state
 
+        # outside the task: agents cannot see it
         if make:
             return trusted_state.make(self.task, self.root)[0]
         return trusted_state.existing(self.task, self.root, writable=False)
 
     def run_log(self, date: str) -> str:
-        """Return the path of the log file for a UTC date. ``date`` is ``YYYY-MM-DD`` or a full timestamp."""
         return self._at("runs", f"{date[:10]}.jsonl")
 
     @property
@@ -129,17 +128,16 @@ class LongTaskLayout:
         return self._at("runs", "run.log")
 
     def inside(self, path: str, what: str = "path") -> str:
-        """Return the absolute path of a file in the task. The file need not exist. Raise ``OutsideTask`` if the path
-        leads outside the task directory, either as written or through a symbolic link."""
+        """Return the absolute path of a file in the task. Raise ``OutsideTask`` if the path leads elsewhere."""
         refusal = OutsideTask(f"{what} must stay inside the task directory: {path}")
         if "\0" in path:
             raise refusal
         absolute = os.path.normpath(self._at(path))
+        # as written, and with symbolic links resolved
         for root, place in ((self.root, absolute), (os.path.realpath(self.root), os.path.realpath(absolute))):
             if place == root or os.path.commonpath([root, place]) != root:
                 raise refusal
         return absolute
 
     def relative(self, path: str) -> str:
-        """Return a path relative to the task directory. All records contain paths in this form."""
         return os.path.relpath(path, self.root)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 
 class SchedulingDecision:
-    """Scheduling decision with its reason. ``wait_seconds`` is the time until the decision can change."""
-
     def __init__(self, decision: str, reason: str, wait_seconds: int = 0) -> None:
         self.decision = decision
         self.reason = reason
@@ -83,7 +81,7 @@ def decide(checkpoint: Checkpoint, now: datetime) -> SchedulingDecision:
 
 
 def reopened(checkpoint: Checkpoint, now: datetime) -> Checkpoint:
-    """Return a copy of the checkpoint. If its status is `blocked`, the copy has the status `active` and no blocker."""
+    """Return a copy of the checkpoint in which a `blocked` task is `active`."""
     raw = dict(checkpoint.raw)
     if checkpoint.status == "blocked":
         raw |= {"status": "active", "blockedUntil": None, "blocker": None}
@@ -98,5 +96,4 @@ def is_cooling(checkpoint: Checkpoint, worker: str, now: datetime) -> bool:
 
 
 def expired_cooldowns(checkpoint: Checkpoint, now: datetime) -> list[str]:
-    """Return the agents whose rate limit has ended or has no valid end, in the order of the checkpoint file."""
     return [worker for worker in checkpoint.cooldowns if not is_cooling(checkpoint, worker, now)]

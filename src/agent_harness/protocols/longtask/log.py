@@ -28,7 +28,7 @@ _LISTENERS: list[Callable[[str], None]] = []
 
 
 def told_to(say: Callable[[str], None]) -> ExitStack:
-    """Pass messages for a person to ``say`` until the returned stack is closed. A live view in a terminal uses this."""
+    """Pass messages for people to ``say`` until the returned stack is closed."""
     from contextlib import ExitStack
 
     _LISTENERS.append(say)
@@ -38,7 +38,7 @@ def told_to(say: Callable[[str], None]) -> ExitStack:
 
 
 def tell(line: str) -> None:
-    """Print one line for a person on stderr, or pass the line to the listener set by ``told_to``."""
+    """Print one line on stderr, or pass it to a live view."""
     if _LISTENERS:
         _LISTENERS[-1](line)
         return
@@ -55,10 +55,7 @@ def warn(text: str) -> None:
 
 
 def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) -> bool:
-    """Append an event to the log of the event's UTC day, and return True. If the event does not fit the schema, print a
-    warning and return False. If the clock was set back, use the newest day's log, so that the last line is always the
-    newest event. If ``task_id`` is given, events that help to decide whether this task is done are also saved outside
-    the task directory."""
+    """Append an event to the log. Return False, after a warning, if the event is invalid."""
     misfits = schema.misfits(record, schema.RUN_EVENT, "event")
     at = record.get("at")
     if not misfits and (not isinstance(at, str) or records.moment(at) is None):
@@ -69,6 +66,7 @@ def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) 
     from agent_harness.kernel import journal  # readers need none
 
     refuse_elsewhere(layout, str(at))
+    # outside the task too, where no agent can change it
     if task_id is not None:
         _keep(layout, record, task_id)
     journal.append(_day_of(layout, str(at)), record)
@@ -85,9 +83,7 @@ def _day_of(layout: LongTaskLayout, at: str) -> str:
 
 
 def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
-    """Raise an error if the log for the date of ``at`` cannot be written. Call this before anything is written. Raise
-    ``OutsideTask`` if the log is outside the task. Raise ``StateDamaged`` if the log is not a regular file, or the log
-    folder is not a folder."""
+    """Raise an error if the day's log cannot be written. Call this before writing anything."""
     path = _day_of(layout, at)
     layout.inside(layout.relative(path), "runs")
     for place, fits in ((layout.runs, stat.S_ISDIR), (path, stat.S_ISREG)):
@@ -139,12 +135,11 @@ _DECIDING = ("worker_started", *ENDS, "progress_recorded", "checkpoint_written")
 
 
 def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
-    """Save an event outside the task directory if its type can decide whether the task is done.
-    Nothing is saved before the first agent start. Events that an agent records are not saved."""
     from agent_harness.kernel import journal
 
     kind = record["type"]
     path = layout.outside(_COURSE, make=kind == "worker_started") if kind in _DECIDING else None
+    # an agent must not decide whether the task is done
     if path is None or worker_speaks(layout):
         return
     if not any(True for _ in _course(layout, task_id)):
@@ -157,7 +152,7 @@ def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
 
 
 def begin_anew(layout: LongTaskLayout) -> None:
-    """Delete the events that an earlier task saved outside the task directory. A new task replaces the earlier task."""
+    """Delete the events that an earlier task in this directory left outside it."""
     path = layout.outside(_COURSE)
     if path and os.path.lexists(path):
         os.unlink(path)
@@ -174,13 +169,13 @@ def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
 
 
 def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
-    """Yield the events that decide whether the task is done, newest first.
-    These are the events saved outside the task directory. If none were saved, yield all events in the log."""
+    """Yield the events that decide whether the task is done, newest first."""
     empty = True
     for record in _course(layout, task_id):
         empty = False
         if record["type"] != _BEGUN:
             yield LogEvent(record)
+    # no agent was started: nothing is saved outside the task
     if empty:
         yield from newest_first(layout)
 
@@ -209,8 +204,7 @@ def refuse_workers(layout: LongTaskLayout, command: str) -> None:
 
 
 def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
-    """Yield all events. The event that was written last comes first, whatever its time.
-    Skip damaged lines without a warning."""
+    """Yield all events in the reverse of the order in which they were written."""
     from agent_harness.kernel import journal  # few readers need it
 
     for path in reversed(days(layout)):
@@ -219,8 +213,7 @@ def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
 
 
 def slices(layout: LongTaskLayout, task_id: str) -> tuple[int, float]:
-    """Return the number of agent starts and their cost in US dollars. Both numbers are recorded twice: in the task
-    directory and outside it. If the two records differ, the higher number is returned."""
+    """Return the number of agent starts and their cost in US dollars."""
     started, cost = 0, 0.0
     for path in days(layout):
         for record in filter(None, (_record(line, ("type",)) for _, line in _numbered(path))):
@@ -230,6 +223,7 @@ def slices(layout: LongTaskLayout, task_id: str) -> tuple[int, float]:
     for record in _course(layout, task_id):
         kept += int(number_below(record.get("slices"), 1e12) or 0) + (record["type"] == "worker_started")
         kept_cost += (number_below(record.get("costUsd"), 1e12) or 0.0) + _paid(record)
+    # an agent can edit the records in the task, so the higher number counts
     return max(started, kept), max(cost, kept_cost)
 
 
@@ -240,8 +234,7 @@ def _paid(record: JsonObject) -> float:
 
 
 def total_usage(events: Iterable[LogEvent]) -> JsonObject:
-    """Return the total usage of all agents of the task that were started. An agent that has not ended counts as a run
-    with unknown usage. The cost is None if no usage is known, or if a run with known usage reported no cost."""
+    """Return the token counts and the cost of all agent runs of the task together."""
     told = [event for event in events if event.type == "worker_started" or event.type in ENDS]
     ended = [event for event in told if event.type in ENDS]
     silent = max(0, len(told) - 2 * len(ended))
@@ -253,7 +246,7 @@ def total_usage(events: Iterable[LogEvent]) -> JsonObject:
 
 
 def days(layout: LongTaskLayout) -> list[str]:
-    """Return the paths of the daily logs, oldest first. Raise ``OutsideTask`` if the log folder is outside the task."""
+    """Return the paths of the daily logs, oldest first."""
     layout.inside(layout.relative(layout.runs), "runs")
     names = os.listdir(layout.runs) if os.path.isdir(layout.runs) else ()
     return [os.path.join(layout.runs, name) for name in sorted(names) if name.endswith(".jsonl")]
@@ -272,8 +265,7 @@ def events(layout: LongTaskLayout) -> tuple[list[LogEvent], int]:
 
 
 def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
-    """Return the archived evidence items and the number of damaged lines, which are skipped. The items are without
-    duplicates, oldest first. Raise ``OutsideTask`` if the checkpoint file refers to an archive outside the task."""
+    """Return the archived evidence items, oldest first, and the number of damaged lines."""
     named = checkpoint.section("evidenceArchive").text("path") or ARCHIVE
     read, skipped = lines(layout.inside(named, "evidenceArchive.path"), ())
     items = [EvidenceItem(line["evidence"]) for line in read if isinstance(line.get("evidence"), dict)]
@@ -284,8 +276,7 @@ def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evide
 
 
 def lines(path: str, texts: tuple[str, ...]) -> tuple[list[JsonObject], int]:
-    """Return the valid records of a JSON Lines file and the number of damaged lines. A record is valid if it is an
-    object whose members named in ``texts`` are strings. Warn about each damaged line. A missing file has no records."""
+    """Return the valid records of a JSON Lines file and the number of damaged lines."""
     found: list[JsonObject] = []
     skipped = 0
     for number, line in _numbered(path):
@@ -321,7 +312,6 @@ def _record(line: str | bytes, texts: tuple[str, ...]) -> JsonObject | None:
 
 
 def add_to_archive(layout: LongTaskLayout, task: Contract, items: list[JsonObject], at: str) -> None:
-    """Append evidence items to the archive. Raise ``OutsideTask`` if the archive's path leads outside the task."""
     from agent_harness.kernel import journal
 
     path = layout.inside(task.archive_path, "evidencePolicy.archivePath")

@@ -31,13 +31,11 @@ def text(words: Words, name: str) -> str | None:
 
 
 def masked(words: Words, name: str) -> str | None:
-    """Return the value of an option with secrets masked, or None if the option was not given."""
     found = text(words, name)
     return None if found is None else redact(found)
 
 
 def present(words: Words, name: str) -> str | None:
-    """Return the value of an option, or None if the option was not given or its value is blank."""
     found = text(words, name)
     return found if found and found.strip() else None
 
@@ -47,13 +45,11 @@ def flag(words: Words, name: str) -> bool:
 
 
 def texts(words: Words, name: str) -> list[str] | None:
-    """Return the trimmed, non-empty parts of a comma-separated option, or None if the option was not given."""
     found = text(words, name)
     return None if found is None else [part.strip() for part in found.split(",") if part.strip()]
 
 
 def filled(words: Words, name: str) -> str | None:
-    """Return the value of an option, or None if the option was not given. Raise ``UsageError`` for a blank value."""
     found = text(words, name)
     if found is not None and not found.strip():
         raise UsageError(f"option --{name} needs a value")
@@ -61,8 +57,6 @@ def filled(words: Words, name: str) -> str | None:
 
 
 def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
-    """Return the value of an option, or None if the option was not given. Raise ``UsageError`` if the value is not in
-    ``known``."""
     found = text(words, name)
     if found is None or found in known:
         return found
@@ -70,8 +64,6 @@ def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
 
 
 def positive(words: Words, name: str) -> int | None:
-    """Return the value of an option as an integer, or None if the option was not given. Raise ``UsageError`` if the
-    value is not an integer of at least 1."""
     found = text(words, name)
     if found is None:
         return None
@@ -81,8 +73,6 @@ def positive(words: Words, name: str) -> int | None:
 
 
 def number(words: Words, name: str) -> int | float | None:
-    """Return the value of an option as a finite number, or None if the option was not given. Raise ``UsageError`` if
-    the value is not a finite number."""
     found = text(words, name)
     if found is None:
         return None
@@ -96,8 +86,7 @@ def number(words: Words, name: str) -> int | float | None:
 
 
 def seconds(words: Words, name: str) -> int | float | None:
-    """Return the value of an option in seconds, or None if the option was not given.
-    A value above 31 days counts as 31 days. Raise ``UsageError`` if the value is negative or not a number."""
+    """Return an option in seconds, at most 31 days, or None if it was not given."""
     found = text(words, name)
     if found is not None and found.isascii() and found.isdigit() and len(found) > 12:
         return LONGEST_SECONDS
@@ -108,8 +97,6 @@ def seconds(words: Words, name: str) -> int | float | None:
 
 
 def whole(words: Words, name: str) -> int | None:
-    """Return the value of an option as an integer, or None if the option was not given. Raise ``HarnessError`` if the
-    value is not an integer."""
     found = text(words, name)
     try:
         return None if found is None else int(found)
@@ -118,8 +105,6 @@ def whole(words: Words, name: str) -> int | None:
 
 
 def at_time(words: Words, name: str) -> datetime | None:
-    """Return the value of an option as a time, or None if the option was not given. Raise ``UsageError`` if the value
-    is not a time."""
     found = text(words, name)
     if found is None:
         return None
@@ -163,7 +148,7 @@ class TickOptions:
 
 
 class RunOptions:
-    """Options of ``lth run`` and ``lth resume``. If ``oss`` is None, the ``oss`` setting in ``task.json`` applies."""
+    """Options of ``lth run`` and ``lth resume``."""
 
     def __init__(self, words: Words = NONE) -> None:
         self.worker = text(words, "worker")
@@ -206,8 +191,6 @@ class RecordOptions:
 
 
 class EvidenceOptions:
-    """Options of ``lth evidence``. ``members`` contains the members of the new evidence item."""
-
     def __init__(self, words: Words = NONE) -> None:
         kind = text(words, "type")
         if kind not in EVIDENCE_TYPES:
@@ -265,8 +248,6 @@ class ListOptions:
 
 
 class EventOptions:
-    """Options of ``lth summary`` and ``lth tail``. If ``limit`` is None, each command uses its own default."""
-
     def __init__(self, words: Words = NONE) -> None:
         self.limit = positive(words, "limit")
         self.type = text(words, "type")

@@ -26,7 +26,7 @@ __all__ = ["LongTaskSource"]
 
 
 class LongTaskSource:
-    """Source of one long task's records for views. A view shows the task as its only item."""
+    """Records of one long task, as views read them."""
 
     kind: Kind = "longtask"
 
@@ -50,8 +50,6 @@ class LongTaskSource:
         return [self._layout.task, self._layout.checkpoint, self._layout.lock, *self.journals()]
 
     def state(self, read: Read) -> StatePart:
-        """Return the state of the task for a view.
-        The state ignores a claim of ``done`` that the harness has not verified."""
         layout = self._layout
         task = Contract(read("task.json", lambda: files.read_json(layout.task), {}))
         held = Checkpoint(read("checkpoint.json", lambda: files.read_json(layout.checkpoint), {}))
@@ -103,7 +101,6 @@ class LongTaskSource:
             return []
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return the sessions in ``before``, followed by one session for each agent start in ``rows``."""
         found = [*before]
         for row in rows:
             if row.get("type") == "worker_started":
@@ -113,7 +110,6 @@ class LongTaskSource:
         return tuple(found)
 
     def recordings(self) -> Sequence[str]:
-        """Return one glob pattern, which matches all recordings. Only sessions of built-in agents are recorded."""
         import glob
 
         return [os.path.join(glob.escape(self._layout.sessions), "*", "recording.cassette.jsonl")]

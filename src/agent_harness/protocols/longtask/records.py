@@ -36,8 +36,7 @@ _SLUG = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 def moment(text: object) -> datetime | None:
-    """Return a timestamp as a date and time, or None if the text has another form. Accepted forms are RFC 3339, a date
-    (midnight UTC), and a date with a time (UTC if it has no offset). Source: ``longtask.md`` 2.9."""
+    """Return a timestamp as a date and time, or None for any other value."""
     if not isinstance(text, str) or not _has_shape(text.strip()):
         return None
     from agent_harness.kernel.clock import UTC, datetime
@@ -50,44 +49,36 @@ def moment(text: object) -> datetime | None:
 
 
 def _has_shape(text: str) -> bool:
-    """Return True for the forms ``YYYY-MM-DD`` and ``YYYY-MM-DDTHH:MM…``. Return False for any other form, such as a
-    week date."""
+    # fromisoformat() also accepts week dates, for example
     if not text.isascii() or len(text) < 10 or text[4] != "-" or text[7] != "-" or "," in text:
         return False
     return len(text) == 10 or (len(text) >= 16 and text[10] in "Tt " and text[13] == ":")
 
 
 def slug(text: str, otherwise: str) -> str:
-    """Return an id made from the text: its lower-case letters and digits, joined by ``-``.
-    Return ``otherwise`` if the text has no letter or digit."""
+    """Return an id made from the letters and digits of a text."""
     letters = "".join(letter if letter in _SLUG else " " for letter in text.lower())
     return "-".join(letters.split()) or otherwise
 
 
 class RecordView:
-    """View of one JSON object. A member with a wrong type counts as missing. ``raw`` is the object as read from the
-    file. A later write keeps all members of ``raw``, including unknown members."""
+    """View of a JSON object in which a member with a wrong type counts as missing."""
 
     def __init__(self, raw: JsonObject) -> None:
         self.raw = raw
 
     def text(self, name: str) -> str | None:
-        """Return the member ``name`` if its value is a non-blank string, or None if it is not."""
         found = self.raw.get(name)
         return found if isinstance(found, str) and found.strip() else None
 
     def texts(self, name: str) -> list[str]:
-        """Return the strings in the list member ``name``. If the member is not a list, return an empty list."""
         return [each for each in self.items(name) if isinstance(each, str)]
 
     def section(self, name: str) -> RecordView:
-        """Return a view of the object member ``name``. If the member is not an object, return a view of a new, empty
-        object."""
         found = self.raw.get(name)
         return RecordView(found if isinstance(found, dict) else {})
 
     def items(self, name: str) -> list[Any]:
-        """Return the list member ``name``. If the member is not a list, return a new, empty list."""
         found = self.raw.get(name)
         return found if isinstance(found, list) else []
 
@@ -96,8 +87,7 @@ class RecordView:
 
 
 class Criterion:
-    """Success criterion. If it is given as plain text, a person decides whether it is met. Source: ``longtask.md``
-    3.1."""
+    """Success criterion of a task."""
 
     def __init__(self, raw: str | JsonObject, number: int) -> None:
         plain = isinstance(raw, str)
@@ -109,15 +99,12 @@ class Criterion:
 
     @property
     def command(self) -> RecordView:
-        """Command of a criterion with the metric ``command``, as an object with the members ``command``, ``cwd`` and
-        ``timeoutSeconds``. The criterion's target may be this object or only the command's text."""
         found = {"command": self.target} if isinstance(self.target, str) else self.target
         return RecordView(found if isinstance(found, dict) else {})
 
 
 class Constraint:
-    """Constraint of a task. A constraint in plain text is ``hard`` and has the category ``scope``. Source:
-    ``longtask.md`` 3.1."""
+    """Constraint of a task."""
 
     def __init__(self, raw: str | JsonObject, number: int) -> None:
         plain = isinstance(raw, str)
@@ -130,8 +117,7 @@ class Constraint:
 
 
 class WorkerPolicy(RecordView):
-    """Member ``workerPolicy`` of ``task.json``.
-    Agent names are returned as the file spells them, not in canonical form."""
+    """Member ``workerPolicy`` of ``task.json``."""
 
     @property
     def preferred(self) -> str | None:
@@ -143,22 +129,22 @@ class WorkerPolicy(RecordView):
 
     @property
     def fallback(self) -> str | None:
-        """Agent that runs while the preferred agent is rate-limited, or None if no such agent is set."""
+        """Agent that takes over while the preferred agent is rate-limited."""
         return self.text("fallbackOnRateLimit")
 
     @property
     def may_change(self) -> list[str]:
-        """Files that an agent may rewrite, even if a criterion depends on them."""
+        """Files that agents may change although a criterion depends on them."""
         return self.texts("mayChange")
 
     @property
     def accepts_unchanged(self) -> bool:
-        """True if a person has decided in advance that the task may be done without any change to files."""
+        """True if the task may be `done` although no file was changed."""
         return self.text("unchanged") == "accept"
 
     @property
     def needs_proof(self) -> bool:
-        """True if every criteria command must be *proven*. The grade *checked* is then not enough."""
+        """True if the grade *checked* is not enough for a criteria command."""
         return self.text("requires") == "proven"
 
     @property
@@ -167,8 +153,7 @@ class WorkerPolicy(RecordView):
 
     @property
     def trust(self) -> str:
-        """Strictness of the test checks: ``strict``, ``normal`` or ``fast``. An environment variable overrides the
-        value in ``task.json``."""
+        """Strictness of the test checks: ``strict``, ``normal`` or ``fast``."""
         found = os.environ.get("HARNESS_VERIFICATION__TRUST") or self.raw.get("trust")
         return found if found in ("strict", "fast") else "normal"
 
@@ -183,8 +168,6 @@ class WorkerPolicy(RecordView):
         return number_below(self.raw.get("maxTaskCostUsd"), 1e12) or DEFAULT_MAX_TASK_COST_USD
 
     def lock_ttl_seconds(self, otherwise: int) -> int:
-        """Return the number of seconds after which a lease expires if it is not renewed. ``otherwise`` is the
-        default."""
         return int(self.raw.get("lockTtlSeconds") or otherwise)
 
 
@@ -219,7 +202,6 @@ class Contract(RecordView):
 
     @property
     def repo_path(self) -> str | None:
-        """Path of the trusted working copy: ``context.repoPath`` or, if that is missing, ``context.repository``."""
         context = self.section("context")
         return context.text("repoPath") or context.text("repository")
 
@@ -230,8 +212,6 @@ class Contract(RecordView):
 
     @property
     def archive_path(self) -> str:
-        """Path of the evidence archive, relative to the task directory.
-        The archive contains items that no longer fit in the checkpoint file."""
         return self.section("evidencePolicy").text("archivePath") or ARCHIVE
 
     @property
@@ -250,11 +230,11 @@ class Contract(RecordView):
 
 
 class EvidenceItem(RecordView):
-    """One evidence item, from the checkpoint file, the archive or an event. Source: ``longtask.md`` 3.3."""
+    """Evidence item of a task."""
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Values of the members that identify an evidence item. Two items with equal values are duplicates."""
+        """Values that are equal for duplicates of an evidence item."""
         found = self.raw.get
         members = (
             found("type"),
@@ -281,8 +261,6 @@ class EvidenceItem(RecordView):
 
     @property
     def proves(self) -> bool:
-        """True if the item can prove a criterion.
-        False if the item reports a failure or is the output of a failed agent."""
         code = self.raw.get("exitCode")
         failed = self.raw.get("type") == "worker-output" and code is not None and code != 0
         return not failed and not self.says_failed
@@ -336,7 +314,6 @@ class Checkpoint(RecordView):
 
     @property
     def archived_count(self) -> object:
-        """Number of evidence items in the archive, as written in the file. The value is not validated."""
         return self.section("evidenceArchive").raw.get("archivedCount")
 
     @property

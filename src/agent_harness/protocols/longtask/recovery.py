@@ -28,8 +28,7 @@ _TEMPORARY = ".tmp."
 
 
 class LeftoverRow:
-    """Row of the recovery table: conditions, the step to take, and the reason. The condition ``None`` matches any
-    value."""
+    """Row of the recovery table: conditions, and the step that follows from them."""
 
     def __init__(self, lease: str | None, due: str | None, unfinished: bool | None, step: str, reason: str) -> None:
         self.lease = lease  # none, held, unreadable, over
@@ -68,7 +67,7 @@ def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
 
 
 def is_unfinished(events: Iterable[LogEvent]) -> bool:
-    """Return True if the log contains no end event for the last agent start. ``events`` are sorted, oldest first."""
+    """Return True if the last agent start has no end event."""
     running = False
     for event in events:
         running = event.type == "worker_started" or (running and event.type not in log.ENDS)
@@ -76,8 +75,7 @@ def is_unfinished(events: Iterable[LogEvent]) -> bool:
 
 
 def clear_away(layout: LongTaskLayout, retired: JsonObject | None) -> None:
-    """End the processes of a killed run, and remove its temporary files. ``retired`` is the content of the run's
-    expired lease, or None if no lease was left. The caller must hold the lease."""
+    """End the processes of a killed run and remove its temporary files. The caller holds the lease."""
     if retired is not None:
         from agent_harness.kernel.process import end_orphans
 

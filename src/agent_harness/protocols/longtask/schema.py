@@ -257,8 +257,7 @@ EVIDENCE_MANIFEST = _object(
 
 
 def misfits(value: object, table: JsonObject, path: str) -> list[str]:
-    """Return one line for each value that does not match the schema ``table``. ``longtask.md`` 3.5 gives the
-    wording."""
+    """Return one line for each value that does not match the schema."""
     if "anyOf" in table:
         return _union(value, table["anyOf"], path)
     if "const" in table:
@@ -281,12 +280,10 @@ def is_number(value: object) -> bool:
 
 
 def whole(value: object, default: int) -> int:
-    """Return ``value`` as an ``int`` if it is a whole number, or ``default`` if it is not."""
     return int(value) if _is_integer(value) else default  # type: ignore[arg-type]  # it is a number then
 
 
 def shown(value: object) -> str:
-    """Return a value as messages show it: a string unchanged, any other value as JSON."""
     return value if isinstance(value, str) else jsontext.line(value)
 
 

@@ -36,8 +36,8 @@ class UnreadableFile(HarnessError):
 
 
 def real_checkpoint(layout: LongTaskLayout) -> str | None:
-    """Return the path of the checkpoint file with links resolved. Return None if a link leads outside the task or to no
-    file. Write only to the returned path, because an agent can replace the checkpoint file by another link."""
+    """Return the real path of the checkpoint file, or None if it is outside the task."""
+    # write only to this path: an agent can replace the file by another link
     if not os.path.islink(layout.checkpoint):
         return layout.checkpoint
     root, real = os.path.realpath(layout.root), os.path.realpath(layout.checkpoint)
@@ -59,7 +59,6 @@ def read_json(path: str) -> Any:
 
 
 def _loads(content: bytes) -> Any:
-    """Return the JSON value in ``content``. A replacement character takes the place of a lone surrogate."""
     try:
         return jsontext.loads(content)
     except ValueError as error:
@@ -70,7 +69,6 @@ def _loads(content: bytes) -> Any:
 
 
 def make_folder(path: str) -> None:
-    """Create the folder of the file ``path``. Raise ``Refused`` if the folder cannot be created."""
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
     except OSError as error:
@@ -78,7 +76,7 @@ def make_folder(path: str) -> None:
 
 
 def names(path: str) -> Iterator[str]:
-    """Yield the path, and then an endless series of paths with ``-2``, ``-3`` and so on before the suffix."""
+    """Yield the path, then paths with ``-2``, ``-3`` and so on before the suffix."""
     yield path
     stem, suffix = os.path.splitext(path)
     number = 2
@@ -88,7 +86,7 @@ def names(path: str) -> Iterator[str]:
 
 
 class DirectoryLock:
-    """Context manager for the lock that excludes all other changes in a directory. It cannot be nested."""
+    """Lock that excludes all other changes in a directory. It cannot be nested."""
 
     def __init__(self, root: str, *, timeout_seconds: float = 30.0) -> None:
         self.root = root
@@ -96,7 +94,6 @@ class DirectoryLock:
         self._descriptor = -1
 
     def __enter__(self) -> None:
-        """Take the lock. Raise ``LockBusy`` after the timeout. Raise ``Refused`` if the directory cannot be locked."""
         from agent_harness.kernel.lock import await_lock  # readers need none
 
         try:
@@ -128,15 +125,14 @@ class InvalidTask(HarnessError):
 
 
 def _word_for(record: JsonObject, verdict: ClaimVerdict | None) -> JsonObject:
-    """Return an accepting verdict's grade and the reason for the grade, as fields for an event with the status `done`.
-    Return no fields for other events."""
+    """Return the grade and its reason as fields for an event with the status `done`."""
     if verdict is None or not verdict.accepted or not verdict.grade or record.get("status") != "done":
         return {}
     return {"grade": verdict.grade, "basis": verdict.basis}
 
 
 class CheckpointChange:
-    """One change in progress: the state that is edited, and the files and events that are written together with it."""
+    """Change to a checkpoint, with the files and events that are written together with it."""
 
     def __init__(self, layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> None:
         self.layout = layout
@@ -155,7 +151,7 @@ class CheckpointChange:
         return clock.timestamp(self.now, fraction=True)
 
     def touch(self) -> None:
-        """Mark the checkpoint as changed. It is then written with the time of the change."""
+        """Mark the checkpoint as changed, so that it is written."""
         self.checkpoint.raw["updatedAt"] = self.at
         self.dirty = True
 
@@ -164,22 +160,21 @@ class CheckpointChange:
         self.events.append({"type": kind, "at": self.at, **members})
 
     def free_name(self, name: str) -> str:
-        """Return a free path for a new file. The path is relative to the task.
-        If ``name`` is taken, ``-2``, ``-3`` and so on is added."""
+        """Return an unused path for a new file, relative to the task."""
         for path in names(self.layout.inside(name)):
             if path not in self.kept and not os.path.lexists(path):
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Add a new file to the change, and return its path. The file is written before the checkpoint file."""
+        """Add a new file to the change, and return its path."""
         free = self.free_name(name)
         self.kept[self.layout.inside(free)] = content.encode() if isinstance(content, str) else content
         return free
 
 
 class LongTaskStore:
-    """Files of one task, with methods that load, change and log. Tests pass a fixed ``now``."""
+    """Files of one task, with methods that load and change them."""
 
     def __init__(
         self, layout: LongTaskLayout, *, lock_timeout_seconds: float = 30.0, now: datetime | None = None
@@ -194,8 +189,7 @@ class LongTaskStore:
     # ---- reading; takes no lock
 
     def load(self) -> tuple[Contract, Checkpoint]:
-        """Return the contract and the checkpoint of the task. Raise ``UnreadableFile`` if a file cannot be read, or
-        ``InvalidTask`` with a list of all problems if the task is not valid."""
+        """Return the contract and the checkpoint. Raise ``InvalidTask`` if they are not valid."""
         task = read_json(self.layout.task)
         if real_checkpoint(self.layout) is None:
             raise UnreadableFile(
@@ -218,15 +212,13 @@ class LongTaskStore:
         return []
 
     def unfilled(self) -> list[str]:
-        """Return one line for each field that a person has not yet filled in, or an empty list if ``task.json`` is
-        unreadable."""
         try:
             return records.unfilled(read_json(self.layout.task))
         except HarnessError:
             return []
 
     def task_id(self) -> str | None:
-        """Return the id in ``task.json``, even if the task is not valid, or None if no id can be read."""
+        """Return the id in ``task.json``, even of an invalid task, or None."""
         try:
             found = read_json(self.layout.task)
         except HarnessError:
@@ -243,25 +235,21 @@ class LongTaskStore:
             raise UnreadableFile(f"Cannot read the task: {error}") from None
 
     def events(self) -> tuple[list[LogEvent], int]:
-        """Return all events, sorted by time, and the number of damaged lines. Warn about each damaged line."""
         return log.events(self.layout)
 
     # ---- writing
 
     def exclusive(self) -> DirectoryLock:
-        """Return the lock on the task directory. Hold the lock only for milliseconds.
-        ``change`` takes this lock itself."""
+        # hold it only for milliseconds
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def change(self, act: Callable[[CheckpointChange], T], *, fallback: Checkpoint | None = None) -> T:
-        """Run ``act`` on the checkpoint under the lock, write the changes, and return the result of ``act``. If another
-        program edits the file at the same time, ``act`` runs again. Therefore, ``act`` must have no other effect. If an
-        error is raised, nothing is written. Raise ``InvalidTask`` if the task or the new checkpoint is not valid. If
-        the checkpoint is damaged and ``fallback`` is given, ``act`` gets ``fallback`` instead. The damaged file is then
-        kept as ``evidence/invalid-checkpoint-STAMP.json`` (``change.damaged``)."""
+        """Run ``act`` under the lock and write what it changed. After an error, nothing is written."""
+        # if another program edits the file, ``act`` runs again, so it must have no other effect
         with self.exclusive():
             return files.change(
                 self.layout.checkpoint,
+                # a damaged file is kept, and ``act`` gets ``fallback`` instead
                 read=lambda: self._open(fallback),
                 act=act,
                 write=self._write,
@@ -317,8 +305,7 @@ class LongTaskStore:
         return change
 
     def _damage(self) -> bytes:
-        """Return the content of the damaged checkpoint file. If it is a link out of the task, return the link's
-        target."""
+        """Return the content of the damaged checkpoint file."""
         path = self.layout.checkpoint
         try:
             left = real_checkpoint(self.layout) is None
@@ -327,8 +314,7 @@ class LongTaskStore:
             return b""
 
     def _checked(self, change: CheckpointChange) -> bytes:
-        """Return the content of the new checkpoint file. Raise ``InvalidTask`` if the content is not valid. Source:
-        ``longtask.md`` 3.5."""
+        """Return the content of the new checkpoint file. Raise ``InvalidTask`` if it is not valid."""
         errors = records.problems(change.task.raw, change.checkpoint.raw, self.layout)
         if errors:
             raise InvalidTask(errors)
@@ -341,12 +327,10 @@ class LongTaskStore:
         return content
 
     def event(self, record: JsonObject) -> bool:
-        """Append one event to the log and return True. If the event does not fit the schema, warn and return False."""
         return log.add(self.layout, record, self.task_id())
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Write a new file immediately, and return its path relative to the task. If ``name`` is taken, ``-2`` and so
-        on is added."""
+        """Write a new file now, and return its path relative to the task."""
         data = content.encode() if isinstance(content, str) else content
         start = self.layout.inside(name)
         make_folder(start)

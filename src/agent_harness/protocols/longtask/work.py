@@ -66,8 +66,9 @@ Still stuck: no file changed, no test ran. Record what blocks you as the next st
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimCheck:
-    """Verification reports on a run whose agent succeeded. ``verified`` is empty if there was nothing to verify."""
+    """Verification reports on the work of an agent that succeeded."""
 
+    # empty if there was nothing to verify
     verified: dict[str, JsonObject] = field(default_factory=dict)  # reports by the text of the checkpoint
     final: bool = True
     asks: bool = False
@@ -78,7 +79,7 @@ class ClaimCheck:
 
 
 class _Quiet:
-    """Journal that logs only retries. The answer, the output file and the event log contain all other facts."""
+    """Journal that logs only retries."""
 
     def say(self, line: str) -> None:
         return
@@ -113,8 +114,7 @@ class SliceWork:
         self._now = NowRecord()
 
     def walked(self) -> Answer:
-        """Run the agent, record its result and return the command's answer.
-        Before the return, all processes of the agent are ended."""
+        """Run the agent, record its result and return the command's answer."""
         slice_, plan = self.slice, self.plan
         task = slice_.prepared.task
         place = session_folder.begun(
@@ -189,7 +189,6 @@ class SliceWork:
         )
 
     def _changed(self) -> ProjectFacts:
-        """Return the changed files of the working copy and the task directory, except files that the harness writes."""
         layout = self.slice.layout
         ours = tuple(map(os.path.realpath, (layout.sessions, layout.runs, layout.lock)))
         found = [changed_in_folder(Path(each)).changed for each in (self.plan.cwd, layout.root)]
@@ -204,7 +203,7 @@ class SliceWork:
         self._used = usage.merge(self._used, outcome.usage)
 
     def _refusal(self, printed: Printed, exit_code: int | None) -> RateLimited | None:
-        """Return the provider's rate-limit refusal that the agent's output shows, or None if the output shows none."""
+        """Return the provider's rate-limit refusal that the agent's output shows, or None."""
         ran = Ran(self.plan)
         ran.exit_code = STOPPED if exit_code is None else process.exit_status(exit_code)
         ran.stdout, ran.stderr = self._streams()
@@ -217,12 +216,11 @@ class SliceWork:
     # ---- end of the worker
 
     def claimed(self) -> bool:
-        """Return False, because a claim of an agent that failed or was stopped early does not count."""
+        # an agent that failed or was stopped early cannot claim anything
         return False
 
     def closed(self) -> Answer | None:
-        """Save the agent's output, and check the files that the criteria depend on.
-        Return None if the run still has its lease. If the lease is lost, return the command's answer."""
+        """Save the agent's output. Return the command's answer if the lease is lost, otherwise None."""
         self.attempt = self.slice.kept(self._judged(), self.prefix)
         if self.slice.lock.lost:
             return self._lost()
@@ -231,7 +229,7 @@ class SliceWork:
         return None
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> ClaimCheck | None:
-        """Verify the agent's work and return the reports, or None if the agent failed or was stopped early."""
+        """Verify the agent's work and return the reports, or None if the agent failed."""
         if ending is not None or self.known.ran.exit_code:
             return None
         self._now.step("criterion")
@@ -245,8 +243,6 @@ class SliceWork:
             return self._lost()
 
     def rejected(self, ruling: ClaimCheck, ending: Ending | None) -> Answer:
-        """Record that the agent succeeded but that its claim of `done` is not proven and is withdrawn.
-        Return the command's answer."""
         return self.accepted(ruling)
 
     def unfinished(self, ending: Ending) -> Answer:
@@ -257,7 +253,6 @@ class SliceWork:
 
     @property
     def known(self) -> WorkerResult:
-        """Result of the agent. It is available only after the agent's output was saved."""
         if self.attempt is None:
             raise AssertionError("a worker is settled once its output is kept")
         return self.attempt
@@ -278,13 +273,13 @@ class SliceWork:
         return self._answer(slice_.failed(ended, earliest=self.is_stand_in), ended.ran.exit_code)
 
     def _agree_on_the_end(self, ended: WorkerResult) -> None:
-        """After a rate limit, set the end of the wait to the end that is recorded for the agent's account.
-        If no reliable end is recorded yet, first record the end that the agent's output shows."""
+        """Take the end of a rate limit from the records of the agent's account."""
         account = adapters.account_of(self.plan.worker) if ended.limited else None
         if account is None:
             return
         found = ended.known_class
         known = self._outcome.limit if self._outcome else None
+        # the output of the agent is better than a guess
         if known is None or known.source == "guess":
             known = LimitClock().note(
                 account,
@@ -302,8 +297,6 @@ class SliceWork:
         return self.slice.lost(self.known)
 
     def _streams(self) -> tuple[str, str]:
-        """Return the agent's stdout and stderr, with secrets masked. A client's JSON wrapper around stdout is
-        removed."""
         stdout, stderr = self._printed.stdout.text(), self._printed.stderr.text()
         return redact(claude.unwrapped(stdout) if self.plan.wrapped else stdout), redact(stderr)
 
@@ -328,7 +321,7 @@ class SliceWork:
         return ran
 
     def _course(self) -> JsonObject:
-        """Return the facts for the agent's end event: model, number of turns, interventions and commits."""
+        """Return facts about the agent's turns and commits for its end event."""
         so_far = self._turns.so_far if self._turns else TurnSoFar()
         found: JsonObject = {"model": so_far.model or self.plan.model, "promptType": "coding", "turns": so_far.turns}
         found["interventions"] = [redact(each) for each in so_far.interventions]
@@ -339,8 +332,7 @@ class SliceWork:
         return found
 
     def _note_denials(self, ran: Ran) -> None:
-        """If Claude Code was denied a tool, print a warning.
-        If the agent is read-only and exited with 0, mark it as failed instead of printing the warning."""
+        """Report tools that Claude Code was not allowed to use."""
         denied = claude.denied_tools(self._printed.stdout.text()) if self.plan.wrapped else []
         if not denied:
             return
@@ -348,6 +340,7 @@ class SliceWork:
         if ran.exit_code or not self.plan.reads_only:
             log.warn(said)
             return
+        # a read-only agent that lacks a tool has failed, whatever it says
         ran.exit_code, ran.error, ran.ended_by = STOPPED, said, "permission_denied"
 
 
@@ -400,8 +393,7 @@ _TAKE_OVER = "fallback_on_rate_limit"
 
 
 def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
-    """Run the fallback agent after a rate limit, and return the answer about both agents. If no fallback can start,
-    return the first agent's answer."""
+    """Run the fallback agent after a rate limit, and return the answer about both agents."""
     plan, problem = _stand_in_plan(work, name)
     if plan is None:
         members = work.failed(first)
@@ -414,7 +406,7 @@ def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
 
 
 class StandIn(SliceWork):
-    """Work of the fallback agent. Its result is added to the answer about the rate-limited agent."""
+    """Work of the fallback agent."""
 
     prefix = "fallback "
     is_stand_in = True
@@ -441,7 +433,7 @@ def _stand_in_plan(work: Slice, name: str) -> tuple[Plan | None, str]:
 
 
 def _hand_over(change: CheckpointChange, first: WorkerResult, plan: Plan) -> None:
-    """Record the rate limit of the first agent before the fallback agent starts, so that a crash does not lose it."""
+    # written before the fallback agent starts, so that a crash does not lose the rate limit
     found = first.known_class
     outcome.cool_down(change, first.worker, found, first.items)
     evidence.add(change, *first.items)

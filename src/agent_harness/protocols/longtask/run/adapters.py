@@ -57,17 +57,15 @@ _BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 class PlanRefused(HarnessError):
-    """Error for settings that do not allow the start of an agent. It is raised before anything is started."""
+    """Error for settings that do not allow the start of an agent."""
 
     code = "worker_plan"
 
 
 class Plan:
-    """Command, folder and limits of one agent that is ready to start. ``run`` is a shell command, or a list with a
-    program and its arguments. For a built-in agent, ``run`` is None. ``command`` is the text that is shown to people.
-    If ``reads_only`` is true, the agent cannot write the checkpoint file. If ``wrapped`` is true, the agent prints one
-    JSON object."""
+    """Command, folder and limits of an agent that is ready to start."""
 
+    # ``run`` is None for a built-in agent, text for a shell, or a program with its arguments
     def __init__(self, worker: str, run: str | list[str] | None, cwd: str) -> None:
         self.worker = worker
         self.run = run
@@ -83,7 +81,6 @@ class Plan:
 
 
 def normalised(name: str) -> str:
-    """Return the canonical name of an agent. If the name is unknown, return it without surrounding blanks."""
     return ALIASES.get(name.strip(), name.strip())
 
 
@@ -98,13 +95,13 @@ def is_runnable(worker: str) -> bool:
 
 
 def spends(worker: str) -> bool:
-    """Return True if the agent with the canonical name ``worker`` costs money. A shell command counts as free."""
+    """Return True if the agent costs money."""
     return worker.partition(":")[0] not in _FREE
 
 
 def unfilled_for(worker: str, task: Contract) -> str | None:
-    """Return a message about the fields that a person must fill in before this paid agent may start. Return None if no
-    field is left to fill in."""
+    """Return a message about fields that a person must fill in before the agent starts, or None."""
+    # only a paid agent has to wait for them
     named = records.unfilled(task.raw) if spends(worker) else []
     if not named:
         return None
@@ -122,13 +119,13 @@ def quoted(*words: str) -> str:
 
 
 def plan(worker: str, task: Contract, layout: LongTaskLayout, options: RunOptions) -> Plan:
-    """Return the plan for starting the agent with the canonical name ``worker``. Raise ``PlanRefused`` for a wrong
-    setting. Raise ``ForbiddenFolder`` if the agent's folder is forbidden, before anything accesses the folder."""
+    """Return the plan for starting an agent. Raise ``PlanRefused`` or ``ForbiddenFolder`` if it must not start."""
     if not is_runnable(worker):
         raise PlanRefused(f"Unsupported worker adapter: {worker}")
     config = task.section(config_name(worker))
     cwd = forbidden.expanded(_folder(worker, config, task, options), layout.root)
     patterns = forbidden.patterns(task, config, options.forbidden_cwd_patterns)
+    # before anything accesses the folder
     forbidden.refuse(worker, cwd, patterns, layout.root)
     made = _PLANNERS.get(worker, _agent)(worker, config, options, cwd)
     own = schema.whole(config.raw.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
@@ -160,7 +157,7 @@ def _above_zero(name: str, given: object, otherwise: float) -> float:
 
 
 def reads_only(worker: str, task: Contract, sandbox: str | None = None) -> bool:
-    """Return True if the agent's configuration prevents all writes to files, including the checkpoint file."""
+    """Return True if the configuration of the agent prevents all writes to files."""
     config = task.section(config_name(worker))
     if worker == "codex-cli":
         return _sandbox(config, sandbox) == "read-only"
@@ -230,7 +227,6 @@ _PLANNERS: dict[str, Callable[[str, RecordView, RunOptions, str], Plan]] = {
 
 
 def _is_agent(worker: str) -> bool:
-    """Return True if ``worker`` names a built-in agent, such as ``replay`` or ``replay:FILE``."""
     kind = worker.partition(":")[0]
     if not kind or kind in (DIRECT, "manual-review"):
         return False
@@ -265,8 +261,7 @@ _KINDS = {"codex-cli": "codex", "claude-code": "claude-code", "kimi-cli": "kimi"
 
 
 def account_of(worker: str) -> str | None:
-    """Return the account of the agent with the canonical name ``worker``. Return None for a shell command or an unknown
-    agent."""
+    """Return the account of an agent, or None if it has none."""
     if worker == "local-command":
         return None
     from agent_harness.agents import registry
@@ -278,7 +273,7 @@ def account_of(worker: str) -> str | None:
 
 
 def told(task: Contract, checkpoint: Checkpoint) -> Checkpoint:
-    """Return a copy of the checkpoint in which rate limits end at the times that are recorded for each account."""
+    """Return a copy of the checkpoint with the rate limits that are now recorded for the accounts."""
     raw, blocked = dict(checkpoint.raw), _is_rate_limited(checkpoint)
     if not blocked and not checkpoint.cooldowns:
         return checkpoint
@@ -296,16 +291,14 @@ def _is_rate_limited(checkpoint: Checkpoint) -> bool:
 
 
 def _blocking(task: Contract, checkpoint: Checkpoint) -> str:
-    """Return the agent whose rate limit blocks the task.
-    If the checkpoint's blocker names no agent, return the preferred agent."""
+    """Return the agent whose rate limit blocks the task."""
     named = checkpoint.blocker or RecordView({})
     source = named.text("source") or ""
     return named.text("worker") or (source if source in _KINDS else normalised(task.policy.preferred or ""))
 
 
 def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str | None:
-    """Return the earliest end of the rate limits that block a task.
-    Return None if the accounts' records have not changed since the checkpoint was blocked."""
+    """Return the new end of the task's rate limits, or None if no account's record has changed."""
     observed = checkpoint.blocker and checkpoint.blocker.raw.get("observedAt")
     workers = dict.fromkeys([_blocking(task, checkpoint), *cooling.cooldowns])
     ends = {worker: _decided_since(worker, observed, checkpoint) for worker in workers}
@@ -317,8 +310,7 @@ def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str 
 
 
 def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str | None:
-    """Return the end of the agent's rate limit if the record of the agent's account has changed since ``observed``.
-    Return None if the record has not changed."""
+    """Return the end of the agent's rate limit if it was recorded after ``observed``, otherwise None."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     seen = moment(observed) or moment(checkpoint.raw.get("updatedAt"))
@@ -330,8 +322,7 @@ def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str
 def limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> list[JsonObject]:
-    """Return the active rate limits of a task's agents and of ``workers``, each with the command that lifts the limit.
-    ``checkpoint`` must contain the current ends of rate limits (see ``told``)."""
+    """Return the active rate limits of the task's agents, each with the command that lifts it."""
     from agent_harness.kernel.rate_limits import LimitClock, clearing
 
     blocked = _blocking(task, checkpoint) if _is_rate_limited(checkpoint) else ""
@@ -361,8 +352,7 @@ def limits(
 
 
 def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | None:
-    """Return the rate limit that the agent must wait for, or None if the agent may start.
-    ``checkpoint`` must contain the current ends of rate limits (see ``told``)."""
+    """Return the rate limit that the agent must wait for, or None."""
     if lifecycle.is_cooling(checkpoint, worker, now):
         return checkpoint.cooldowns[worker]
     from agent_harness.kernel.rate_limits import LimitClock
@@ -385,12 +375,12 @@ def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | N
 
 
 class Prepared:
-    """Plan and prompt of the agent that a run starts.
-    If ``plan`` is None, no agent starts, and the run only prints ``answer``."""
+    """Plan and prompt of the agent that a run starts."""
 
     def __init__(self, answer: JsonObject, task: Contract) -> None:
         self.answer = answer
         self.task = task
+        # without a plan, the run only prints the answer
         self.plan: Plan | None = None
         self.prompt = ""
         self.before = Checkpoint({})  # the checkpoint at the moment the worker starts

@@ -28,8 +28,7 @@ class SliceSlot:
         self._said = ""
 
     def take(self, worker: str) -> str | None:
-        """Release the current slot, if any, and take a slot for the agent ``worker``.
-        Return None if the slot was taken. If no slot is free, return the reason."""
+        """Take a slot for an agent and return None. If no slot is free, return the reason."""
         self.release()
         found = agent_slots.taken(adapters.account_of(worker) or worker, dict(self._told), LimitClock())
         if isinstance(found, str):
@@ -38,8 +37,7 @@ class SliceSlot:
         return None
 
     def await_one(self, worker: str, seconds: float, must_stop: Callable[[], bool]) -> str | None:
-        """Wait for a slot, at most ``seconds`` or until ``must_stop`` returns True. Return None if a slot was taken.
-        If not, return the reason why no slot is free."""
+        """Wait for a slot, and return None. If none becomes free in time, return the reason."""
         until = time.monotonic() + seconds
         while why := self.take(worker):
             if must_stop() or time.monotonic() > until:
@@ -50,11 +48,9 @@ class SliceSlot:
 
     @property
     def waits(self) -> bool:
-        """True after this run has printed that it waits for a slot."""
         return bool(self._said)
 
     def tell(self, why: str) -> None:
-        """Print the reason for waiting, unless the last printed reason is the same."""
         if why != self._said:
             log.tell(f"lth: {why}")
         self._said = why

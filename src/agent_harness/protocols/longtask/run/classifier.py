@@ -100,7 +100,7 @@ def classify(
     fallback_wait_seconds: int = 14_400,
     now: datetime,
 ) -> Classification:
-    """Return the failure class that the last part of the agent's output shows. Exit code 0 always means success."""
+    """Return the class of failure that the end of the agent's output shows."""
     end = text[-LONGEST_TEXT:]
     found = None if exit_code == 0 else failures.first_match(end, _ROWS)
     name = "success" if exit_code == 0 else found[0] if found else "unknown"
@@ -119,8 +119,7 @@ def classify(
 
 
 def of_monitor(ended_by: str, message: str, source: str | None) -> Classification:
-    """Return the failure class of an agent that was ended by one of the harness's monitors.
-    The agent's output is not used."""
+    """Return the class of failure of an agent that a monitor ended."""
     summary = _summary(message.partition("\n")[0], None, ended_by)
     return Classification("unknown", source or "manual", ENDED_BY[ended_by][0], 1.0, summary)
 
@@ -130,8 +129,6 @@ def source_of(text: str) -> str:
 
 
 def _summary(text: str, at: int | None, name: str) -> str:
-    """Return the output line at position ``at``, which shows the failure class.
-    If ``at`` is None, return the last line. If the output is empty, return a text with the class name."""
     if at is None:
         line = next((each.strip() for each in reversed(text.splitlines()) if each.strip()), "")
     else:
@@ -146,8 +143,7 @@ def _summary(text: str, at: int | None, name: str) -> str:
 
 
 def classify_command(layout: LongTaskLayout, options: ClassifyOptions) -> tuple[JsonObject, int]:
-    """Return the result of ``lth classify``. With the option ``record``, also change the checkpoint file and the
-    log."""
+    """Return the result of ``lth classify``."""
     store = LongTaskStore(layout)
     task, _ = store.load()
     text = _given_text(options)

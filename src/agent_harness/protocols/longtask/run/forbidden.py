@@ -30,14 +30,13 @@ class ForbiddenFolder(HarnessError):
 
 
 def expanded(path: str, base: str) -> str:
-    """Return the absolute path. A leading ``~`` becomes the home directory. Other paths are relative to ``base``."""
     if path == "~" or path.startswith("~/"):
         path = os.path.expanduser("~") + path[1:]
     return _normal(os.path.join(base, path))
 
 
 def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> list[str]:
-    """Return all patterns of folders that are forbidden for one agent, including the patterns in ``given``."""
+    """Return the patterns of all folders in which one agent must not work."""
     found = [*ALWAYS, *config.texts("forbiddenCwdPatterns"), *task.policy.texts("forbiddenCwdPatterns")]
     for constraint in task.constraints:
         found += constraint.patterns
@@ -45,8 +44,7 @@ def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> l
 
 
 def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
-    """Return the first pattern, as written, that forbids the folder, or None if no pattern forbids it. The folder and
-    the patterns are compared both as written and with symbolic links resolved."""
+    """Return the first pattern that forbids the folder, or None."""
     if "\0" in cwd:
         raise ForbiddenFolder(f"Not a valid folder name: {cwd!r}")
     places = {_normal(cwd), _normal(os.path.realpath(_normal(cwd)))}
@@ -58,20 +56,17 @@ def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
 
 
 def refuse(worker: str, cwd: str, forbidden: Iterable[str], base: str) -> None:
-    """Raise ``ForbiddenFolder`` if a pattern forbids ``cwd`` as the agent's working directory. ``cwd`` need not
-    exist."""
     if pattern := matched(cwd, forbidden, base):
         raise ForbiddenFolder(f"Refusing to start {worker} in forbidden cwd {cwd} (matched {pattern}).")
 
 
 def _normal(path: str) -> str:
-    """Return the normalised path. Two leading slashes, which POSIX keeps, become one slash."""
     short = os.path.normpath(path)
+    # POSIX keeps two leading slashes
     return short[1:] if short.startswith("//") else short
 
 
 def _resolved(pattern: str) -> str:
-    """Return the pattern. Symbolic links are resolved in the part before the first ``*``."""
     fixed = pattern.split("*", 1)[0]
     folder = fixed if fixed == pattern else os.path.dirname(fixed)
     return _normal(os.path.realpath(folder) + pattern[len(folder) :]) if "\0" not in pattern else pattern

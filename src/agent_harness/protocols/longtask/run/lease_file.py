@@ -46,7 +46,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 class Held:
-    """Lease of another run, with its known data and the number of seconds to wait before the next check."""
+    """Lease that another run holds."""
 
     def __init__(self, info: JsonObject, wait_seconds: int) -> None:
         self.info = info
@@ -62,7 +62,7 @@ class _Found:
 
 
 class RunLease:
-    """Lease of one run. After ``acquire``, it can be used as a context manager. Tests pass a fixed ``now``."""
+    """Lease of one run. The end of a ``with`` block releases it."""
 
     def __init__(
         self,
@@ -104,12 +104,12 @@ class RunLease:
         return None
 
     def keep(self) -> None:
-        """Start a thread that renews the lease, three times per lease duration, until ``release`` is called."""
+        """Renew the lease in a thread until ``release`` is called."""
         self._thread = threading.Thread(target=self._renew_on, name="lth-lease", daemon=True)
         self._thread.start()
 
     def release(self) -> None:
-        """Release the lease if this run still owns the lease. Repeated calls are allowed."""
+        """Give up the lease if this run still has it."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -133,8 +133,7 @@ class RunLease:
     # ---- holding
 
     def renew(self) -> bool:
-        """Extend the lease. Return True if this run still owns the lease, and False if the lease is lost.
-        ``lost`` then contains the reason. If the file cannot be written, return True until the lease expires."""
+        """Extend the lease. Return False if this run has lost it."""
         try:
             with self._directory():
                 if not self.check():
@@ -147,14 +146,14 @@ class RunLease:
         return True
 
     def check(self) -> bool:
-        """Return True if this run still owns the lease. Call this method before any write, while holding the directory
-        lock."""
+        """Return True if this run still has the lease."""
+        # call this before any write, while holding the directory lock
         if self.in_time() and not self._is_ours():
             self.lost = "another run took the lease"
         return self.lost is None
 
     def in_time(self) -> bool:
-        """Return True if the lease has not been lost and has not expired. The check reads no file."""
+        """Return True if the lease has not expired. Read no file."""
         if self.lost is None and (self._expires_at is None or self._now() >= self._expires_at):
             self.lost = "the lease ran out while this process was suspended"
         return self.lost is None
@@ -206,13 +205,12 @@ class RunLease:
         return True
 
     def _retire(self, found: _Found) -> bool:
-        """Remove an expired lease and return True. Return False if the lease file has changed since it was read as
-        ``found``."""
         aside = self._beside("old")
         try:
             os.rename(self.layout.lock, aside)
         except OSError:
             return False
+        # another run may have renewed or replaced the lease since it was read
         if _read(aside)[:2] == (found.content, found.identity):
             _remove(aside)
             return True
@@ -231,14 +229,14 @@ class RunLease:
         return f"{self.layout.lock}.{self.token}.{kind}"
 
     def _sweep(self) -> None:
-        """Remove the files that killed runs left next to the lease. The caller must hold the directory lock."""
+        # the caller must hold the directory lock
         for name in os.listdir(self.layout.root):
             if name.startswith(".lth.lock.") and (name.endswith((".new", ".old")) or ".tmp." in name):
                 _remove(os.path.join(self.layout.root, name))
 
 
 def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
-    """Return the current lease, with the seconds after which another run may take it, or None if there is no lease."""
+    """Return the current lease and the time that it still lasts, or None without a lease."""
     try:
         content, identity, changed_at = _read(layout.lock)
     except FileNotFoundError:
@@ -262,8 +260,7 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
 
 
 def _read(path: str) -> tuple[bytes | None, tuple[int, int], float]:
-    """Return the content, file identity and modification time of a lease, which may be a file or a folder.
-    The content is empty if a folder contains no lease file. The content is None if the lease cannot be read."""
+    """Return the content of a lease, its file identity, and the time of its last change."""
     found = os.lstat(path)
     inner = os.path.join(path, "lock.json") if stat.S_ISDIR(found.st_mode) else path
     content: bytes | None = None

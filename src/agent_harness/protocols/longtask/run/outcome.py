@@ -49,8 +49,7 @@ NOTHING_CHANGED = "nothing was changed, and the criteria held before"
 
 
 def authored(before: Checkpoint, after: Checkpoint) -> bool:
-    """Return True if the agent changed a member that describes progress, such as ``status`` or ``nextStep``.
-    A missing member equals an empty member."""
+    """Return True if the agent changed a member of the checkpoint that describes progress."""
     return any((before.raw.get(name) or None) != (after.raw.get(name) or None) for name in _AUTHORED)
 
 
@@ -65,9 +64,8 @@ def output_item(ran: Ran, path: str) -> JsonObject:
 def finalize_success(
     change: CheckpointChange, before: Checkpoint, ran: Ran, items: list[JsonObject], *, fallback: bool = False
 ) -> bool:
-    """Update the checkpoint after an agent has exited with 0, and add ``items`` to the evidence. Return True if the
-    agent wrote progress to the checkpoint file. ``before`` is the checkpoint from before the agent's start. The caller
-    must have verified any claim of `done`."""
+    """Update the checkpoint after an agent has succeeded. Return True if the agent wrote progress itself."""
+    # the caller has verified any claim of `done`
     raw, worker = change.checkpoint.raw, ran.plan.worker
     kept = authored(before, change.checkpoint)
     evidence.add(change, *items)
@@ -85,9 +83,7 @@ def finalize_success(
 
 
 def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) -> None:
-    """Set the status of a task that meets all its criteria, except the ``manual`` criteria. If there are ``manual``
-    criteria, the status is `needs-human`, because a person must decide them. If not, it is `done`. The agent need not
-    claim `done`, because a read-only agent cannot write the checkpoint file."""
+    """Set a task to `done`, or to `needs-human` if a person must still decide criteria."""
     raw = change.checkpoint.raw
     raw["status"] = "needs-human" if manual else "done"
     raw["blockedUntil"] = raw["blocker"] = None
@@ -104,8 +100,7 @@ def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) ->
 
 
 def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) -> None:
-    """Set the status to `needs-human`, and ask a person whether the task is done.
-    The caller does this if the commands of the criteria ``named`` already passed before the work."""
+    """Ask a person whether the task is done, because the criteria passed before the work."""
     import shlex
 
     from agent_harness.verification.grade import ASKS_IF_DONE
@@ -121,7 +116,6 @@ def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) 
 
 
 def _ask(change: CheckpointChange, kind: str, source: str, message: str, **members: str) -> None:
-    """Set the status to `needs-human`, and write a blocker with ``message`` to the checkpoint."""
     raw = change.checkpoint.raw
     raw["status"] = "needs-human"
     raw["blockedUntil"] = None
@@ -140,9 +134,7 @@ def _ask(change: CheckpointChange, kind: str, source: str, message: str, **membe
 def withdraw_claim(
     change: CheckpointChange, worker: str | None, unmet: list[str], weak: list[str] | None = None
 ) -> None:
-    """Withdraw a claim of `done` that is not proven. Set the status to `paused`, and list the ``unmet`` criteria in
-    ``nextStep``. ``worker`` is None if an earlier run left the claim. ``weak`` contains reasons why a passing command
-    proves nothing."""
+    """Set the status to `paused`, because a claim of `done` is not proven."""
     raw = change.checkpoint.raw
     raw["status"] = "paused"
     raw["blocker"] = None
@@ -157,8 +149,8 @@ def withdraw_claim(
 
 
 def ask_about_damage(change: CheckpointChange, worker: str) -> None:
-    """Set the status to `needs-human`, because the agent damaged the checkpoint file. The file has already been
-    restored."""
+    """Ask a person to act, because the agent damaged the checkpoint file."""
+    # the file has already been restored
     source = worker if worker in schema.SOURCES else "manual"
     message = f"{worker} left an invalid checkpoint; it was kept as {change.damaged}"
     _ask(change, "unknown", source, message, worker=worker)
@@ -166,7 +158,6 @@ def ask_about_damage(change: CheckpointChange, worker: str) -> None:
 
 
 def keep_output(change: CheckpointChange, worker: str, items: list[JsonObject]) -> None:
-    """Add the output of an interrupted agent to the evidence. The status of the task does not change."""
     evidence.add(change, *items)
     change.event("checkpoint_written", status=change.checkpoint.status, reason="worker output recorded", worker=worker)
 
@@ -185,14 +176,13 @@ def apply_class(
     next_step: str | None = None,
     text: str,
 ) -> None:
-    """Write the status, the blocker, ``nextStep`` and the events for a classified failure. If the agent has changed
-    ``nextStep`` since ``before``, the agent's text is kept. If ``before`` is None, ``nextStep`` is always replaced. If
-    ``until`` is given, the wait ends at this time instead of the time in ``found``."""
+    """Record a classified failure in the checkpoint and its events."""
     raw, name = change.checkpoint.raw, found.name
     status = found.status
     raw["status"] = status
     raw["blockedUntil"] = until or found.blocked_until
     raw["blocker"] = None if name == "success" else _blocker(change, found, worker)
+    # a step that the agent itself wrote is kept
     if before is None or before.next_step == change.checkpoint.next_step:
         raw["nextStep"] = next_step or NEXT_STEPS[name]
     change.touch()
@@ -282,8 +272,7 @@ def session_evidence(
     began: str | None = None,
     ended: str | None = None,
 ) -> list[JsonObject]:
-    """Return a list with one evidence item, which refers to the session file of the rate-limited Codex agent.
-    Return an empty list if no session file is found."""
+    """Return the session file of a rate-limited Codex agent as evidence, if it is found."""
     named = given or task.section("codexWorker").text("sessionPath")
     path = session_file(named, text, base, began=_seconds(began), ended=_seconds(ended))
     if path is None:
@@ -314,7 +303,7 @@ class Classification:
         return self.name == "rate_limit"
 
     def as_record(self) -> JsonObject:
-        """Return the classification as an object. Its members have the order that ``lth classify`` prints."""
+        """Return the classification as ``lth classify`` prints it."""
         return {
             "class": self.name,
             "source": self.source,
@@ -328,14 +317,11 @@ class Classification:
         }
 
     def told(self) -> JsonObject:
-        """If the provider gave an end of the rate limit that exceeds the longest wait, return this end as an object.
-        In all other cases, return an empty object."""
         return {"toldUntil": self.told_until} if self.told_until else {}
 
 
 class Ran:
-    """Result of one agent. ``stopped`` is true if the agent was ended because the whole run had to stop.
-    ``ended_by`` is the name of the monitor that ended the agent, if any."""
+    """Result of one agent."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -362,9 +348,7 @@ _EARLIER_SECONDS, _LATER_SECONDS = 5.0, 60.0
 def session_file(
     named: str | None, text: str, base: str, *, began: float | None = None, ended: float | None = None
 ) -> str | None:
-    """Return the path of a Codex session file, or None if none is found. If ``named`` is given, return it unchecked. If
-    not, return the first existing file that ``text`` mentions. If there is none, return the newest session file in
-    Codex's folders that changed between ``began`` and ``ended`` (seconds since 1970)."""
+    """Return the path of the Codex session file of a run, or None if there is none."""
     if named:
         return expanded(named, base) if named.startswith("~") else named
     for found in _REPORTED.finditer(text):

@@ -37,8 +37,7 @@ _READS_ONLY = (
 
 
 def prompt(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, *, reads_only: bool | None = None) -> str:
-    """Return the prompt for the agent of one run. With ``reads_only``, the prompt says that the agent cannot write the
-    checkpoint file. If ``reads_only`` is None, the preferred agent's setting applies."""
+    """Return the prompt for the agent of one run."""
     if reads_only is None:
         reads_only = _preferred_reads_only(task)
     sections = [

@@ -38,8 +38,7 @@ STOPPING = "lth: stopping within seconds: the worker's output is kept, and the c
 
 
 def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
-    """Run one agent once.
-    Return the command's answer and the exit status, which is the agent's exit status if the agent failed."""
+    """Run one agent once. Return the command's answer and its exit status."""
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
     if options.dry_run:
@@ -88,7 +87,7 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
 
 
 def resume(layout: LongTaskLayout, options: RunOptions) -> Answer:
-    """Print a line on stderr that explains the scheduling decision, then call ``run``. Source: ``longtask.md`` 19."""
+    """Explain the scheduling decision on stderr, then call ``run``."""
     from agent_harness.protocols.longtask.verbs import status
 
     status.explain(layout)
@@ -112,9 +111,7 @@ def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
 def _prepared(
     store: LongTaskStore, options: RunOptions, lock: RunLease, agent_slot: SliceSlot, interruption: Stop
 ) -> Prepared:
-    """Plan the run and take a slot for its agent. If no slot is free, wait for one, unless the options forbid this.
-    During the wait, the run keeps its lease and writes nothing. If the run must stop during the wait, no agent is
-    planned, and the returned answer says to wait."""
+    """Plan the run, and wait until a slot for its agent is free."""
     from contextlib import ExitStack
 
     from agent_harness.supervision.interruption import LOOK_SECONDS
@@ -129,6 +126,7 @@ def _prepared(
             try:
                 return store.change(prepared_by)
             except NoRoom as full:
+                # while it waits, the run keeps its lease and writes nothing
                 if not agent_slot.waits:
                     from agent_harness.session import now
 
@@ -140,9 +138,8 @@ def _prepared(
 def prepare(
     change: CheckpointChange, options: RunOptions, agent_slot: SliceSlot | None, *, may_wait: bool = False
 ) -> Prepared:
-    """Decide whether to run, plan the agent's start, and take a slot. If an error is raised, nothing is written. If
-    ``agent_slot`` is None, this is a dry run. If no slot is free and ``may_wait`` is true, raise ``NoRoom``. If
-    ``may_wait`` is false, return an answer that says to wait."""
+    """Decide whether to run, plan the agent's start, and take a slot."""
+    # after an error, nothing is written; ``NoRoom`` asks the caller to wait for a slot
     dry_run = agent_slot is None
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
     found, change.checkpoint = seen.due, seen.checkpoint
@@ -191,7 +188,6 @@ def _head(found: SchedulingDecision, checkpoint: Checkpoint, dry_run: bool = Fal
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Remove ended rate limits from the checkpoint, and log the end of each."""
     raw = change.checkpoint.raw
     over = expired_cooldowns(change.checkpoint, change.now)
     left = {name: each.raw for name, each in change.checkpoint.cooldowns.items() if name not in over}
@@ -207,8 +203,7 @@ def _end_cooldowns(change: CheckpointChange) -> None:
 
 
 def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | None, str | None, Cooldown | None]:
-    """Return four values: the requested agent, the agent to run (or None), the agent's fallback, and the requested
-    agent's rate limit."""
+    """Return the requested agent, the agent to run, its fallback, and the requested agent's rate limit."""
     checkpoint, policy = change.checkpoint, change.task.policy
     requested = adapters.normalised(options.worker or policy.preferred or "local-command")
     named = options.fallback_worker or policy.fallback or ""
@@ -229,7 +224,6 @@ def _ask_to_fill_in(change: CheckpointChange, requested: str, fields: str) -> Js
 
 
 def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: str) -> JsonObject:
-    """Log that no agent slot is free, and return an answer that says to wait. The scheduler tries again later."""
     change.event("run_skipped", worker=worker, reason=why, waitSeconds=SLOT_SECONDS)
     found = SchedulingDecision("wait", why, SLOT_SECONDS)
     return {**_head(found, change.checkpoint), "worker": None, "requestedWorker": requested}
@@ -238,8 +232,6 @@ def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: s
 def _wait_for_cooldown(
     change: CheckpointChange, requested: str, fallback: str | None, cooldown: Cooldown, dry_run: bool
 ) -> JsonObject:
-    """Log that all usable agents are rate-limited.
-    Return an answer that says to wait until the first of these limits ends."""
     others = adapters.cooldown(change.checkpoint, fallback, change.now) if fallback else None
     known = [each for each in (cooldown, others) if each]
     until, text = min((each.until, str(each.raw["blockedUntil"])) for each in known if each.until)

@@ -43,14 +43,12 @@ class SessionFolder:
         self.point = point
 
     def recording(self) -> Recording:
-        """Return the session's recording. It includes file changes if the session has a rescue point."""
         path, point = Path(self.path, RECORDING), self.point
         return Recording(path, point.git, point.tree_now) if point else Recording(path)
 
 
 def begun(layout: LongTaskLayout, *, task_id: str, worker: str, cwd: str, at: str, takes_point: bool) -> SessionFolder:
-    """Create a session folder, save the working copy as a rescue point, and remove the oldest session folders. Raise
-    ``OutsideTask`` if the folder is outside the task. If the working copy cannot be saved, only print a warning."""
+    """Create a session folder, and save the working copy as a rescue point."""
     path, point = made(layout, at), None
     _forget_oldest(layout)
     if takes_point:
@@ -90,7 +88,7 @@ _OWN_FILES = ("task.json", "checkpoint.json", "harness.md", "runs", "sessions", 
 
 @dataclass(frozen=True, kw_only=True)
 class RescuePoint:
-    """Snapshot of a working copy before a run, with its repository. ``name`` is the name of the session folder."""
+    """Snapshot of a working copy that can be restored."""
 
     name: str
     folder: str  # of the session
@@ -106,7 +104,7 @@ class RescuePoint:
         return {**place, "snapshot": self.snapshot.as_record()}
 
     def tree_now(self) -> str:
-        """Return the id of a new commit that contains the current worktree. No ref points to this commit."""
+        """Return a commit, to which no ref points, with the current files of the worktree."""
         ref = f"{self.snapshot.ref}-now"
         made = snapshot.candidate(self.git, ref, exclude=self.exclude, message="as it is now", base=self.snapshot)
         self.git.update_ref(ref, None)
@@ -125,8 +123,7 @@ def repository_of(folder: str) -> Git | None:
 def take_point(
     layout: LongTaskLayout, folder: str, *, task_id: str, worker: str, cwd: str, at: str, why: str = "before a slice"
 ) -> RescuePoint | None:
-    """Save the worktree that contains ``cwd``, and return the rescue point, or None outside a git repository. No file
-    of the user changes. Raise ``UnsafeTree`` if a git operation is in progress in the worktree."""
+    """Save the worktree and return the rescue point, or None outside a git repository."""
     git = repository_of(cwd)
     if git is None:
         return None
@@ -144,8 +141,7 @@ def take_point(
 
 @contextmanager
 def as_committed(layout: LongTaskLayout, git: Git, ref: str) -> Iterator[str]:
-    """Yield a commit that contains the current worktree without the task's own files.
-    The commit has the ref ``ref`` only while the ``with`` block runs."""
+    """Yield a commit with the current files, except the task's own files."""
     made = snapshot.candidate(git, ref, exclude=_own_files(layout, git), message="as it is claimed")
     try:
         yield made
@@ -168,7 +164,7 @@ def find_point(layout: LongTaskLayout, name: str) -> RescuePoint:
 
 
 def let_go(folder: str) -> None:
-    """Delete the ref of a session's rescue point. Git can then delete the snapshot as garbage."""
+    """Delete the ref of a rescue point, so that git can remove the snapshot."""
     try:
         record = files.read_json(os.path.join(folder, FILE), exact=False)
         made = Snapshot.from_record(record.get("snapshot") or {})
@@ -194,8 +190,6 @@ def _read_point(layout: LongTaskLayout, name: str) -> RescuePoint | None:
 
 
 def _own_files(layout: LongTaskLayout, git: Git) -> tuple[str, ...]:
-    """Return patterns for the task's own files, relative to the worktree.
-    Return no patterns if the task is outside the worktree."""
     top, root = os.fspath(git.top()), os.path.realpath(layout.root)
     if os.path.commonpath([top, root]) != top:
         return ()
@@ -216,8 +210,7 @@ def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, 
 
 
 def show(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Return one rescue point.
-    ``files`` and ``commits`` contain the changes and the commits made since the rescue point was taken."""
+    """Return a rescue point and the changes made since it was taken."""
     point = find_point(layout, name)
     changes = point.git.changed_paths(point.snapshot.commit, point.tree_now())
     head = point.git.head()
@@ -226,12 +219,11 @@ def show(layout: LongTaskLayout, name: str) -> JsonObject:
 
 
 def restore(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Restore files, index, branch and HEAD from a rescue point. In the result, ``undo`` names a new rescue point with
-    the state before the restore. Raise ``Busy`` if a run holds the lease. Raise ``UnsafeTree``, and change nothing, if
-    a git operation is in progress."""
+    """Restore a rescue point, after saving the present state as another one."""
     task, _ = LongTaskStore(layout).load()
     lock = RunLease(layout, owner=None, ttl_seconds=DEFAULT_TTL_SECONDS, run_id=new_run_id())
     with lock:
+        # no run may be active while files change
         if lock.acquire():
             raise Busy(f"a run holds the lease {layout.lock}", hint="wait until it has ended")
         lock.keep()

@@ -44,16 +44,15 @@ _GOES_ON = ("active", "paused")
 
 
 class LeaseGone(Exception):
-    """Error for a lost lease: another run may own the task. This run then must not write the checkpoint file."""
+    """Error for a lost lease. The run must not write the checkpoint file any more."""
 
 
 class _Claimed(Exception):
-    """Error for a checkpoint file that says `done`, but whose current content was not verified."""
+    """Error for a claim of `done` in a checkpoint that was not verified."""
 
 
 class Slice:
-    """One run of a task, with methods that record the results of its agents. The engine runs each agent as a
-    ``work.SliceWork``."""
+    """One run of a task, with methods that record its results."""
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class Slice:
         return self.interruption.number is not None or not self.lock.in_time()
 
     def kept(self, ran: Ran, prefix: str) -> WorkerResult:
-        """After an agent has ended, save its output in a file of the task. Return the agent's result."""
+        """Save the output of an agent that has ended, and return the agent's result."""
         if ran.stopped and self.lock.lost:
             ran.error = f"lease lost: {self.lock.lost}"
         elif ran.stopped and self.interruption.number:
@@ -96,8 +95,7 @@ class Slice:
     # ---- its end
 
     def change(self, act: Callable[[CheckpointChange], T], *ended: WorkerResult) -> T:
-        """Change the checkpoint file with ``act``, and log the end of each agent in ``ended``. Return the result of
-        ``act``. If the lease is lost, discard the change and raise ``LeaseGone``."""
+        """Change the checkpoint file. Raise ``LeaseGone`` and change nothing if the lease is lost."""
 
         def owned(change: CheckpointChange) -> T:
             if not self.lock.check():
@@ -117,9 +115,7 @@ class Slice:
         self.store.event({"type": event.pop("kind"), "at": clock.timestamp(fraction=True), **event})
 
     def worth_verifying(self) -> str | None:
-        """Return the checkpoint as text if its claim of `done` can be verified now. For an unfinished task, return the
-        text if one of its criteria can be verified now. In all other cases, and if the checkpoint file cannot be
-        loaded, return None."""
+        """Return the checkpoint's text if a verification is worthwhile now, or None."""
         try:
             task, checkpoint = self.store.load()
         except HarnessError:
@@ -133,9 +129,8 @@ class Slice:
     def succeeded(
         self, attempt: WorkerResult, verified: dict[str, JsonObject], *, fallback: bool = False
     ) -> tuple[JsonObject, int]:
-        """Record that an agent exited with 0. Return the members that this adds to the command's answer, and the exit
-        status. A claim of `done` is withdrawn if its verification fails. ``verified`` maps the text of a checkpoint to
-        its verification report."""
+        """Record that an agent succeeded. Return new members of the answer, and the exit status."""
+        # an agent may write a new claim after each verification
         for left in range(_CLAIM_ROUNDS, -1, -1):
             try:
                 return self.change(
@@ -178,8 +173,8 @@ class Slice:
         return {"status": raw["status"]}, 0
 
     def verify(self, attempt: WorkerResult, text: str) -> JsonObject:
-        """Return the verification report on the checkpoint ``text``. The agent's output counts as evidence. No lock is
-        taken."""
+        """Return the verification report on the text of a checkpoint."""
+        # no lock is held while commands run
         raw = jsontext.loads(text)
         raw["evidence"] = [*Checkpoint(raw).items("evidence"), *attempt.items]
         task = self.prepared.task
@@ -199,8 +194,7 @@ class Slice:
         return claim.verdict_on(self.layout, task, report, claimed=claimed, by=attempt.known_of_it(task.id), code=code)
 
     def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> JsonObject:
-        """Record an agent's classified failure. Return the members that this adds to the command's answer.
-        If ``earliest`` is true, the task waits until the first of its rate limits ends."""
+        """Record a classified failure. Return new members of the answer."""
         git = repository_lines(self.layout, self.prepared.task) if attempt.limited else []
         earliest = earliest or self.prepared.waited_for is not None
         return self.change(lambda change: self._failed(change, attempt, git, earliest), attempt)
@@ -233,7 +227,7 @@ class Slice:
         return members
 
     def cut_short(self, attempt: WorkerResult) -> str:
-        """Record that a signal stopped the agent, withdraw its claim of `done`, and return the status of the task."""
+        """Record that a signal stopped the agent. Return the status of the task."""
 
         def stopped(change: CheckpointChange) -> str:
             if change.damaged:
@@ -247,14 +241,13 @@ class Slice:
         return self.change(stopped, attempt)
 
     def lost(self, attempt: WorkerResult) -> Answer:
-        """Log that the run has lost its lease, and return the command's answer. The checkpoint file is not written."""
+        """Return the answer of a run that has lost its lease."""
+        # the checkpoint file may belong to another run now
         self._log(attempt.event(reason="lease lost"))
         log.warn(f"lease lost: {self.lock.lost}; the checkpoint was not changed")
         return self.answer(self.prepared.answer["status"], attempt) | {"error": f"lease lost: {self.lock.lost}"}, 1
 
     def answer(self, status: str, attempt: WorkerResult) -> JsonObject:
-        """Return the command's answer for a run with one agent.
-        The answer contains ``status`` and the agent's result."""
         return {**self.prepared.answer, **attempt.result(), "status": status}
 
 
@@ -263,8 +256,7 @@ _MOST_PATHS = 50
 
 
 def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return lines with the last commit and the git status of the working copy. Return an empty list if git fails or
-    takes longer than two seconds."""
+    """Return lines about the working copy: its last commit and its changed files."""
     if not task.repo_path:
         return []
     root = forbidden.expanded(task.repo_path, layout.root)
@@ -289,8 +281,7 @@ def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
 def write_handoff(
     change: CheckpointChange, workers: tuple[str, str, str | None], items: list[JsonObject], git: list[str]
 ) -> str:
-    """Add a handoff note, with its evidence and event, to a change. Return the path of the note. ``workers`` names the
-    requested agent, the last agent that ran, and the fallback agent."""
+    """Write a handoff note for the next agent, and return the path of the note."""
     text = _handoff(change, workers, items, git)
     path = change.keep(f"evidence/handoff-{file_stamp(change.at)}.md", text)
     summary = f"Handoff after a rate limit of {workers[1]}; next step: {change.checkpoint.next_step}"

@@ -36,11 +36,11 @@ NEVER_STARTED = (STOPPED, "stopped before it started")
 
 
 def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
-    """Return the agent that the plan starts. If the agent is a command line, its output is written to ``printed``.
-    A shell command has no account, so its output is not searched for a provider's ``refusal``."""
+    """Return the agent that the plan starts."""
     if plan.run is None:
         return registry.from_spec(plan.worker, source="--worker")
     account = adapters.account_of(plan.worker)
+    # without an account, no output counts as a refusal by a provider
     return CommandLineAgent(
         plan.worker,
         plan.run,
@@ -51,8 +51,7 @@ def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
 
 
 class Startable(Agent):
-    """Wrapper around an agent. If the agent cannot be started, ``start`` returns a failed turn instead of raising an
-    error. ``failure`` then contains the exit status and the message."""
+    """Agent whose ``start`` returns a failed turn instead of raising an error."""
 
     def __init__(self, agent: Agent, plan: Plan, must_stop: Callable[[], bool]) -> None:
         self.name = agent.name
@@ -81,8 +80,6 @@ class Startable(Agent):
 
 
 class _Failed(Turn):
-    """Turn of an agent that could not be started. The turn has no process."""
-
     def __init__(self, exit_code: int, message: str) -> None:
         self._end: Finished | None = Finished(ok=False, message=message, exit_code=exit_code)
 
@@ -107,8 +104,7 @@ _SHORTEST_ECHO = 12
 
 
 class WorkerResult:
-    """Result of an agent that has ended. ``prefix`` is `fallback ` for a fallback agent, and empty for any other agent.
-    The reason in the result's event begins with this text."""
+    """Result of an agent that has ended."""
 
     def __init__(self, ran: Ran, path: str, prefix: str) -> None:
         self.ran = ran
@@ -124,7 +120,6 @@ class WorkerResult:
 
     @property
     def known_class(self) -> Classification:
-        """Class of the agent's failure. It is available only after ``classify`` was called."""
         if self.classification is None:
             raise AssertionError("a failure is settled once it is classified")
         return self.classification
@@ -134,7 +129,6 @@ class WorkerResult:
         return self.classification is not None and self.classification.limited
 
     def classify(self, task: Contract, session_path: str | None, prompt: str, base: str) -> None:
-        """Classify the agent's failure. After a rate limit of Codex, add the Codex session file to the evidence."""
         ran = self.ran
         self.text = failure_text(ran, prompt)
         self.classification = classified(ran, self.text, task)
@@ -144,7 +138,6 @@ class WorkerResult:
 
     @property
     def next_step(self) -> str | None:
-        """Next step for the checkpoint file if a monitor ended the agent, or None if no monitor ended it."""
         return classifier.ENDED_BY[self.ran.ended_by][1] if self.ran.ended_by else None
 
     def event(self, reason: str | None = None) -> JsonObject:
@@ -161,8 +154,7 @@ class WorkerResult:
         }
 
     def known_of_it(self, task_id: str) -> ClaimVerdict:
-        """Return a verdict with the known facts about this agent, such as cost and commit.
-        The verdict contains no decision yet."""
+        """Return a verdict without a decision, with cost, commit and other facts about the agent."""
         from agent_harness.session.ledger import ClaimVerdict
 
         ran = self.ran
@@ -194,8 +186,7 @@ class WorkerResult:
 
 
 def classified(ran: Ran, text: str, task: Contract) -> Classification:
-    """Return the class of a failure. If a monitor ended the agent, the monitor determines the class.
-    In all other cases, the agent's output does."""
+    """Return the class of a failure, from the monitor or from the output."""
     source = ran.plan.worker if ran.plan.worker in schema.SOURCES else None
     if ran.ended_by:
         return classifier.of_monitor(ran.ended_by, ran.error or "", source)
@@ -206,7 +197,8 @@ def classified(ran: Ran, text: str, task: Contract) -> Classification:
 
 
 def output_file(ran: Ran) -> str:
-    """Return the content of ``evidence/worker-output-STAMP.txt``. Other programs depend on the labels in this file."""
+    """Return the content of the file with an agent's output."""
+    # other programs depend on these labels
     head = [
         f"worker: {ran.plan.worker}",
         f"command: {' '.join(redact(ran.plan.command).splitlines())}",
@@ -220,8 +212,7 @@ def output_file(ran: Ran) -> str:
 
 
 def failure_text(ran: Ran, prompt: str) -> str:
-    """Return the last part of a failed agent's stdout and stderr, and the error message.
-    Text that repeats the prompt is removed."""
+    """Return the end of a failed agent's output without repetitions of the prompt."""
     parts = [_without_echo(stream, prompt)[-_CLASSIFIED:] for stream in (ran.stdout, ran.stderr)]
     return "\n".join([*parts, ran.error or ""]).strip()
 
@@ -237,7 +228,7 @@ def _without_echo(text: str, prompt: str) -> str:
 
 
 def printed_usage(worker: str, stdout: str, stderr: str) -> JsonObject | None:
-    """Return the usage that a client printed, or None if it printed none. Kimi and shell commands print none."""
+    """Return the usage that a client printed, or None if it printed none."""
     from agent_harness.agents import claude_code as claude
     from agent_harness.agents.codex import command as codex
 

@@ -29,8 +29,7 @@ _RANK = {"pass": 0, "warn": 1, "fail": 2}
 
 
 def health(layout: LongTaskLayout, options: HealthOptions | None = None) -> tuple[JsonObject, int]:
-    """Return the report of ``lth health`` and the exit status. The exit status is 1 if a check fails and ``strict`` is
-    set, and 0 in all other cases."""
+    """Return the report of ``lth health`` and the exit status."""
     found = _report(layout)
     return found, 1 if options and options.strict and found["status"] == "fail" else 0
 
@@ -61,7 +60,7 @@ def _report(layout: LongTaskLayout) -> JsonObject:
 
 
 def scheduler_of(task: Contract) -> str:
-    """Return the canonical name of the task's scheduler. If the scheduler is unknown, return its name unchanged."""
+    """Return the canonical name of the task's scheduler."""
     if named := task.section("scheduler").text("type"):
         return schema.SCHEDULERS.get(named.strip(), named.strip())
     return "openclaw-cron" if adapters.normalised(task.policy.preferred or "") == adapters.DIRECT else "manual"

@@ -33,8 +33,7 @@ class AlreadyThere(HarnessError):
 
 
 def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str, int]:
-    """Create a task. Return one line that names the task. If the options request a check, return the task's health
-    report instead. The second value is the exit status. If an error is raised, nothing is written."""
+    """Create a task. Return a line about it, or its health report."""
     template = options.template
     if template in EXAMPLES:
         content = _example(template, options)
@@ -44,6 +43,7 @@ def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str
         known = ", ".join((*TEMPLATES, *EXAMPLES))
         hint = f"lth init {shlex.quote(layout.root)} --template {next(iter(TEMPLATES))}"
         raise UsageError(f"Unsupported template: {template}. Expected one of {known}", hint=hint)
+    # every error above leaves the folder unchanged
     _write(layout, content, force=options.force)
     if options.check:
         return _checked(layout, options.strict)
@@ -136,8 +136,7 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
 
 
 def _forget_earlier(layout: LongTaskLayout) -> None:
-    """If an earlier, deleted task in this directory has left a state folder, move this folder away and print its new
-    path."""
+    """Move away the state folder that an earlier task in this directory left."""
     from agent_harness.kernel import trusted_state
 
     if aside := trusted_state.set_aside(layout.task, layout.root):
@@ -218,7 +217,7 @@ _ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.
 
 
 class Choices:
-    """Options for a new task, and the values that are derived from the options."""
+    """Options for a new task, with defaults filled in."""
 
     def __init__(self, options: InitOptions, task_id: str, scheduler: str, worker: str, fallback: str | None) -> None:
         self.template = options.template
@@ -242,7 +241,6 @@ class Choices:
 
     @property
     def workers(self) -> list[str]:
-        """Names of the new task's agents: the preferred agent and, if there is one, the fallback agent."""
         return list(dict.fromkeys([self.worker, *([self.fallback] if self.fallback else [])]))
 
 

@@ -26,7 +26,7 @@ GO_ON = "active"
 
 
 class TaskChoices:
-    """Decisions that a person can make now, each with a description. If no person is needed, there are no decisions."""
+    """Decisions that a person can make about a task now."""
 
     def __init__(self, revision: str, words: dict[str, str], criteria: dict[str, tuple[str, str]], *, waits: bool):
         self.revision = revision
@@ -36,7 +36,7 @@ class TaskChoices:
 
 
 def choices(layout: LongTaskLayout) -> TaskChoices | None:
-    """Return the decisions that a person can make about the task on disk, or None if the task cannot be loaded."""
+    """Return the decisions that a person can make now, or None for an invalid task."""
     store = LongTaskStore(layout)
     try:
         revision = store.revision()
@@ -58,9 +58,7 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
 
 
 def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str) -> str:
-    """Carry out a person's decision ``word``, and return the message of the corresponding `lth` command. Raise
-    ``Superseded`` if the task has changed since the revision ``shown``. Raise ``UsageError`` if ``word`` is not a
-    possible decision. Raise ``Refused`` if an agent of the task makes the call."""
+    """Carry out a person's decision. Raise ``Superseded`` if the task has changed since the revision ``shown``."""
     log.refuse_workers(layout, "harness serve")
     found = choices(layout)
     if found is None or found.revision != shown:

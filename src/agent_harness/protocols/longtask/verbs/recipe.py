@@ -48,8 +48,6 @@ def recipe(layout: LongTaskLayout, options: RecipeOptions) -> tuple[JsonObject, 
 
 
 def _job(task: Contract, options: RecipeOptions) -> JsonObject:
-    """Return the job's settings. Each setting comes from the command's options, or else from the member ``scheduler``
-    of ``task.json``, or else from the defaults."""
     config = task.section("scheduler")
     own = schema.whole(config.raw.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
 
@@ -72,8 +70,6 @@ def _worker(task: Contract, options: RecipeOptions) -> str | None:
 
 
 def _argv(layout: LongTaskLayout, task: Contract, options: RecipeOptions, seconds: int) -> list[str]:
-    """Return the command that the job runs: `lth run` for an agent that this command can start, and `lth tick` for any
-    other agent."""
     worker = _worker(task, options)
     if worker is None or not adapters.is_runnable(worker):
         return [*program(), "tick", layout.root]
@@ -88,8 +84,7 @@ def fallback_words(task: Contract, worker: str, named: str | None = None) -> lis
 
 
 def program() -> list[str]:
-    """Return the command that starts `lth`.
-    This is the path of `lth` if it is installed, or `python -m` with the module of `lth`."""
+    """Return the command that starts `lth`."""
     beside = os.path.join(os.path.dirname(sys.executable or ""), "lth")
     for path in (beside, shutil.which("lth")):
         if path and os.path.isfile(path) and os.access(path, os.X_OK):

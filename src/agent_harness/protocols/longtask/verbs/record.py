@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ViewAction:
-    """Decision that a person made in a view: the person's name, and the revision of the task that the view showed."""
+    """Decision that a person made in a view."""
 
     def __init__(self, shown: str, by: str) -> None:
         self.shown = shown  # as ``LongTaskStore.revision``
@@ -32,14 +32,13 @@ class ViewAction:
 
 
 def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
-    """Raise ``Superseded`` if the task has changed since the view showed it. The caller holds the lock."""
+    # the caller holds the lock
     if action is not None and LongTaskStore(layout).revision() != action.shown:
         raise Superseded("The task has changed since the page was loaded. Reload the page", hint="lth status .")
 
 
 def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction | None = None) -> tuple[str, int]:
-    """Write progress to the checkpoint file, and return a message and the exit status. If the status is ``done`` but
-    not every criterion passes, raise ``VerificationFailed`` and write no progress."""
+    """Write progress to the checkpoint file. Raise ``VerificationFailed`` if `done` is not proven."""
     store = LongTaskStore(layout)
     line: ClaimVerdict | None = None
     if options.status == "done":  # only written when every criterion holds; verified without the lock
@@ -64,8 +63,6 @@ def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction
 
 
 def _persons_claim(layout: LongTaskLayout, task: Contract, report: JsonObject) -> ClaimVerdict:
-    """Return the verdict on a person's claim that the task is done.
-    The verdict contains the number of the previous verdict."""
     from dataclasses import replace
 
     from agent_harness.kernel.process import new_run_id
@@ -108,12 +105,11 @@ def _record(
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Remove the rate limits of agents without an account from the checkpoint.
-    The rate limits of accounts are recorded outside the task, so this function keeps them."""
     if not change.checkpoint.cooldowns:
         return
     from agent_harness.protocols.longtask.run import adapters
 
+    # the limits of accounts are recorded outside the task, and stay
     left = {name: each.raw for name, each in change.checkpoint.cooldowns.items() if adapters.account_of(name)}
     change.checkpoint.raw["workerCooldowns"] = left
     if not left:
@@ -135,8 +131,7 @@ def _blocker(change: CheckpointChange, options: RecordOptions) -> JsonObject | N
 
 
 def accept(layout: LongTaskLayout) -> tuple[str, int]:
-    """Record that a person accepts ``task.json``, and return a message and the exit status. Raise ``Refused`` if an
-    agent of the task makes the call."""
+    """Record that a person accepts ``task.json``. Return a message and the exit status."""
     log.refuse_workers(layout, "lth accept")
     task, _ = LongTaskStore(layout).load()
     changed = evidence.changed_members(layout, task)
@@ -150,8 +145,7 @@ _OURS = frozenset(("runs", ".lth.lock", "task.json", "checkpoint.json", "harness
 def gather(
     layout: LongTaskLayout, options: EvidenceOptions, *, action: ViewAction | None = None
 ) -> tuple[JsonObject, int]:
-    """Record the evidence item that the options describe. Return the command's answer and the exit status.
-    Raise ``OutsideTask`` and write nothing if the manifest path is outside the task."""
+    """Record an evidence item. Return the command's answer and the exit status."""
     answer = LongTaskStore(layout).change(lambda change: _gather(change, options, action))
     item = answer["evidence"]
     task, _ = LongTaskStore(layout).load()
@@ -168,7 +162,6 @@ def gather(
 
 
 def _unknown_of(task: Contract, item: JsonObject) -> list[str]:
-    """Return one line for each criterion that the evidence item names but that the task does not have."""
     known = [each.id for each in task.criteria]
     named = dict.fromkeys([item.get("criterionId"), *item.get("criteria", ())])
     return [
@@ -177,8 +170,7 @@ def _unknown_of(task: Contract, item: JsonObject) -> list[str]:
 
 
 def _say_word(layout: LongTaskLayout, task_id: str, manual: list[str], item: JsonObject) -> None:
-    """Write a verdict to the verdict ledger.
-    The verdict says whether a person's evidence ``item`` accepts the ``manual`` criteria."""
+    """Write a person's decision on criteria to the verdict ledger."""
     from agent_harness.session import ledger
 
     failed = records.EvidenceItem(item).says_failed
@@ -215,8 +207,6 @@ def _gather(change: CheckpointChange, options: EvidenceOptions, action: ViewActi
 
 
 def _place(change: CheckpointChange, kind: str, manifest: str | None) -> str:
-    """Return a free path for the manifest. If ``manifest`` is given, the path is made from it.
-    Raise ``OutsideTask`` if ``manifest`` is outside the task or is one of the harness's own files."""
     if manifest is None:
         return change.free_name(f"evidence/{kind}-manifest-{file_stamp(change.at)}.json")
     path = change.layout.relative(change.layout.inside(manifest, "--manifest-path"))

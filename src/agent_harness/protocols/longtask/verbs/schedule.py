@@ -26,8 +26,7 @@ _BY_CRON = {"m": (60, "*/{n} * * * *"), "h": (24, "0 */{n} * * *"), "d": (1, "0 
 
 
 def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int]:
-    """Return the configuration for cron or systemd, with instructions as comments. Nothing is written. Raise
-    ``UsageError`` for an unknown format or interval, or if `lth run` can start none of the task's agents."""
+    """Return the configuration for cron or systemd, and the exit status."""
     if options.verbs:
         raise UsageError(f"--{options.verbs[0]} needs --engine URL", hint=f"lth schedule {layout.root} --help")
     if options.form not in FORMS:
@@ -91,5 +90,5 @@ WantedBy=timers.target
 
 
 def _word(text: str) -> str:
-    """Return the text quoted for a systemd unit. ``%`` and ``$`` are doubled, so that systemd does not expand them."""
+    # systemd expands % and $
     return jsontext.line(text).replace("%", "%%").replace("$", "$$")

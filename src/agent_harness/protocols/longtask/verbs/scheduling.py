@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 
 def tick(layout: LongTaskLayout, options: TickOptions) -> tuple[JsonObject, int]:
-    """Make one scheduling decision, log it, and return it with the exit status. With ``dry_run``, nothing is
-    written."""
+    """Make one scheduling decision. Return the answer and the exit status."""
     store = LongTaskStore(layout)
     if options.dry_run:
         task, checkpoint = store.load()
@@ -34,20 +33,17 @@ def tick(layout: LongTaskLayout, options: TickOptions) -> tuple[JsonObject, int]
 
 
 def _tick(change: CheckpointChange) -> JsonObject:
-    """Record the scheduling decision and return the answer. The answer shows an unproven claim of `done` as `paused`.
-    The checkpoint file still contains the claim, because `lth run` verifies it later."""
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
     log_decision(change, seen.due, seen.checkpoint)
     if seen.due.decision == "run":
         reopen(change)
         change.event("worker_prompt_generated", worker=change.task.policy.preferred or "unspecified")
+    # the file keeps an unproven claim, because `lth run` verifies it later
     believed = change.checkpoint if seen.due.decision == "run" and not seen.claimed else seen.checkpoint
     return _answer(change.layout, change.task, believed, seen.due, change.now, dry_run=False)
 
 
 def log_decision(change: CheckpointChange, found: SchedulingDecision, checkpoint: Checkpoint) -> None:
-    """Add the events about a scheduling decision to the change.
-    If the decision is to wait or to ask a person, one event contains the reason."""
     change.event("tick_started", decision=found.decision, status=checkpoint.status)
     if found.decision == "wait":
         until = checkpoint.blocked_until
@@ -57,7 +53,7 @@ def log_decision(change: CheckpointChange, found: SchedulingDecision, checkpoint
 
 
 def reopen(change: CheckpointChange) -> None:
-    """Change the status of a `blocked` task to `active`. A task with another status is not changed."""
+    """Change the status of a `blocked` task to `active`."""
     if change.checkpoint.status != "blocked":
         return
     change.checkpoint.raw.update(reopened(change.checkpoint, change.now).raw)
@@ -96,7 +92,6 @@ def _answer(
 def rate_limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> JsonObject:
-    """Return an object with the member ``rateLimits``, or an empty object if no agent is rate-limited."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if checkpoint.status != "blocked" and not checkpoint.cooldowns and not LimitClock().all():
@@ -108,8 +103,7 @@ def rate_limits(
 
 
 def validate(layout: LongTaskLayout) -> tuple[str, int]:
-    """Return one line with the task's id, status and next step, and the exit status. Raise ``InvalidTask`` if the task
-    is not valid."""
+    """Return a line about a valid task, and the exit status. Raise ``InvalidTask`` for any other task."""
     store = LongTaskStore(layout)
     task, found = store.load()
     checkpoint = claim.look(layout, task, found, store.now()).checkpoint
@@ -117,8 +111,7 @@ def validate(layout: LongTaskLayout) -> tuple[str, int]:
 
 
 def due(layout: LongTaskLayout) -> tuple[JsonObject, int]:
-    """Return the scheduling decision that ``lth next`` prints, and the exit status.
-    The decision is `done` only if the task is proven."""
+    """Return the scheduling decision that ``lth next`` prints, and the exit status."""
     store = LongTaskStore(layout)
     (task, found), now = store.load(), store.now()
     seen = claim.look(layout, task, found, now)

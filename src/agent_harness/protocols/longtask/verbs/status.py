@@ -60,20 +60,18 @@ def _proof(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> li
 
 
 def _word(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> JsonObject:
-    """Return the recorded grade of a task that is `done`, with its reason. Return an empty object for other tasks."""
     line = claim.proof_of(layout, task.id) if checkpoint.status == "done" else None
     return {"grade": line.grade, "basis": line.basis} if line else {}
 
 
 def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
-    """Return the status rows about the current run. A run that ended without recording its end is also shown."""
     from agent_harness.session import now
 
     return [("now", each.line()) for each in now.read(layout.home())]
 
 
 def explain(layout: LongTaskLayout) -> None:
-    """Print the first lines of ``lth resume`` on stderr: leftovers of the last run, the decision, and rate limits."""
+    """Explain on stderr what ``lth resume`` is going to do."""
     store = LongTaskStore(layout)
     task, held = store.load()
     found = claim.look(layout, task, held, store.now())
@@ -121,8 +119,7 @@ def _limit(found: JsonObject) -> str:
 
 
 def _usage(spent: JsonObject, *, working: bool) -> str:
-    """Return a text with the tokens and cost of runs with known usage.
-    The text also gives the number of ended runs whose usage is not known."""
+    """Return the tokens and the cost of the task's runs as text."""
     unknown = spent["unknownRuns"] - working
     if not spent["knownRuns"]:
         said = "run" if unknown == 1 else "runs"
@@ -146,7 +143,6 @@ def _look(store: LongTaskStore) -> Any:
 
 
 def lease_of(store: LongTaskStore) -> str:
-    """Return the state of the task's lease: ``none``, ``held``, ``over`` or ``unreadable``."""
     found = _look(store)
     return "none" if found is None else _kind(found)
 
@@ -166,8 +162,7 @@ def _lease(store: LongTaskStore) -> str:
 
 
 def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
-    """Return the last events, newest last.
-    If the options name an event type, only events of this type are returned and counted."""
+    """Return the last events of the task, newest last."""
     limit, kind = options.limit or 20, options.type
     store = LongTaskStore(layout)
     store.load()
@@ -184,7 +179,7 @@ def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int
 
 
 def summary(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
-    """Return statistics about the checkpoint file and the event log, and the last events."""
+    """Return statistics about the task, and its last events."""
     limit = options.limit or 5
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
@@ -239,9 +234,7 @@ _TITLES = ("TASK", "STATUS", "DUE", "NEXT STEP")
 
 
 def ls(layout: LongTaskLayout, options: ListOptions) -> tuple[JsonObject | str, int]:
-    """Return a table of all tasks below a folder, sorted by path. With the option ``json``, return one object instead.
-    If a task cannot be loaded, its problems are listed. The search does not look inside links, hidden folders and
-    tasks. Raise ``HarnessError`` if the folder does not exist."""
+    """Return a table of all tasks below a folder."""
     if not os.path.isdir(layout.root):
         raise HarnessError(f"there is no such folder: {layout.root}")
     tasks = [_task_row(layout.root, path) for path in _places(layout.root)]
